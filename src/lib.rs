@@ -10,6 +10,7 @@
     allow(dead_code, unused_imports, reason = "a smaller program")
 )]
 
+mod adopt;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;

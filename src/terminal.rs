@@ -118,6 +118,30 @@ impl Terminal {
         Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
+    /// Asks which of several it is, if somebody is there to answer; an answer that is none is asked again.
+    pub fn choose(&self, question: &str, choices: &[String]) -> anyhow::Result<Option<usize>> {
+        if !self.attended || !io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        self.write(question);
+        for (choice, number) in choices.iter().zip(1..) {
+            self.write(&format!("  {number}) {choice}"));
+        }
+        loop {
+            let mut answer = String::new();
+            let ask = format!("1 to {}, or nothing to leave it open: ", choices.len());
+            io::stderr().write_all(ask.as_bytes()).context("could not ask")?;
+            if io::stdin().read_line(&mut answer).context("could not ask")? == 0 {
+                return Ok(None);
+            }
+            match answer.trim().parse::<usize>() {
+                _ if answer.trim().is_empty() => return Ok(None),
+                Ok(number) if (1..=choices.len()).contains(&number) => return Ok(Some(number - 1)),
+                _ => {}
+            }
+        }
+    }
+
     /// Writes to standard error with the bars out of the way.
     fn write(&self, line: &str) {
         let line = format!("{}\n", one_line(line));

@@ -23,6 +23,13 @@ pub struct Init {
 }
 
 #[derive(Args)]
+pub struct Adopt {
+    /// The table [default: the one that looks like a queue]
+    #[arg(long, id = "adopted_table", value_name = "NAME")]
+    pub table: Option<String>,
+}
+
+#[derive(Args)]
 pub struct Add {
     /// JSON documents, or - for one in each line of standard input
     #[arg(required = true, value_name = "PAYLOAD")]

@@ -17,8 +17,8 @@ use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions}
 use crate::time::Instant;
 
 pub use args::{
-    Add, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Pause, Process,
-    Shell, Simulate, Status,
+    Add, Adopt, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Pause,
+    Process, Shell, Simulate, Status,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use examples::CommandHelp;
@@ -97,6 +97,11 @@ pub struct Global {
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum Command {
+    /// Propose a backlog.toml for a table that you have
+    ///
+    /// It goes by the names of the columns and by samples of their values, says why, and asks at a terminal
+    /// what it cannot know; else the answers are comments. Nothing is written to the database.
+    Adopt(Box<Adopt>),
     /// Create the table
     Init(Box<Init>),
     /// Add records
@@ -147,7 +152,7 @@ pub enum Command {
 impl Command {
     /// Whether it has the options of a queue.
     pub fn is_about_a_queue(&self) -> bool {
-        !matches!(self, Self::Watchdog | Self::Completions(_) | Self::Man(_))
+        !matches!(self, Self::Watchdog | Self::Completions(_) | Self::Man(_) | Self::Adopt(_))
     }
 
     /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
@@ -170,6 +175,12 @@ impl Command {
             "check" => &[Format::augment_args, schedule, handler],
             "crontab" => &[Crontab::augment_args, schedule, handler],
             "simulate" => &[Simulate::augment_args],
+            "adopt" => {
+                return command
+                    .defer(Adopt::augment_args)
+                    .about(about.clone())
+                    .long_about(long_about.unwrap_or(about));
+            }
             "completions" => return command.defer(Completions::augment_args).about(about),
             "man" => return command.defer(Man::augment_args).about(about),
             _ => return command,

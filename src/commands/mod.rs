@@ -1,5 +1,6 @@
 //! A function for each subcommand: it acquires, calls one function of a layer below, and reports.
 
+mod adopt;
 mod archived;
 mod assemble;
 mod cadence;
@@ -77,6 +78,9 @@ fn run_command(
         Command::Failures(args) => QueueCommand::Failures(args),
         Command::Check(args) => QueueCommand::Check(args),
         Command::Crontab(args) => QueueCommand::Crontab(args),
+        Command::Adopt(args) => {
+            return adopt::run(cli.global.db.as_deref(), args, &sources.environment, console);
+        }
         Command::Init(args) => return edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => return edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => return look::list(&one()?, args, console),

@@ -15,7 +15,7 @@ pub mod value;
 pub use layers::{Layers, Origin, Resolved, TypedOptions};
 pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
 pub use ping::{Event, Ping};
-pub use queue::{Queue, QueueOptions};
+pub use queue::{Queue, QueueOptions, location};
 pub use reference::{Key, SECTIONS};
 pub use schedule::{Pace, ScheduleOptions};
 pub use sources::{Environment, Sources};

@@ -41,6 +41,15 @@ impl Sources {
         Ok(Self { file: file.transpose()?, environment })
     }
 
+    /// With a file that is only proposed, and would stand at this path.
+    pub fn proposed(
+        path: PathBuf,
+        text: &str,
+        environment: Environment,
+    ) -> Result<Self, ExitError> {
+        Ok(Self { file: Some(File::of(path, text, false)?), environment })
+    }
+
     pub fn queues(&self) -> Result<Vec<String>, ExitError> {
         let file = self.file.as_ref().ok_or_else(|| {
             let places = self.environment.places();
@@ -183,8 +192,13 @@ pub struct File {
 
 impl File {
     fn new(path: PathBuf, (bytes, standing): (Vec<u8>, Standing)) -> Result<Self, ExitError> {
-        let shown = path.display();
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
+        log::info!("read {}", path.display());
+        Self::of(path, text, standing.is_readable_by_others())
+    }
+
+    fn of(path: PathBuf, text: &str, is_readable_by_others: bool) -> Result<Self, ExitError> {
+        let shown = path.display();
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let span = error.span().unwrap_or_default();
             let line = text[..span.start].matches('\n').count();
@@ -194,8 +208,6 @@ impl File {
         })?;
         let parsed = parse(table, path.parent().unwrap_or(Path::new("/")));
         let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
-        log::info!("read {shown}");
-        let is_readable_by_others = standing.is_readable_by_others();
         Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Server, pgmq};
-use super::{Database, sqlite};
+use super::{Database, Explore, sqlite};
 use crate::mapping::Mapping;
 
 #[derive(Debug, Clone)]
@@ -72,6 +72,15 @@ impl Location {
             Self::Server(server, Some(queue)) => {
                 Box::new(pgmq::open(server, queue, mapping, access)?)
             }
+        })
+    }
+
+    /// Opens an existing database to see what is in it.
+    pub fn explore(&self) -> Result<Box<dyn Explore>> {
+        Ok(match self {
+            Self::File(path) => Box::new(sqlite::explore(path)?),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, _) => Box::new(postgres::explore(server)?),
         })
     }
 

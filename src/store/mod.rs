@@ -3,6 +3,7 @@
 mod claims;
 mod engine;
 mod error;
+mod explore;
 mod interrupt;
 mod location;
 mod memory;
@@ -39,6 +40,7 @@ pub use postgres::without_password;
 
 pub use claims::LineLock;
 pub use error::Retry;
+pub use explore::{Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
@@ -47,7 +49,7 @@ pub use state_dir::{
     PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending};
-pub use table::{Charged, Table};
+pub use table::{Charged, Column, Holds, Table, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due, of those that a query selects.

@@ -54,54 +54,58 @@ fn column(row: &Row) -> Column {
     }
 }
 
+/// The table with a name, its columns as they are declared.
+pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
+    let rows = session.query(
+        "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
+         AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
+         OR lower(n.nspname || '.' || c.relname) = lower($1)) \
+         ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC, \
+         lower(c.relname) = c.relname DESC LIMIT 1",
+        &[Param::text(name)],
+    )?;
+    let Some(row) = rows.first() else {
+        let others = session.query(
+            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+             ELSE n.nspname || '.' || c.relname END \
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
+             AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
+             ORDER BY 1",
+            &[],
+        )?;
+        let others: Vec<&str> = others.iter().map(|row| row.get(0)).collect();
+        let hint = if name == "BACKLOG" { "; `backlog init` creates one" } else { "" };
+        bail!("{}{hint}", missing("table", name, &others));
+    };
+    let (schema, table, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+    let sql = format!("{}.{}", quote(&schema), quote(&table));
+    let name = if row.get(3) { table } else { format!("{schema}.{table}") };
+    if ["v", "m"].contains(&kind.as_str()) {
+        bail!("{name} is a view; name the table behind it");
+    }
+    // A domain holds what the type behind it does.
+    let columns = session.query(
+        "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
+         a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
+         a.atttypmod - 4, \
+         ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
+         ORDER BY e.enumsortorder) \
+         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+         JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+         WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
+         ORDER BY a.attnum",
+        &[Param::text(&sql)],
+    )?;
+    let columns = columns.iter().map(column).collect();
+    Ok(Listed { name, sql, dialect: &Postgres, columns })
+}
+
 impl Catalog for RefCell<Session> {
     fn table(&self, name: &str) -> Result<Listed> {
-        let session = &mut *self.borrow_mut();
-        let rows = session.query(
-            "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
-             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
-             AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
-             OR lower(n.nspname || '.' || c.relname) = lower($1)) \
-             ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC, \
-             lower(c.relname) = c.relname DESC LIMIT 1",
-            &[Param::text(name)],
-        )?;
-        let Some(row) = rows.first() else {
-            let others = session.query(
-                "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
-                 ELSE n.nspname || '.' || c.relname END \
-                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                 WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
-                 AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
-                 ORDER BY 1",
-                &[],
-            )?;
-            let others: Vec<&str> = others.iter().map(|row| row.get(0)).collect();
-            let hint = if name == "BACKLOG" { "; `backlog init` creates one" } else { "" };
-            bail!("{}{hint}", missing("table", name, &others));
-        };
-        let (schema, table, kind): (String, String, String) = (row.get(0), row.get(1), row.get(2));
-        let sql = format!("{}.{}", quote(&schema), quote(&table));
-        let name = if row.get(3) { table } else { format!("{schema}.{table}") };
-        if ["v", "m"].contains(&kind.as_str()) {
-            bail!("{name} is a view; name the table behind it");
-        }
-        // A domain holds what the type behind it does.
-        let columns = session.query(
-            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
-             a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
-             a.atttypmod - 4, \
-             ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
-             ORDER BY e.enumsortorder) \
-             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
-             JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
-             WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
-             ORDER BY a.attnum",
-            &[Param::text(&sql)],
-        )?;
-        let columns = columns.iter().map(column).collect();
-        Ok(Listed { name, sql, dialect: &Postgres, columns })
+        table(&mut self.borrow_mut(), name)
     }
 
     /// Of just any rows: which are the newest could only be told by reading the whole table, and

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod dialect;
+mod explore;
 mod locks;
 pub mod pgmq;
 mod server;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio_postgres::Row;
 
+pub use explore::explore;
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};

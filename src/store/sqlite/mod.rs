@@ -3,6 +3,7 @@
 mod catalog;
 mod dialect;
 mod errors;
+mod explore;
 mod index_walk;
 mod locks;
 mod open;
@@ -18,6 +19,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error as SqlError, OptionalExtension, Row, params_from_iter};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
+pub use explore::explore;
 pub use open::{SqliteEngine, create, open};
 
 use super::engine::{Ask, Engine, Index, Seen};

@@ -45,8 +45,27 @@ pub struct SqliteEngine {
     pub found: Metadata,
 }
 
-/// Opens an existing database; never creates one.
+/// Opens an existing database and its table; never creates one.
 pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabase<SqliteEngine>> {
+    let (mut engine, acting) = open_file(path, mapping.table.is_given, access)?;
+    let table = Table::find(&mut engine.connection, mapping).map_err(|error| {
+        match error.downcast::<SqlError>() {
+            Ok(error) => explain(&engine.path, error, "read"),
+            Err(error) => error.context(format!("could not use {}", engine.path.display())),
+        }
+    })?;
+    add_functions(&engine.connection, &table)
+        .map_err(|error| explain(&engine.path, error, "open"))?;
+    drop(acting);
+    Ok(SqlDatabase::new(engine, table))
+}
+
+/// Opens the file of an existing database, with the rights that it is worked on with.
+pub fn open_file(
+    path: &Path,
+    is_described: bool,
+    access: Access,
+) -> Result<(SqliteEngine, Option<ActingAs>)> {
     let shown = path.display();
     let not_opened = || format!("could not open {shown}");
     let database = match secure_file::resolve(path) {
@@ -57,7 +76,7 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
     // The walk to `.` or `/` ends in no name.
     ensure!(!path.is_dir(), "could not open {shown}: it is a directory, not a database");
     let Some((found, database)) = there else {
-        bail!(no_database(path, mapping.table.is_given));
+        bail!(no_database(path, is_described));
     };
     let rights = Rights::over(&database)?;
     let acting = rights.take()?;
@@ -67,27 +86,19 @@ pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabas
         Access::ReadOnly | Access::ReadWrite => COMMAND,
     };
     let connection = connect(&path, OpenFlags::empty(), limit)?;
-    let mut engine = SqliteEngine { connection, closing: None, rights, path, found };
+    let engine = SqliteEngine { connection, closing: None, rights, path, found };
     let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
     let shown = engine.path.display();
     ensure!(
         is_same(&opened, &engine.found),
         "could not open {shown}: it was replaced just now; try again"
     );
-    let could_not_open = |error| explain(&engine.path, error, "open");
     if access == Access::ReadOnly {
         // A function may write: optimize() of a full-text table does.
-        engine.connection.execute_batch("PRAGMA query_only = 1").map_err(could_not_open)?;
+        let only = engine.connection.execute_batch("PRAGMA query_only = 1");
+        only.map_err(|error| explain(&engine.path, error, "open"))?;
     }
-    let table = Table::find(&mut engine.connection, mapping).map_err(|error| {
-        match error.downcast::<SqlError>() {
-            Ok(error) => explain(&engine.path, error, "read"),
-            Err(error) => error.context(format!("could not use {}", engine.path.display())),
-        }
-    })?;
-    add_functions(&engine.connection, &table).map_err(could_not_open)?;
-    drop(acting);
-    Ok(SqlDatabase::new(engine, table))
+    Ok((engine, acting))
 }
 
 /// What is said of a path at which there is no database. One of a table that the user describes is

@@ -141,6 +141,27 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// The name as SQL, without quotes where nothing makes them necessary.
+pub fn quoted_if_needed(name: &str) -> String {
+    const RESERVED: [&str; 12] = [
+        "order",
+        "group",
+        "user",
+        "end",
+        "when",
+        "to",
+        "from",
+        "select",
+        "where",
+        "default",
+        "check",
+        "references",
+    ];
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain && !RESERVED.contains(&name) { name.into() } else { quote(name) }
+}
+
 pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     joined(columns.into_iter().map(|column| quote(&column.name)), ", ")
 }

@@ -6,7 +6,9 @@ mod lookup;
 mod row;
 
 pub use change::{Charged, Role, Term, Verb};
-pub use column::{Column, Holds, Membership, Statuses, distinct, joined, names, quote};
+pub use column::{
+    Column, Holds, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
+};
 pub use lookup::{Catalog, Listed, Trial, missing};
 pub use row::{Cell, Cells, Places, Selected};
 

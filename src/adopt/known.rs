@@ -1,0 +1,164 @@
+//! The job tables of other software that docs/tables.md describes, known by their columns.
+
+use toml::{Table, Value};
+
+use super::{Choice, Proposal, Question, Step, value_text};
+use crate::nearest::listed;
+use crate::store::Outline;
+
+const PAGE: &str = include_str!("../../docs/tables.md");
+
+/// A table of the page.
+pub struct Known {
+    /// Software and table, as the page has it.
+    prose: String,
+    /// The lines of its section.
+    text: &'static str,
+    name: String,
+    keys: Table,
+}
+
+/// Columns that say which of several queues a row is in, whose values are the user's own.
+const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
+
+impl Known {
+    fn all() -> impl Iterator<Item = Self> {
+        let (_, page) = PAGE.split_once("## Job tables of other software").unwrap_or_default();
+        let parts = page.split("```toml\n").zip(page.split("```toml\n").skip(1));
+        parts.filter_map(|(before, block)| {
+            let text = block.split("```").next()?;
+            let queues: Table = text.parse::<Table>().ok()?.remove("queue")?.try_into().ok()?;
+            let (name, keys) = queues.into_iter().next()?;
+            let prose = before.rsplit("\n\n").find(|it| !it.trim().is_empty())?.trim();
+            let prose = prose.split_whitespace().collect::<Vec<_>>().join(" ");
+            let Value::Table(keys) = keys else { return None };
+            Some(Self { prose, text, name, keys })
+        })
+    }
+
+    /// The table of the page that this is, by its name and by all columns that the page names.
+    pub fn of(outline: &Outline) -> Option<Self> {
+        Self::all().find(|known| known.has_name(&outline.name) && known.has_columns(outline))
+    }
+
+    fn table(&self) -> &str {
+        self.keys.get("table").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether a table is called so, or begins with another prefix than the usual one.
+    fn has_name(&self, name: &str) -> bool {
+        let (name, own) = (name.to_ascii_lowercase(), self.table().to_ascii_lowercase());
+        let bare = own.strip_prefix("wp").or_else(|| own.strip_prefix("mdl"));
+        name == own || bare.is_some_and(|bare| name.ends_with(bare))
+    }
+
+    fn has_columns(&self, outline: &Outline) -> bool {
+        let has = |name: &str| outline.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+        self.columns().all(|name| has(&name))
+    }
+
+    /// The columns that the mapping names.
+    fn columns(&self) -> impl Iterator<Item = String> {
+        let of_key = |key: &str| {
+            let value = self.keys.get(key);
+            let value = value.map(|it| it.get("column").unwrap_or(it).clone());
+            match value {
+                Some(Value::String(name)) => vec![name],
+                Some(Value::Array(names)) => names.iter().map(value_text).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let keys =
+            ["id", "status", "date_inserted", "failures", "last_failure", "last_error", "payload"];
+        let of_keys = keys.into_iter().flat_map(of_key).collect::<Vec<_>>();
+        let set = ["on_success", "on_failure", "on_archive", "on_restore"].into_iter();
+        let set = set.filter_map(|key| self.keys.get(key)?.as_table());
+        let set = set.flat_map(|columns| columns.keys().cloned());
+        of_keys.into_iter().chain(set)
+    }
+
+    /// The section of the page for this table. `values` has those of a column that are there.
+    pub fn proposal(
+        &self,
+        outline: &Outline,
+        values: &mut dyn FnMut(&str) -> Option<Vec<String>>,
+    ) -> Proposal {
+        let mut proposal = Proposal::new(&self.name, outline);
+        proposal.step(Step::Comment(self.prose.clone()));
+        let kind = self.kind().and_then(|(column, own)| Some((own, values(column)?, column)));
+        let lines = |chosen: Option<&str>| -> Vec<String> {
+            let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
+            let lines = lines.map(|line| match (&kind, chosen) {
+                (Some((own, ..)), Some(chosen)) => line
+                    .replace(&format!("'{own}"), &format!("'{}", chosen.replace('\'', "''")))
+                    .replace(&format!("\"{own}\""), &Value::from(chosen).to_string()),
+                _ => line.into(),
+            });
+            let is_exec = |line: &str| line.starts_with("exec");
+            lines.map(|line| if is_exec(&line) { format!("# {line}") } else { line }).collect()
+        };
+        match &kind {
+            Some((own, there, column))
+                if !there.is_empty() && !there.iter().any(|it| it == own) =>
+            {
+                if let [only] = &there[..] {
+                    proposal.step(Step::Comment(format!("all rows have {column} = '{only}'")));
+                    proposal.step(Step::Lines(lines(Some(only))));
+                } else {
+                    let choices = there.iter().map(|it| Choice::new(lines(Some(it)), it)).collect();
+                    let about = format!("which {column} is worked off?");
+                    let why =
+                        format!("{column} has {}", listed("", there.iter().map(String::as_str)));
+                    proposal.step(Step::Question(Question { about, why, choices }));
+                }
+            }
+            Some((own, there, column)) => {
+                proposal.step(Step::Lines(lines(None)));
+                let others: Vec<_> =
+                    there.iter().filter(|it| *it != own).map(String::as_str).collect();
+                if !others.is_empty() {
+                    proposal.step(Step::Comment(format!(
+                        "other rows have {column} = {}: each is worked off by a queue of its own",
+                        listed("", others)
+                    )));
+                }
+            }
+            None => proposal.step(Step::Lines(lines(None))),
+        }
+        let has_schedule =
+            ["policy", "fibonacci", "progressive"].iter().any(|it| self.keys.contains_key(*it));
+        if !has_schedule {
+            proposal.step(Step::Lines(vec!["progressive = true".into()]));
+        }
+        proposal
+    }
+
+    /// The column and the value by which the page chooses one of several queues.
+    fn kind(&self) -> Option<(&str, &str)> {
+        let condition = self.keys.get("where")?.as_str()?;
+        condition.split(" AND ").find_map(|term| {
+            let (column, value) = term.split_once(" = ")?;
+            let value = value.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+            let is_kind = KINDS.contains(&column.trim().to_ascii_lowercase().as_str());
+            (is_kind && !value.is_empty()).then_some((column.trim(), value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_of_the_page_is_known() {
+        let known: Vec<_> = Known::all().collect();
+        assert_eq!(known.len(), 16);
+        for it in &known {
+            assert!(!it.table().is_empty() && it.prose.contains(':'), "{}", it.prose);
+            assert!(it.columns().count() > 2, "{}", it.name);
+        }
+        let laravel = known.iter().find(|it| it.name == "laravel").unwrap();
+        assert_eq!(laravel.kind(), Some(("queue", "default")));
+        assert!(laravel.columns().any(|it| it == "available_at"));
+    }
+}

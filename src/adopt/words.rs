@@ -1,0 +1,652 @@
+//! The words that job tables use: of statuses, and in the names of columns.
+
+/// Role that the name of a column tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Word {
+    Status,
+    Created,
+    /// When it was done.
+    Done,
+    /// When it was given up for good.
+    GivenUp,
+    /// When it was called off.
+    Cancelled,
+    Deleted,
+    /// When it failed, or failed last.
+    Failed,
+    /// In whose hand it is, and since when.
+    Locked,
+    /// When it was tried last.
+    Tried,
+    Due,
+    Updated,
+    Expires,
+    /// How often it was tried, or failed.
+    Attempts,
+    MostAttempts,
+    Error,
+    /// Which of several queues it is in.
+    Kind,
+}
+
+/// The words of each role, joined as in a name without the words for dates.
+const WORDS: [(Word, &[&str]); 16] = [
+    (Word::Status, &["status", "state", "status_name", "state_name", "status_id", "status_code"]),
+    (
+        Word::Created,
+        &[
+            "created",
+            "create",
+            "creation",
+            "inserted",
+            "insert",
+            "insertion",
+            "enqueued",
+            "enqueue",
+            "queued",
+            "added",
+            "submitted",
+            "entered",
+            "occurred",
+            "received",
+            "recorded",
+            "raised",
+            "registered",
+            "requested",
+            "stored",
+        ],
+    ),
+    (
+        Word::Done,
+        &[
+            "processed",
+            "finished",
+            "finish",
+            "completed",
+            "complete",
+            "completion",
+            "sent",
+            "delivered",
+            "published",
+            "dispatched",
+            "done",
+            "handled",
+            "performed",
+            "succeeded",
+            "executed",
+            "consumed",
+            "synced",
+            "exported",
+            "transmitted",
+            "pushed",
+            "notified",
+            "ended",
+            "end",
+            "finalized",
+            "acknowledged",
+            "relayed",
+        ],
+    ),
+    (
+        Word::GivenUp,
+        &[
+            "discarded",
+            "abandoned",
+            "dead",
+            "given_up",
+            "buried",
+            "killed",
+            "dead_lettered",
+            "expired",
+        ],
+    ),
+    (Word::Cancelled, &["cancelled", "canceled", "aborted", "revoked", "cancel_attempted"]),
+    (Word::Deleted, &["deleted", "removed"]),
+    (Word::Failed, &["failed", "failure", "last_failed", "last_failure", "errored", "last_error"]),
+    (
+        Word::Locked,
+        &[
+            "locked",
+            "lock",
+            "reserved",
+            "claimed",
+            "leased",
+            "lease",
+            "acquired",
+            "taken",
+            "picked",
+            "picked_up",
+            "locked_by",
+            "lock_owner",
+            "claimed_by",
+            "reserved_by",
+            "owner",
+            "lock_token",
+            "lock_key",
+            "locked_until",
+            "lock_until",
+            "lock_expires",
+            "picked_by",
+            "worker",
+            "worker_id",
+        ],
+    ),
+    (
+        Word::Tried,
+        &[
+            "last_attempt",
+            "attempted",
+            "last_attempted",
+            "last_tried",
+            "tried",
+            "last_try",
+            "last_run",
+            "last_execution",
+            "last_processed",
+            "last_executed",
+            "last_retry",
+            "last_sent",
+            "started",
+            "start",
+            "begun",
+            "executing",
+            "last_success",
+            "processing_started",
+        ],
+    ),
+    (
+        Word::Due,
+        &[
+            "run",
+            "scheduled",
+            "schedule",
+            "available",
+            "next_attempt",
+            "next_retry",
+            "next_run",
+            "next_try",
+            "next",
+            "due",
+            "process_after",
+            "process",
+            "visible",
+            "execute",
+            "execution",
+            "send",
+            "deliver",
+            "deliver_after",
+            "not_before",
+            "retry",
+            "retry_after",
+            "wait_until",
+            "start_after",
+            "run_after",
+            "publish",
+            "eta",
+            "perform",
+            "visible_after",
+            "visible_from",
+            "invisible_until",
+            "next_execution",
+            "next_delivery",
+            "next_send",
+            "send_after",
+            "scheduled_for",
+            "next_processing",
+            "do_not_process_before",
+            "delay_until",
+            "delayed_until",
+            "effective",
+            "next_attempt_after",
+            "nextrun",
+            "run_not_before",
+            "hold_until",
+        ],
+    ),
+    (
+        Word::Updated,
+        &[
+            "updated",
+            "update",
+            "modified",
+            "modification",
+            "changed",
+            "last_updated",
+            "last_update",
+            "last_modified",
+            "last_changed",
+            "edited",
+            "last_activity",
+            "lastmod",
+        ],
+    ),
+    (
+        Word::Expires,
+        &[
+            "expires",
+            "expire",
+            "expiry",
+            "expiration",
+            "valid_until",
+            "keep_until",
+            "ttl",
+            "timeout",
+        ],
+    ),
+    (
+        Word::Attempts,
+        &[
+            "attempts",
+            "attempt",
+            "attempt_count",
+            "attempts_count",
+            "attempt_number",
+            "tries",
+            "try_count",
+            "retries",
+            "retry_count",
+            "retries_count",
+            "retry",
+            "failures",
+            "failure_count",
+            "failures_count",
+            "fail_count",
+            "failed_count",
+            "error_count",
+            "errors_count",
+            "num_retries",
+            "num_attempts",
+            "num_tries",
+            "number_of_retries",
+            "number_of_attempts",
+            "number_of_tries",
+            "number_of_trials",
+            "number_of_failures",
+            "send_count",
+            "send_attempts",
+            "failed_attempts",
+            "times_failed",
+            "delivery_attempts",
+            "delivery_count",
+            "delivery_tries",
+            "consecutive_failures",
+            "trials",
+            "execution_count",
+            "executions_count",
+            "executions",
+            "processing_attempts",
+            "retry_number",
+            "tries_count",
+            "trys",
+            "sendcount",
+            "process_attempts",
+            "failed_tries",
+            "errors_number",
+        ],
+    ),
+    (
+        Word::MostAttempts,
+        &[
+            "max_attempts",
+            "max_tries",
+            "maximum_attempts",
+            "attempts_max",
+            "max_attempt",
+            "attempt_limit",
+        ],
+    ),
+    (
+        Word::Error,
+        &[
+            "error",
+            "error_message",
+            "error_msg",
+            "last_error",
+            "last_error_message",
+            "exception",
+            "last_exception",
+            "failure_reason",
+            "fail_reason",
+            "error_text",
+            "error_detail",
+            "error_details",
+            "err_msg",
+            "exception_message",
+            "last_failure_message",
+            "failure_message",
+            "error_log",
+            "last_failure_reason",
+            "error_reason",
+            "failure",
+            "exception_text",
+        ],
+    ),
+    (Word::Kind, &["queue", "queue_name", "queue_id", "channel"]),
+];
+
+/// Words that say that something is a date, and not which.
+const OF_DATES: [&str; 14] = [
+    "at",
+    "on",
+    "date",
+    "time",
+    "datetime",
+    "timestamp",
+    "ts",
+    "utc",
+    "gmt",
+    "when",
+    "dt",
+    "ms",
+    "unix",
+    "epoch",
+];
+
+/// The words of a name: `OccurredOn` is `occurred` and `on`, `timecreated` is `time` and `created`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = '_';
+    for c in name.chars() {
+        let begins = c.is_ascii_uppercase() && !before.is_ascii_uppercase();
+        if (begins || !c.is_ascii_alphanumeric()) && words.last().is_some_and(|it| !it.is_empty()) {
+            words.push(String::new());
+        }
+        if c.is_ascii_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(c.to_ascii_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The roles that a name tells. `prefix` begins the names of all columns of the table.
+pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
+    let bare = name.strip_prefix(prefix).filter(|it| !it.is_empty()).unwrap_or(name);
+    let words = words(bare);
+    let is_date = |word: &String| OF_DATES.contains(&word.as_str());
+    let without: Vec<_> = words.iter().filter(|word| !is_date(word)).cloned().collect();
+    let is_dated = without.len() < words.len();
+    let (joined, dateless) = (words.join("_"), without.join("_"));
+    let glued = |known: &str| {
+        ["time", "date", "dt"].iter().any(|it| joined == format!("{it}{known}"))
+            || ["at", "on", "date", "time"].iter().any(|it| joined == format!("{known}{it}"))
+    };
+    let mut roles = Vec::new();
+    for (role, known) in WORDS {
+        let is_said = match role {
+            Word::Status => {
+                known.iter().any(|it| joined == *it || joined.ends_with(&format!("_{it}")))
+            }
+            // Without a word for dates they are texts or numbers.
+            Word::Error | Word::Attempts | Word::MostAttempts | Word::Kind => {
+                known.contains(&&*joined)
+            }
+            Word::Created
+            | Word::Done
+            | Word::GivenUp
+            | Word::Cancelled
+            | Word::Deleted
+            | Word::Failed
+            | Word::Locked
+            | Word::Tried
+            | Word::Due
+            | Word::Updated
+            | Word::Expires => {
+                known.contains(&&*dateless) && (is_dated || known.contains(&&*joined))
+                    || known.iter().any(|it| glued(it))
+            }
+        };
+        if is_said {
+            roles.push(role);
+        }
+    }
+    roles
+}
+
+/// Whether a name has words for dates and no others: `timestamp`, `date`.
+pub fn is_just_a_date(name: &str, prefix: &str) -> bool {
+    let bare = name.strip_prefix(prefix).filter(|it| !it.is_empty()).unwrap_or(name);
+    words(bare).iter().all(|word| OF_DATES.contains(&word.as_str()) || word == "clock")
+}
+
+/// What the names of nearly all columns begin with, up to a `_`: `job_`.
+pub fn common_prefix<'a>(names: impl Iterator<Item = &'a str> + Clone) -> &'a str {
+    let all = names.clone().count();
+    let prefixes = names.clone().filter_map(|name| Some(&name[..=name.find('_')?]));
+    let shares =
+        |prefix: &&str| names.clone().filter(|it| it.starts_with(prefix)).count() * 5 >= all * 4;
+    prefixes.into_iter().find(shares).filter(|_| all > 2).unwrap_or("")
+}
+
+/// Meaning of a value of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    New,
+    /// Failed, and tried again.
+    Retry,
+    /// Failed, and either.
+    Failed,
+    Success,
+    GivenUp,
+    /// In somebody's hand, or called off: not to be touched.
+    Other,
+}
+
+/// The usual words of statuses. Of several that mean NEW, those come first that a new row has.
+const STATUSES: [(Meaning, &[&str]); 6] = [
+    (
+        Meaning::New,
+        &[
+            "new",
+            "pending",
+            "queued",
+            "available",
+            "waiting",
+            "ready",
+            "unsent",
+            "todo",
+            "open",
+            "enqueued",
+            "created",
+            "unprocessed",
+            "scheduled",
+            "wait",
+            "queue",
+            "submitted",
+            "initial",
+            "idle",
+            "received",
+            "not_processed",
+            "awaiting",
+            "to_do",
+            "to_send",
+            "outgoing",
+            "delayed",
+            "planned",
+            "not_started",
+            "postponed",
+            "requested",
+            "inserted",
+            "upcoming",
+            "not_sent",
+        ],
+    ),
+    (
+        Meaning::Retry,
+        &[
+            "retry",
+            "retrying",
+            "retryable",
+            "requeued",
+            "to_retry",
+            "retry_required",
+            "deferred",
+            "rescheduled",
+            "temporary_failure",
+            "failed_retry",
+            "awaiting_retry",
+            "failing",
+            "pending_retry",
+            "retry_wait",
+            "waiting_retry",
+            "up_for_retry",
+            "temp_failed",
+        ],
+    ),
+    (Meaning::Failed, &["failed", "error", "failure", "errored", "fail", "err", "exception"]),
+    (
+        Meaning::Success,
+        &[
+            "success",
+            "succeeded",
+            "successful",
+            "done",
+            "completed",
+            "complete",
+            "sent",
+            "processed",
+            "finished",
+            "delivered",
+            "ok",
+            "published",
+            "handled",
+            "executed",
+            "acknowledged",
+            "acked",
+            "dispatched",
+            "synced",
+            "succeed",
+            "successed",
+            "fulfilled",
+        ],
+    ),
+    (
+        Meaning::GivenUp,
+        &[
+            "dead",
+            "discarded",
+            "abandoned",
+            "archived",
+            "exhausted",
+            "given_up",
+            "buried",
+            "killed",
+            "undeliverable",
+            "dead_letter",
+            "dead_lettered",
+            "deadletter",
+            "permanent_failure",
+            "terminated",
+            "permanently_failed",
+            "excluded",
+            "removed",
+        ],
+    ),
+    (
+        Meaning::Other,
+        &[
+            "running",
+            "processing",
+            "in_progress",
+            "inprogress",
+            "active",
+            "started",
+            "working",
+            "executing",
+            "locked",
+            "sending",
+            "reserved",
+            "acquired",
+            "leased",
+            "busy",
+            "claimed",
+            "picked",
+            "fetched",
+            "cancelled",
+            "canceled",
+            "paused",
+            "suspended",
+            "cancel_requested",
+            "on_hold",
+            "hold",
+            "held",
+            "blocked",
+            "draft",
+            "skipped",
+            "deleted",
+            "cancelling",
+            "doing",
+            "awaiting_processing",
+            "aborted",
+            "stopped",
+            "disabled",
+            "taken",
+            "delivering",
+            "in_process",
+            "in_delivery",
+            "in_flight",
+            "inflight",
+            "expired",
+            "obsolete",
+        ],
+    ),
+];
+
+/// The meaning of a value, and its place among those that mean the same.
+pub fn meaning(value: &str) -> Option<(Meaning, usize)> {
+    let value = words(value.trim()).join("_");
+    STATUSES.iter().find_map(|(meaning, words)| {
+        Some((*meaning, words.iter().position(|word| *word == value)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_every_case() {
+        for (name, role) in [
+            ("created_at", Word::Created),
+            ("OccurredOn", Word::Created),
+            ("timecreated", Word::Created),
+            ("date_entered", Word::Created),
+            ("CreatedOnUtc", Word::Created),
+            ("run_at", Word::Due),
+            ("next_attempt_at", Word::Due),
+            ("scheduled_date_gmt", Word::Due),
+            ("ProcessedOn", Word::Done),
+            ("locked_by", Word::Locked),
+            ("max_attempts", Word::MostAttempts),
+            ("job_state", Word::Status),
+            ("number_of_retries", Word::Attempts),
+            ("error_message", Word::Error),
+        ] {
+            assert_eq!(roles(name, ""), [role], "{name}");
+        }
+        assert_eq!(roles("job_timestamp", "job_"), []);
+        assert!(is_just_a_date("job_timestamp", "job_"));
+        for name in ["id", "payload", "process", "run", "sender", "user_id", "attempts_left"] {
+            let dates = [Word::Created, Word::Done, Word::Attempts];
+            assert!(roles(name, "").iter().all(|role| !dates.contains(role)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_status_is_read_in_every_case() {
+        assert_eq!(meaning("PENDING").map(|it| it.0), Some(Meaning::New));
+        assert_eq!(meaning("In Progress").map(|it| it.0), Some(Meaning::Other));
+        assert_eq!(meaning("not sent").map(|it| it.0), Some(Meaning::New));
+        assert_eq!(meaning("flagged"), None);
+    }
+
+    #[test]
+    fn no_word_of_a_status_means_two_things() {
+        let all: Vec<_> = STATUSES.iter().flat_map(|(_, words)| *words).collect();
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(all.len(), distinct.len());
+    }
+}

@@ -1,0 +1,177 @@
+//! `backlog adopt`: proposes a backlog.toml for a table that nobody has described. Standard output is the
+//! file alone; questions, findings and what to type next go to standard error. Nothing is written to
+//! the database.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::{Console, check};
+use crate::adopt::{Proposal, Question, likeness, propose};
+use crate::cli::Adopt;
+use crate::exit::{Exit, usage};
+use crate::nearest::listed;
+use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
+use crate::record::{counted, one_line};
+use crate::store::{self, Outline};
+
+/// What a table that is clearly one of jobs is at least, and by how much before the next.
+const CLEARLY: u32 = 6;
+const BEFORE: u32 = 4;
+
+pub fn run(
+    db: Option<&Path>,
+    args: &Adopt,
+    environment: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let db = db.map(Path::to_path_buf).or_else(|| environment.get("BACKLOG_DB").map(PathBuf::from));
+    let Some(db) = db else {
+        bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
+    };
+    let place = location(db.clone(), None, environment)?;
+    let mut database = place.explore()?;
+    let outlines = database.outlines(args.table.as_deref())?;
+    let outline = chosen(&outlines, args, &database.place(), console)?;
+    let proposal = propose(&mut *database, outline);
+    let proposal = proposal.answered(|question| answer(question, console))?;
+    let open = proposal.questions().count();
+    let written = written_db(&db, environment);
+    let text = format!(
+        "# Proposed by `backlog adopt` for table {} of {}.\n# Nothing was changed there.\n\n{}",
+        outline.name,
+        database.place(),
+        proposal.section(&written)
+    );
+    console.out.write_all(text.as_bytes())?;
+    console.out.flush()?;
+    drop(database);
+    say(&format!("table {}: {}", outline.name, found(&proposal, outline)))?;
+    if open == 0 {
+        // With the database as it was typed: its URL may have a password.
+        let section = proposal.section(&db.to_string_lossy());
+        checked(&section, &proposal.queue, environment, console)?;
+    }
+    next(&proposal, open, args, console)?;
+    Ok(if open == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// The database as backlog.toml names it: a file by its whole path, a server without its password.
+fn written_db(db: &Path, environment: &Environment) -> String {
+    let text = db.to_string_lossy();
+    if store::is_url(&text) {
+        return store::without_password(&text);
+    }
+    environment.directory.join(db).display().to_string()
+}
+
+/// The table that is meant: the only one, the only one that is clearly one of jobs, or as somebody at
+/// the terminal says.
+fn chosen<'a>(
+    outlines: &'a [Outline],
+    args: &Adopt,
+    place: &str,
+    console: &Console<'_>,
+) -> Result<&'a Outline> {
+    if let ([only], Some(_)) = (outlines, &args.table) {
+        return Ok(only);
+    }
+    let mut ranked: Vec<_> = outlines.iter().map(|it| (likeness(it), it)).collect();
+    ranked.sort_by_key(|(likeness, _)| std::cmp::Reverse(*likeness));
+    let names = || listed("", outlines.iter().map(|it| it.name.as_str()));
+    let likely: Vec<_> = ranked.iter().filter(|(it, _)| *it >= CLEARLY).collect();
+    match likely[..] {
+        [] if outlines.is_empty() => bail!("there are no tables in {place}"),
+        [] => bail!(usage(format!(
+            "no table of {place} looks like one of jobs: name yours with --table; tables here: {}",
+            names()
+        ))),
+        [(_, only)] => Ok(only),
+        [(first, one), (second, _), ..] if *first >= second + BEFORE => {
+            let others = likely[1..].iter().map(|(_, it)| it.name.as_str());
+            say(&format!("other tables that may be meant, by --table: {}", listed("", others)))?;
+            Ok(one)
+        }
+        _ => {
+            let tables: Vec<_> = likely.iter().map(|(_, it)| it.name.clone()).collect();
+            match console.terminal.choose("which table is the queue?", &tables)? {
+                Some(index) => Ok(likely[index].1),
+                None => bail!(usage(format!(
+                    "which table? name it with --table; these look like one of jobs: {}",
+                    listed("", tables.iter().map(String::as_str))
+                ))),
+            }
+        }
+    }
+}
+
+/// The answer of somebody at the terminal, if there is one.
+fn answer(question: &Question, console: &Console<'_>) -> Result<Option<usize>> {
+    let choices: Vec<_> = question
+        .choices
+        .iter()
+        .map(|choice| format!("{}: {}", choice.says, choice.lines.join("; ")))
+        .collect();
+    console.terminal.choose(&format!("{} {}.", question.about, question.why), &choices)
+}
+
+fn found(proposal: &Proposal, outline: &Outline) -> String {
+    let columns = counted(outline.columns.len() as u64, "column");
+    match proposal.questions().count() {
+        0 => format!("{columns}, no question is open"),
+        open => format!("{columns}, {} open", counted(open as u64, "question")),
+    }
+}
+
+/// Checks the proposal as if it stood in backlog.toml.
+fn checked(
+    section: &str,
+    queue: &str,
+    environment: &Environment,
+    console: &mut Console<'_>,
+) -> Result<()> {
+    let path = environment.directory.join("backlog.toml");
+    let sources = Sources::proposed(path, section, environment.clone())?;
+    let typed = TypedOptions {
+        known: SECTIONS.iter().flat_map(|(_, keys)| *keys).map(|key| key.name).collect(),
+        ..TypedOptions::default()
+    };
+    let resolved = sources.resolve(&typed, Some(queue))?;
+    let Console { clock, terminal, screen, .. } = console;
+    let mut stderr = io::stderr();
+    let mut aside = Console {
+        clock: *clock,
+        terminal,
+        screen: *screen,
+        out: &mut stderr,
+        endings: super::Endings::default(),
+    };
+    check::run(&resolved, false, &mut aside).map(drop)
+}
+
+/// What to type next.
+fn next(proposal: &Proposal, open: usize, args: &Adopt, console: &Console<'_>) -> Result<()> {
+    let queue = &proposal.queue;
+    let mut steps = Vec::new();
+    if io::stdout().is_terminal() || console.terminal.attended {
+        let table =
+            args.table.as_ref().map_or_else(String::new, |table| format!(" --table {table}"));
+        steps.push(format!("backlog adopt --db ...{table} > backlog.toml"));
+    }
+    if open > 0 {
+        steps.push("take the # from one answer below each QUESTION in backlog.toml".into());
+    }
+    steps.push("name your command as exec in backlog.toml".into());
+    steps.push(format!("backlog check --queue {queue}"));
+    steps.push(format!("backlog process --queue {queue} --dry-run"));
+    steps.push(format!("backlog crontab --queue {queue}"));
+    say("next:")?;
+    steps.iter().try_for_each(|step| say(&format!("  {step}")))
+}
+
+fn say(line: &str) -> Result<()> {
+    let indent = line.len() - line.trim_start().len();
+    let line = format!("{}{}\n", &line[..indent], one_line(line.trim_start()));
+    Ok(io::stderr().write_all(line.as_bytes())?)
+}

@@ -1,0 +1,78 @@
+//! Exploration of a PostgreSQL database.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use super::catalog;
+use super::dialect::{Param, value};
+use super::session::Session;
+use super::{PgEngine, Server};
+use crate::record::Value;
+use crate::store::Access;
+use crate::store::explore::{Explorable, Explorer, Keys, Outline};
+use crate::store::table::{Column, Holds, Listed, quote};
+
+/// Opens a database to be explored.
+pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
+    let session = Session::open(server, Access::ReadOnly);
+    let session = session.with_context(|| format!("could not use {}", server.shown()))?;
+    Ok(Explorer(PgEngine { session, queue: None }))
+}
+
+impl Explorable for PgEngine {
+    /// Those that this user may read, but no partitions of others.
+    fn table_names(&mut self) -> Result<Vec<String>> {
+        let rows = self.query(
+            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+             ELSE n.nspname || '.' || c.relname END \
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
+             AND n.nspname NOT IN ('information_schema', 'pgmq') AND n.nspname NOT LIKE 'pg\\_%' \
+             AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') \
+             ORDER BY 1",
+            &[],
+        )?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    fn listed(&mut self, name: &str) -> Result<Listed> {
+        catalog::table(&mut self.session, name)
+    }
+
+    fn keys(&mut self, table: &Listed) -> Result<Keys> {
+        let keys = self.query(
+            "SELECT ARRAY(SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.at) \
+             FROM pg_index i WHERE i.indrelid = $1::text::regclass AND i.indisunique \
+             AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND (i.indisprimary OR \
+             NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid \
+             AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull)) \
+             ORDER BY NOT i.indisprimary, i.indexrelid",
+            &[Param::text(&table.sql)],
+        )?;
+        let estimate = "SELECT reltuples::bigint FROM pg_class WHERE oid = $1::text::regclass";
+        let rows = self.query(estimate, &[Param::text(&table.sql)])?;
+        let rows = rows.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
+        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows })
+    }
+
+    fn glimpse(column: &Column) -> String {
+        match column.holds {
+            Holds::Bytes => "NULL::text".into(),
+            _ => format!("left({}::text, 200)", quote(&column.name)),
+        }
+    }
+
+    fn statistics(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, f64)>> {
+        let rows = self.query(
+            "SELECT v.value, v.share::float8 FROM pg_stats AS s, \
+             unnest(s.most_common_vals::text::text[], s.most_common_freqs) AS v(value, share) \
+             WHERE format('%I.%I', s.schemaname, s.tablename)::regclass = $1::text::regclass \
+             AND s.attname = $2 AND s.n_distinct BETWEEN 0 AND 20",
+            &[Param::text(&outline.sql), Param::text(&column.name)],
+        );
+        let rows = rows.ok().filter(|rows| !rows.is_empty())?;
+        Some(rows.iter().map(|row| (value(column, row.get(0)), row.get(1))).collect())
+    }
+}

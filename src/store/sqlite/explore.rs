@@ -1,0 +1,74 @@
+//! Exploration of a SQLite file.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rusqlite::Connection;
+
+use super::SqliteEngine;
+use super::open::open_file;
+use crate::store::Access;
+use crate::store::explore::{Explorable, Explorer, Keys};
+use crate::store::table::{Catalog, Column, Listed, quote};
+
+/// Opens an existing file to be explored.
+pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
+    open_file(path, true, Access::ReadOnly).map(|(engine, _)| Explorer(engine))
+}
+
+impl Explorable for SqliteEngine {
+    fn table_names(&mut self) -> Result<Vec<String>> {
+        let sql = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
+                   AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1";
+        let mut names = self.connection.prepare(sql)?;
+        let names = names.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn listed(&mut self, name: &str) -> Result<Listed> {
+        self.connection.table(name)
+    }
+
+    /// The number of rows is that of the last row, as rows are numbered unless somebody else does.
+    fn keys(&mut self, table: &Listed) -> Result<Keys> {
+        let mut keys = unique_indexes(&self.connection, &table.name)?;
+        let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
+        let mut primary = self.connection.prepare(primary)?;
+        let primary = primary.query_map([&table.name], |row| row.get(0))?;
+        let primary: Vec<String> = primary.collect::<rusqlite::Result<_>>()?;
+        keys.retain(|key| *key != primary);
+        if !primary.is_empty() {
+            keys.insert(0, primary);
+        }
+        let last = format!("SELECT max(rowid) FROM {}", table.sql);
+        let rows = self.connection.query_row(&last, [], |row| row.get::<_, Option<i64>>(0));
+        Ok(Keys { keys, rows: rows.ok().flatten().map(i64::unsigned_abs) })
+    }
+
+    fn glimpse(column: &Column) -> String {
+        let column = quote(&column.name);
+        format!(
+            "CASE typeof({column}) WHEN 'text' THEN substr({column}, 1, 200) \
+             WHEN 'blob' THEN NULL ELSE {column} END"
+        )
+    }
+}
+
+/// The columns of the unique indexes over rows of all values, which hold no NULL.
+fn unique_indexes(connection: &Connection, table: &str) -> Result<Vec<Vec<String>>> {
+    let sql = "SELECT name FROM pragma_index_list(?1) WHERE \"unique\" AND NOT partial";
+    let mut indexes = connection.prepare(sql)?;
+    let indexes = indexes.query_map([table], |row| row.get::<_, String>(0))?;
+    let mut keys = Vec::new();
+    for index in indexes.collect::<rusqlite::Result<Vec<_>>>()? {
+        let sql = "SELECT i.name, coalesce(t.\"notnull\", 0) FROM pragma_index_info(?1) AS i \
+                   LEFT JOIN pragma_table_info(?2) AS t ON t.name = i.name ORDER BY i.seqno";
+        let mut columns = connection.prepare(sql)?;
+        let columns = columns.query_map([index.as_str(), table], |row| {
+            let name: Option<String> = row.get(0)?;
+            Ok(name.filter(|_| row.get(1).unwrap_or(false)))
+        })?;
+        keys.extend(columns.collect::<rusqlite::Result<Option<Vec<_>>>>()?);
+    }
+    Ok(keys)
+}

@@ -398,7 +398,7 @@ impl<'a> Evidence<'a> {
             self.all(Word::Done).filter(|it| it.is_date() && !it.is_full()).collect();
         match (&done[..], &truths[..]) {
             ([], [only]) => self.by_truth(only, proposal),
-            ([only], []) => self.by_done(only, proposal),
+            ([only], []) if self.are_kept(only) => self.by_done(only, proposal),
             ([], []) => {
                 self.ask_about_pending(proposal);
                 Pending::Unknown
@@ -424,6 +424,12 @@ impl<'a> Evidence<'a> {
                 Pending::Unknown
             }
         }
+    }
+
+    /// Whether finished rows stay, with the date: of what is handed out and then deleted few have one.
+    fn are_kept(&self, done: &Profile<'a>) -> bool {
+        let kept = (0..self.rows()).filter(|row| !done.is_none_at(*row)).count();
+        kept > 0 && kept * 4 >= self.rows()
     }
 
     fn by_truth(&self, name: &str, proposal: &mut Proposal) -> Pending {
@@ -568,9 +574,11 @@ impl<'a> Evidence<'a> {
             let (all, above) = counted_done
                 .fold((0, 0), |(all, above), count| (all + 1, above + usize::from(count > 0)));
             let is_of_attempts = match all {
-                0 => ["attempt", "tries", "try"]
-                    .iter()
-                    .any(|it| counter.name().to_lowercase().contains(it)),
+                0 => {
+                    let name = counter.name().to_lowercase();
+                    let is_said = |it: &&str| name.contains(*it) && !name.contains("retr");
+                    ["attempt", "tries"].iter().any(|it| is_said(it)) && !name.contains("fail")
+                }
                 _ => above * 10 >= all * 9,
             };
             let line = match is_of_attempts {
@@ -640,6 +648,7 @@ impl<'a> Evidence<'a> {
             }
             Pending::Unknown => None,
         };
+        let is_unknown = matches!(pending, Pending::Unknown);
         let done = done.map(|name| format!("{} = \"{{now}}\"", bare(name)));
         let due: Vec<_> = self.all(Word::Due).filter(|it| it.is_date()).collect();
         let next = match due[..] {
@@ -650,7 +659,8 @@ impl<'a> Evidence<'a> {
             let parts: Vec<_> = parts.into_iter().flatten().collect();
             (!parts.is_empty()).then(|| parts.join(", "))
         };
-        if let Some(columns) = set([done, updated.clone()]) {
+        // An answer to what is pending says it.
+        if let Some(columns) = set([done, updated.clone()]).filter(|_| !is_unknown) {
             proposal.step(Step::Lines(vec![format!("on_success = {{ {columns} }}")]));
         }
         if let [first, second, ..] = due[..] {
@@ -686,6 +696,7 @@ impl<'a> Evidence<'a> {
     fn rest(&self, proposal: &mut Proposal, has_date: bool) {
         for kind in self.all(Word::Kind).filter(|it| it.holds_text()) {
             let mut there: Vec<_> = kind.values.iter().map(ToString::to_string).collect();
+            there.retain(|it| !it.is_empty());
             there.sort();
             there.dedup();
             if (2..10).contains(&there.len()) {

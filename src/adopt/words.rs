@@ -196,7 +196,6 @@ const WORDS: [(Word, &[&str]); 16] = [
             "do_not_process_before",
             "delay_until",
             "delayed_until",
-            "effective",
             "next_attempt_after",
             "nextrun",
             "run_not_before",
@@ -321,7 +320,7 @@ const WORDS: [(Word, &[&str]); 16] = [
             "exception_text",
         ],
     ),
-    (Word::Kind, &["queue", "queue_name", "queue_id", "channel"]),
+    (Word::Kind, &["queue", "queue_name"]),
 ];
 
 /// Words that say that something is a date, and not which.

@@ -49,10 +49,6 @@ pub struct Outline {
 #[derive(Default)]
 pub struct Sample {
     pub rows: Vec<Vec<Value>>,
-    /// How many of them are of the first end.
-    pub first: usize,
-    /// Whether these are all that there are.
-    pub is_all: bool,
     /// Why there are none, if they could not be read.
     pub unread: Option<String>,
 }
@@ -151,13 +147,12 @@ impl<E: Explorable> Explore for Explorer<E> {
             let why = ends.into_iter().find_map(Result::err).map(|error| error.words);
             return Sample { unread: why, ..Sample::default() };
         };
-        let first = rows.len();
-        let is_all = first < ROWS;
-        if !is_all && !outline.keys.is_empty() {
+        // Else these are all that there are.
+        if rows.len() == ROWS && !outline.keys.is_empty() {
             last.reverse();
             rows.extend(last);
         }
-        Sample { rows, first, is_all, unread: None }
+        Sample { rows, unread: None }
     }
 
     fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {

@@ -1,0 +1,388 @@
+//! `backlog adopt`: a mapping is proposed for tables that nobody has described, and nothing is written.
+
+use std::fs;
+
+use test_support::cluster::{Database, cluster};
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, skipped};
+
+const EMAILS: &str = "
+    CREATE TABLE emails (id INTEGER PRIMARY KEY, recipient TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL,
+      max_attempts INTEGER NOT NULL, last_error TEXT, created_at {instant} NOT NULL, sent_at {instant},
+      next_attempt_at {instant}, updated_at {instant});
+    INSERT INTO emails
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200),
+        t AS (SELECT i, CASE WHEN i % 50 = 0 THEN 'failed' WHEN i > 190 THEN 'queued' ELSE 'sent' END AS s, {at} AS at FROM n)
+      SELECT i, 'a@example.com', s, CASE WHEN s = 'failed' THEN 5 WHEN i = 195 THEN 2 WHEN s = 'queued' THEN 0 ELSE 1 END, 5,
+        CASE WHEN s = 'failed' OR i = 195 THEN 'timed out' END, at, CASE WHEN s = 'sent' THEN at END, CASE WHEN i = 195 THEN at END, at FROM t;
+    CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, created_at {instant})";
+
+const ON_SQLITE: [(&str, &str); 2] =
+    [("{instant}", "TEXT"), ("{at}", "datetime(1795000000 + i * 60, 'unixepoch')")];
+const ON_POSTGRES: [(&str, &str); 2] =
+    [("{instant}", "timestamptz"), ("{at}", "to_timestamp(1795000000 + i * 60)")];
+
+fn on(sql: &str, words: [(&str, &str); 2]) -> String {
+    words.iter().fold(sql.into(), |sql: String, (word, is)| sql.replace(word, is))
+}
+
+/// A database with a schema on PostgreSQL, if there is a server.
+fn server(sql: &str) -> Option<(TestEnv, Database)> {
+    let database = cluster()?.database();
+    database.sql(&on(sql, ON_POSTGRES));
+    Some((TestEnv::on(&database), database))
+}
+
+/// The section without its comments.
+fn keys(ran: &Ran) -> String {
+    let lines =
+        ran.stdout.lines().filter(|line| !line.starts_with('#') && !line.starts_with("db ="));
+    lines.collect::<Vec<_>>().join("\n").trim().into()
+}
+
+const OF_EMAILS: &str = r#"[queue.emails]
+table = "emails"
+id = "id"
+date_inserted = "created_at"
+status = { column = "state", new = "queued", error = "queued", success = "sent", archived = "failed" }
+failures = { column = "attempts", counts = "attempts" }
+max_attempts = { column = "max_attempts" }
+last_error = "last_error"
+on_success = { sent_at = "{now}", updated_at = "{now}" }
+on_failure = { next_attempt_at = "{next}", updated_at = "{now}" }
+progressive = true"#;
+
+#[test]
+fn a_table_is_found_among_others_and_described_so_that_a_pass_can_work_on_it() {
+    let env = TestEnv::with_schema(&on(EMAILS, ON_SQLITE));
+    let mut on_both = vec![env];
+    let held = server(EMAILS);
+    match held {
+        Some((env, ref _database)) => on_both.push(env),
+        None => skipped("adopt on PostgreSQL: no server"),
+    }
+    for env in on_both {
+        let adopted = env.run(&["adopt"]).success();
+        assert_eq!(keys(&adopted), OF_EMAILS);
+        assert!(
+            adopted.stdout.contains("# counts attempts: nearly all finished rows"),
+            "{adopted:?}"
+        );
+        assert!(adopted.stdout.contains("'failed' in 4 rows"), "{adopted:?}");
+        // Standard output is the file alone; the findings of check and what to type stand beside it.
+        assert!(adopted.stderr.contains("ok       table       emails, 200 rows"), "{adopted:?}");
+        assert!(adopted.stderr.contains("\n  backlog check --queue emails\n"), "{adopted:?}");
+        fs::write(env.path("backlog.toml"), &adopted.stdout).unwrap();
+        let handler = env.noting("exit 0");
+        let mut command = env.command(&["process", "--queue", "emails", "--", &handler]);
+        crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success();
+        assert_eq!(env.handled().len(), 9);
+    }
+}
+
+#[test]
+fn nothing_is_written() {
+    let env = TestEnv::with_schema(&on(EMAILS, ON_SQLITE));
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(env.path("."))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let (before, files) = (fs::read(env.db()).unwrap(), names());
+    env.run(&["adopt"]).success();
+    assert_eq!((fs::read(env.db()).unwrap(), names()), (before, files));
+    let Some((env, database)) = server(EMAILS) else { return skipped("adopt: no server") };
+    // A user who may only read is enough.
+    database
+        .sql("CREATE ROLE adopter LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO adopter");
+    let url = database.url().replace("postgres@", "adopter@");
+    let adopted = env.run(&["adopt", "--db", &url]).success();
+    assert_eq!(keys(&adopted), OF_EMAILS);
+    drop(env);
+    database.sql("DROP OWNED BY adopter; DROP ROLE adopter");
+}
+
+#[test]
+fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
+    let schema = "
+        CREATE TABLE sync_tasks (id INTEGER PRIMARY KEY, status INTEGER NOT NULL, created_at TEXT NOT NULL);
+        INSERT INTO sync_tasks WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+          SELECT i, i % 3, datetime(1795000000 + i * 60, 'unixepoch') FROM n;
+        CREATE TABLE mails (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
+        INSERT INTO mails SELECT id, CASE status WHEN 0 THEN 'pending' WHEN 1 THEN 'sent' ELSE 'failed' END, created_at FROM sync_tasks;
+        CREATE TABLE jobs_without_state (id INTEGER PRIMARY KEY, attempts INTEGER, run_at TEXT, created_at TEXT NOT NULL, locked_at TEXT);
+        INSERT INTO jobs_without_state SELECT id, 0, created_at, created_at, NULL FROM sync_tasks";
+    let env = TestEnv::with_schema(schema);
+    for (table, question, choices) in [
+        ("sync_tasks", "what do the values of status mean?", 2),
+        ("mails", "is status = failed tried again?", 2),
+        ("jobs_without_state", "which rows are pending", 2),
+    ] {
+        let adopted = env.run(&["adopt", "--table", table]);
+        assert_eq!(adopted.exit, Some(1), "{adopted:?}");
+        assert!(adopted.stdout.contains(&format!("# QUESTION: {question}")), "{adopted:?}");
+        let answers = adopted.stdout.matches("\n# - ").count();
+        assert_eq!(answers, choices, "{adopted:?}");
+        assert!(!keys(&adopted).contains("status ="), "{adopted:?}");
+        assert!(adopted.stderr.contains("1 question open"), "{adopted:?}");
+    }
+    // Which of them it is, nobody knows either.
+    env.run(&["adopt"]).fails(2, &["which table? name it with --table", "jobs_without_state"]);
+    env.run(&["adopt", "--table", "mail"]).fails(1, &["did you mean mails?"]);
+    // At a terminal it asks.
+    let db = env.db().display().to_string();
+    let line = format!("adopt --db {db} --table mails");
+    let asked = env.at_terminal(100, &line, "x\n9\n2\n");
+    assert!(asked.stdout.contains("2) given up for good"), "{asked:?}");
+    assert!(
+        asked.stdout.contains(r#"status = { column = "status", new = "pending", error = "pending", success = "sent", archived = "failed" }"#),
+        "{asked:?}"
+    );
+    assert_eq!(asked.exit, Some(0), "{asked:?}");
+}
+
+#[test]
+fn the_tables_of_other_software_are_known_by_their_columns() {
+    let page = include_str!("../../docs/tables.md");
+    let (_, page) = page.split_once("## Job tables of other software").unwrap();
+    let queues = page.split("\n[queue.").skip(1).map(|it| it.split_once(']').unwrap().0);
+    for queue in queues {
+        let schema = |engine: &str| {
+            let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
+            fs::read_to_string(format!("{tables}/{queue}.{engine}.sql")).unwrap()
+        };
+        let env = TestEnv::with_schema(&schema("sqlite"));
+        let mut on_both = vec![env];
+        let database = cluster().map(|cluster| cluster.database());
+        on_both.extend(database.as_ref().map(|database| {
+            database.sql(&schema("postgres"));
+            TestEnv::on(database)
+        }));
+        for env in on_both {
+            let adopted = env.run(&["adopt"]).success();
+            fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
+            let adopted: toml::Table = adopted.stdout.parse().unwrap();
+            let described: toml::Table = page
+                .split("```toml\n")
+                .skip(1)
+                .map(|block| block.split_once("```").unwrap().0.parse::<toml::Table>().unwrap())
+                .find(|block| block.get("queue").is_some_and(|it| it.get(queue).is_some()))
+                .unwrap();
+            let described = described["queue"][queue].as_table().unwrap();
+            let mut adopted = adopted["queue"][queue].as_table().unwrap().clone();
+            adopted.remove("db");
+            let table = adopted.remove("table").unwrap();
+            assert!(
+                table.as_str().unwrap().eq_ignore_ascii_case(described["table"].as_str().unwrap())
+            );
+            adopted.retain(|key, value| described.get(key) != Some(value));
+            adopted.remove("progressive");
+            assert!(adopted.is_empty(), "{queue}: {adopted:?}");
+            let pass = ["process", "--config", "adopted.toml", "--queue", queue, "--dry-run"];
+            env.run_at(MIDNIGHT, &pass).success();
+        }
+    }
+}
+
+#[test]
+fn another_name_of_a_queue_is_taken_from_the_rows() {
+    let schema =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/laravel.sqlite.sql"));
+    let env = TestEnv::with_schema(&schema.unwrap());
+    env.sql("UPDATE jobs SET queue = 'it''s mail'");
+    let adopted = env.run(&["adopt"]).success();
+    assert!(
+        keys(&adopted).contains("where = \"queue = 'it''s mail' AND reserved_at IS NULL\""),
+        "{adopted:?}"
+    );
+    env.sql("UPDATE jobs SET queue = 'other' WHERE id > 3");
+    let adopted = env.run(&["adopt"]);
+    assert_eq!(adopted.exit, Some(1), "{adopted:?}");
+    assert!(adopted.stdout.contains("QUESTION: which queue is worked off?"), "{adopted:?}");
+}
+
+#[test]
+fn a_password_is_in_no_proposal() {
+    let Some((env, database)) = server(EMAILS) else { return skipped("adopt: no server") };
+    let url = database.url().replace("postgres@", "postgres:secret@");
+    let adopted = env.run(&["adopt", "--db", &url]).success();
+    assert!(
+        !adopted.stdout.contains("secret") && !adopted.stderr.contains("secret"),
+        "{adopted:?}"
+    );
+    assert!(adopted.stdout.contains("db = \"postgres://"), "{adopted:?}");
+}
+
+/// How a proposal compares with the key of a table: see tests/tables/unseen/README.txt.
+#[derive(Debug, PartialEq)]
+enum Mark {
+    Right,
+    Asked,
+    Wrong(String),
+}
+
+fn texts(key: &toml::Table, name: &str) -> Vec<String> {
+    let values = key.get(name).and_then(toml::Value::as_array).into_iter().flatten();
+    values.map(|value| value.as_str().unwrap().to_lowercase()).collect()
+}
+
+/// The column of a key that is one, or has one.
+fn column(mapping: &toml::Table, key: &str) -> Option<String> {
+    let value = mapping.get(key)?;
+    let value = value.get("column").unwrap_or(value);
+    value.as_str().map(str::to_lowercase)
+}
+
+fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
+    let table = key["table"].as_str().unwrap();
+    let adopted = env.run(&["adopt", "--table", table]);
+    assert!(adopted.exit.is_some_and(|exit| exit < 2), "{table}: {adopted:?}");
+    fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
+    if adopted.stdout.contains("# QUESTION: ") {
+        return Mark::Asked;
+    }
+    let mapping: toml::Table = adopted.stdout.parse().unwrap();
+    let (queue, mapping) = mapping["queue"].as_table().unwrap().iter().next().unwrap();
+    let mapping = mapping.as_table().unwrap();
+    let wrong = |what: &str| Mark::Wrong(format!("{what}: {mapping:?}"));
+    let id = match &mapping["id"] {
+        toml::Value::String(id) => vec![id.to_lowercase()],
+        ids => {
+            ids.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_lowercase()).collect()
+        }
+    };
+    let ids = key["id"].as_array().unwrap().iter();
+    let mut ids = ids.map(|id| {
+        id.as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_str().unwrap().to_lowercase())
+            .collect::<Vec<_>>()
+    });
+    if !ids.any(|it| it == id) {
+        return wrong("id");
+    }
+    let dates = [texts(key, "date_inserted"), texts(key, "date_inserted_tolerable")].concat();
+    match column(mapping, "date_inserted") {
+        Some(date) if !dates.contains(&date) => return wrong("date_inserted"),
+        None if !texts(key, "date_inserted").is_empty() => return wrong("date_inserted"),
+        _ => {}
+    }
+    let counters = [texts(key, "failures"), texts(key, "counts_tries")].concat();
+    let is_of_attempts = mapping.get("failures").is_some_and(|it| it.get("counts").is_some());
+    match column(mapping, "failures") {
+        Some(counter) if !counters.contains(&counter) => return wrong("failures"),
+        Some(counter) if is_of_attempts != texts(key, "counts_tries").contains(&counter) => {
+            return wrong("counts");
+        }
+        _ => {}
+    }
+    if column(mapping, "last_error").is_some_and(|it| !texts(key, "last_error").contains(&it)) {
+        return wrong("last_error");
+    }
+    let due = mapping.get("on_failure").and_then(toml::Value::as_table).into_iter().flatten();
+    let mut due = due
+        .filter(|(_, value)| value.as_str() == Some("{next}"))
+        .map(|(name, _)| name.to_lowercase());
+    let (due, keys) = (due.next(), texts(key, "due"));
+    if due.is_some() != !keys.is_empty() || due.is_some_and(|due| !keys.contains(&due)) {
+        return wrong("due");
+    }
+    if let (Some(status), Some(values)) = (mapping.get("status"), key.get("values")) {
+        for (name, other) in [("success", vec!["success"]), ("archived", vec!["archived"])] {
+            let values: Vec<_> =
+                other.iter().flat_map(|it| texts(values.as_table().unwrap(), it)).collect();
+            let said = match status.get(name) {
+                Some(toml::Value::Array(all)) => {
+                    all.iter().map(|it| it.as_str().unwrap().to_lowercase()).collect()
+                }
+                Some(toml::Value::String(one)) => vec![one.to_lowercase()],
+                Some(one) => vec![one.to_string()],
+                None => vec![],
+            };
+            // Labels that no row has are not in the key.
+            let is_said_otherwise = said.iter().any(|it| {
+                !values.contains(it)
+                    && key["values"]
+                        .as_table()
+                        .unwrap()
+                        .keys()
+                        .any(|name| texts(key["values"].as_table().unwrap(), name).contains(it))
+            });
+            if is_said_otherwise {
+                return wrong(name);
+            }
+        }
+    }
+    // Which rows a pass would take, sooner or later.
+    let list =
+        ["list", "--config", "adopted.toml", "--queue", queue, "--status", "NEW,ERROR", "--json"];
+    let listed = env.run(&list).success().stdout;
+    let part =
+        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), String::from);
+    let mut listed: Vec<_> = listed
+        .lines()
+        .map(|row| {
+            let row: serde_json::Value = serde_json::from_str(row).unwrap();
+            let parts =
+                row["id"].as_array().map(|parts| parts.iter().map(part).collect::<Vec<_>>());
+            parts.map_or_else(|| part(&row["id"]), |parts| parts.join(","))
+        })
+        .collect();
+    let quoted = |name: &str| format!("CAST(\"{}\" AS text)", name.replace('"', "\"\""));
+    let names: Vec<_> = match &mapping["id"] {
+        toml::Value::String(id) => vec![quoted(id)],
+        ids => ids.as_array().unwrap().iter().map(|it| quoted(it.as_str().unwrap())).collect(),
+    };
+    let name = match database {
+        Some(_) => table.split('.').map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join("."),
+        None => format!("\"{table}\""),
+    };
+    let sql = format!(
+        "SELECT {} FROM {name} WHERE {}",
+        names.join(" || ',' || "),
+        key["pending_sql"].as_str().unwrap()
+    );
+    let pending = database.map_or_else(|| env.query(&sql), |it| it.query(&sql));
+    let mut pending: Vec<_> = pending.lines().map(String::from).collect();
+    listed.sort();
+    pending.sort();
+    if listed == pending { Mark::Right } else { wrong("pending") }
+}
+
+/// Tables that were described before `adopt` was written, and not looked at meanwhile.
+#[test]
+fn unseen_tables_are_right_or_a_question() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/unseen");
+    let Ok(found) = fs::read_dir(directory) else { return };
+    let (mut right, mut asked, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in found {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "toml") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let key: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
+        let schema = fs::read_to_string(path.with_extension("sql")).unwrap();
+        let mark = match key["dialect"].as_str() {
+            Some("sqlite") => mark(&TestEnv::with_schema(&schema), None, &key),
+            _ => {
+                let Some(cluster) = cluster() else { continue };
+                let database = cluster.database();
+                database.sql(&schema);
+                mark(&TestEnv::on(&database), Some(&database), &key)
+            }
+        };
+        match mark {
+            Mark::Right => right.push(name),
+            Mark::Asked => asked.push(name),
+            Mark::Wrong(why) => wrong.push(format!("{name}: {why}")),
+        }
+    }
+    assert_eq!(wrong, [""; 0], "right: {right:?}, asked: {asked:?}");
+    let all = right.len() + asked.len();
+    assert!(right.len() * 10 >= all * 6, "right: {right:?}, asked: {asked:?}");
+}

@@ -4,6 +4,8 @@
 mod known;
 mod profile;
 mod propose;
+mod status;
+mod without_status;
 mod words;
 
 use toml::Value;

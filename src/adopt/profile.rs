@@ -60,6 +60,10 @@ impl<'a> Profile<'a> {
         self.values.get(row).is_none_or(|value| is_none(value))
     }
 
+    pub fn instant_at(&self, row: usize) -> Option<Instant> {
+        self.instants.as_ref()?.get(row).copied().flatten()
+    }
+
     pub fn number_at(&self, row: usize) -> Option<i64> {
         match self.values.get(row)? {
             Value::Integer(number) => Some(*number),

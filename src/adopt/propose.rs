@@ -2,17 +2,18 @@
 
 use toml::Value as Toml;
 
+use super::known::Known;
 use super::profile::{Profile, is_none};
-use super::words::{Meaning, Word, meaning};
-use super::{Choice, Proposal, Question, Step, known::Known};
+use super::words::Word;
+use super::{Choice, Proposal, Question, Step, status, without_status};
 use crate::date::Format;
 use crate::nearest::listed;
 use crate::record::{Value, counted};
-use crate::store::{Column, Holds, Outline, Sample, quoted_if_needed};
+use crate::store::{Holds, Outline, Sample, quoted_if_needed};
 use crate::time::Instant;
 
 /// Looks up the values of a column, and how many rows have each.
-type Values<'v> = dyn FnMut(&str) -> Option<Vec<(Value, u64)>> + 'v;
+pub type Values<'v> = dyn FnMut(&str) -> Option<Vec<(Value, u64)>> + 'v;
 
 /// What job tables are called.
 const NAMES: [&str; 16] = [
@@ -49,25 +50,32 @@ pub fn likeness(outline: &Outline) -> u32 {
 }
 
 /// A table and its sample, under way to a proposal.
-struct Evidence<'a> {
-    outline: &'a Outline,
+pub struct Evidence<'a> {
+    pub outline: &'a Outline,
     sample: &'a Sample,
-    profiles: Vec<Profile<'a>>,
+    pub profiles: Vec<Profile<'a>>,
 }
 
-/// What says that a row is pending.
-enum Pending {
-    /// A value of the status for NEW, and whether one says that it is given up.
-    Status {
-        column: String,
-        archives: bool,
-    },
-    /// Dates that are NULL as long as it is.
-    Dates {
-        done: String,
-        archives: bool,
-    },
-    Unknown,
+/// What says that a row is pending, and done.
+pub struct Pending {
+    /// The conditions of rows that are not done; none if a status says all.
+    pub conditions: Vec<String>,
+    /// The condition of what is not done, whatever else is the matter with it.
+    pub open: String,
+    /// Rows of the sample that are done.
+    pub done: Vec<usize>,
+    /// What is set with a success, besides a status.
+    pub on_success: OnSuccess,
+    /// Whether it is known what makes a record archived.
+    pub archives: bool,
+}
+
+#[derive(Clone, PartialEq)]
+pub enum OnSuccess {
+    Status,
+    /// The date when it was done.
+    Date(String),
+    Delete,
 }
 
 pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -> Proposal {
@@ -81,29 +89,32 @@ pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -
     }
     evidence.id(&mut proposal);
     let has_date = evidence.date(&mut proposal);
-    let pending = evidence.pending(&mut proposal, values);
-    evidence.counters(&mut proposal, &pending);
-    evidence.writes(&mut proposal, &pending);
+    let mut pending = evidence.pending(&mut proposal, values);
+    if let Some(pending) = &mut pending {
+        evidence.narrow(pending, &mut proposal);
+    }
+    evidence.counters(&mut proposal, pending.as_ref());
+    evidence.writes(&mut proposal, pending.as_ref());
     evidence.rest(&mut proposal, has_date);
     proposal
 }
 
 impl<'a> Evidence<'a> {
-    fn all(&self, word: Word) -> impl Iterator<Item = &Profile<'a>> {
+    pub fn all(&self, word: Word) -> impl Iterator<Item = &Profile<'a>> {
         self.profiles.iter().filter(move |it| it.is(word))
     }
 
     /// The only column of a role that meets a condition.
-    fn only(&self, word: Word, is: impl Fn(&Profile<'a>) -> bool) -> Option<&Profile<'a>> {
+    pub fn only(&self, word: Word, is: impl Fn(&Profile<'a>) -> bool) -> Option<&Profile<'a>> {
         let mut found = self.all(word).filter(|it| is(it));
         found.next().filter(|_| found.next().is_none())
     }
 
-    fn date_of(&self, word: Word) -> Option<&Profile<'a>> {
+    pub fn date_of(&self, word: Word) -> Option<&Profile<'a>> {
         self.only(word, Profile::is_date)
     }
 
-    fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.sample.rows.len()
     }
 
@@ -153,11 +164,11 @@ impl<'a> Evidence<'a> {
     /// The insertion date. False if there is none.
     fn date(&self, proposal: &mut Proposal) -> bool {
         let is_other = |it: &Profile<'a>| {
+            // What every row has is not what is set when it is done.
             let others = [
                 Word::Due,
                 Word::Updated,
                 Word::Expires,
-                Word::Done,
                 Word::Tried,
                 Word::Locked,
                 Word::Failed,
@@ -182,10 +193,9 @@ impl<'a> Evidence<'a> {
                 let one = created.iter().find(ordered).copied();
                 (one.or(Some(*first)), "the one that follows the order of the key")
             }
-            ([], [only]) if only.follows_the_key() || only.is_just_a_date => (
-                Some(*only),
-                "the only date that is never NULL, and it follows the order of the key",
-            ),
+            ([], [only]) if only.follows_the_key() || only.is_just_a_date || full.len() == 1 => {
+                (Some(*only), "the only such date that is never NULL")
+            }
             (_, _) => (None, ""),
         };
         if let Some(profile) = found {
@@ -225,11 +235,11 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    fn counter(&self) -> Option<&Profile<'a>> {
+    pub fn counter(&self) -> Option<&Profile<'a>> {
         self.only(Word::Attempts, Profile::counts)
     }
 
-    fn pending(&self, proposal: &mut Proposal, values: &mut Values<'_>) -> Pending {
+    fn pending(&self, proposal: &mut Proposal, values: &mut Values<'_>) -> Option<Pending> {
         let mut columns: Vec<_> = self.all(Word::Status).collect();
         if let Some(shortest) = columns.iter().map(|it| it.name().len()).min()
             && columns.iter().filter(|it| it.name().len() == shortest).count() == 1
@@ -238,338 +248,31 @@ impl<'a> Evidence<'a> {
             columns.retain(|it| it.name().len() == shortest);
         }
         match columns[..] {
-            [] => self.by_dates(proposal, values),
-            [column] => self.by_status(column, proposal, values),
+            [] => without_status::by_dates(self, proposal, values),
+            [column] => status::by_status(self, column, proposal, values),
             _ => {
                 let names = columns.iter().map(|it| it.name());
                 proposal.step(Step::Question(Question {
                     about: "which column is the status?".into(),
                     why: format!("{} are called so", listed("", names)),
-                    choices: columns.iter().map(|it| unknown_status(it.name(), &[])).collect(),
+                    choices: columns.iter().map(|it| status::unknown(it.name(), &[])).collect(),
                 }));
-                Pending::Unknown
+                None
             }
         }
     }
 
-    fn by_status(
-        &self,
-        profile: &Profile<'a>,
-        proposal: &mut Proposal,
-        values: &mut Values<'_>,
-    ) -> Pending {
-        let name = profile.name();
-        let there = values(name).unwrap_or_else(|| of_sample(profile));
-        let unsure = |proposal: &mut Proposal, why: String| {
-            proposal.step(Step::Question(Question {
-                about: format!("what do the values of {name} mean?"),
-                why,
-                choices: vec![unknown_status(name, &there), none_status(name)],
-            }));
-            Pending::Unknown
-        };
-        let mut words = Words::default();
-        for (value, rows) in &there {
-            let Value::Text(text) = value else {
-                return unsure(proposal, format!("it holds {}", shown(&there)));
-            };
-            match meaning(text) {
-                Some((meaning, rank)) => words.add(meaning, rank, text, *rows),
-                None => return unsure(proposal, format!("nobody can tell of {}", value.shown())),
-            }
-        }
-        let labels = profile.column.legal.iter().flatten();
-        for label in labels.filter(|label| !there.iter().any(|(it, _)| it.to_string() == **label)) {
-            match meaning(label) {
-                Some((meaning, rank)) => words.add(meaning, rank, label, 0),
-                None => return unsure(proposal, format!("nobody can tell of {label:?}")),
-            }
-        }
-        let (Some(new), Some(success)) = (words.first(Meaning::New), words.first(Meaning::Success))
-        else {
-            return unsure(proposal, format!("it holds {}", shown(&there)));
-        };
-        let failed = words.of(Meaning::Failed);
-        let given_up = words.of(Meaning::GivenUp);
-        let retry = words.of(Meaning::Retry);
-        let reading = match (&failed[..], &retry[..], &given_up[..]) {
-            ([], [], []) => Reading { error: vec![new.clone()], archived: vec![] },
-            ([], [], _) => Reading { error: vec![new.clone()], archived: given_up },
-            ([], _, _) => Reading { error: retry, archived: given_up },
-            (_, [], []) => match self.reading_of_failed(profile, &failed) {
-                Some(true) => Reading { error: failed, archived: vec![] },
-                Some(false) => Reading { error: vec![new.clone()], archived: failed },
-                None => {
-                    return self.ask_about_failed(proposal, profile, &words, &failed, &there);
-                }
-            },
-            (_, [], _) => Reading { error: failed, archived: given_up },
-            (_, _, []) => Reading { error: retry, archived: failed },
-            (_, _, _) => return self.ask_about_failed(proposal, profile, &words, &failed, &there),
-        };
-        let archives = !reading.archived.is_empty();
-        proposal.line(
-            format!("the status, by the usual words; {}", shown(&there)),
-            status_line(name, &words, &reading, &success),
-        );
-        let others = words.of(Meaning::Other);
-        if !others.is_empty() {
-            let others = listed("", others.iter().map(String::as_str));
-            proposal.step(Step::Comment(format!("left alone: {others}")));
-        }
-        self.soft_deletion(proposal, None);
-        Pending::Status { column: name.into(), archives }
-    }
-
-    /// Whether what has failed is tried again (true), or was given up, as far as the rows show it.
-    fn reading_of_failed(&self, status: &Profile<'a>, failed: &[String]) -> Option<bool> {
-        let is = |row: usize, words: &dyn Fn(&str) -> bool| matches!(status.values.get(row), Some(Value::Text(text)) if words(text));
-        let is_failed = |text: &str| failed.iter().any(|it| it == text);
-        let is_new = |text: &str| meaning(text).is_some_and(|it| it.0 == Meaning::New);
-        let rows = |words: &dyn Fn(&str) -> bool| {
-            (0..self.rows()).filter(|row| is(*row, words)).collect::<Vec<_>>()
-        };
-        let (failed, new) = (rows(&is_failed), rows(&is_new));
-        let counter = self.counter()?;
-        let attempts = |rows: &[usize]| -> Vec<i64> {
-            rows.iter().filter_map(|row| counter.number_at(*row)).collect()
-        };
-        let (of_failed, of_new) = (attempts(&failed), attempts(&new));
-        let (least, most) = (of_failed.iter().min()?, of_failed.iter().max()?);
-        if of_failed.len() < 3 {
-            return None;
-        }
-        let is_retried_as_new = of_new.iter().any(|it| *it > 0);
-        let limit = self.only(Word::MostAttempts, Profile::counts);
-        let limit = limit.map(|limit| {
-            let is_spent = |row: &usize| counter.number_at(*row) >= limit.number_at(*row);
-            failed.iter().all(is_spent)
-        });
-        match (limit, is_retried_as_new) {
-            (Some(true), _) => Some(false),
-            (None, true) if least == most && *least > 1 => Some(false),
-            (Some(false), false) | (None, false) if least < most && *most > 1 => {
-                let due = self.date_of(Word::Due)?;
-                let waits = |rows: &[usize]| {
-                    rows.iter().filter(|row| !due.is_none_at(**row)).count() == rows.len()
-                };
-                let finished =
-                    rows(&|text: &str| meaning(text).is_some_and(|it| it.0 == Meaning::Success));
-                let is_cleared = finished.iter().all(|row| due.is_none_at(*row));
-                (waits(&failed) && is_cleared && !finished.is_empty()).then_some(true)
-            }
-            (_, _) => None,
-        }
-    }
-
-    fn ask_about_failed(
-        &self,
-        proposal: &mut Proposal,
-        profile: &Profile<'a>,
-        words: &Words,
-        failed: &[String],
-        there: &[(Value, u64)],
-    ) -> Pending {
-        let name = profile.name();
-        let new = words.of(Meaning::New);
-        let (retry, given_up) = (words.of(Meaning::Retry), words.of(Meaning::GivenUp));
-        let success = words.first(Meaning::Success).unwrap_or_default();
-        let shown_failed = listed("", failed.iter().map(String::as_str));
-        let with = |some: &[String], more: &[String]| [some, more].concat();
-        let again = Reading { error: with(failed, &retry), archived: given_up.clone() };
-        let error = if retry.is_empty() { new[..1].to_vec() } else { retry };
-        let over = Reading { error, archived: with(failed, &given_up) };
-        proposal.step(Step::Question(Question {
-            about: format!("is {name} = {shown_failed} tried again?"),
-            why: format!("the rows do not show it; {}", shown(there)),
-            choices: vec![
-                Choice::new(vec![status_line(name, words, &again, &success)], "tried again"),
-                Choice::new(vec![status_line(name, words, &over, &success)], "given up for good"),
-            ],
-        }));
-        Pending::Unknown
-    }
-
-    /// Without a status: dates that are NULL, or a truth that is false, as long as a row is pending.
-    fn by_dates(&self, proposal: &mut Proposal, values: &mut Values<'_>) -> Pending {
-        let truths = self.all(Word::Done).filter(|it| is_truth(it, values));
-        let truths: Vec<_> = truths.map(Profile::name).collect();
-        let done: Vec<_> =
-            self.all(Word::Done).filter(|it| it.is_date() && !it.is_full()).collect();
-        match (&done[..], &truths[..]) {
-            ([], [only]) => self.by_truth(only, proposal),
-            ([only], []) if self.are_kept(only) => self.by_done(only, proposal),
-            ([], []) => {
-                self.ask_about_pending(proposal);
-                Pending::Unknown
-            }
-            (_, _) => {
-                let names = done.iter().map(|it| it.name()).chain(truths.iter().copied());
-                let names: Vec<_> = names.collect();
-                let of = |name: &&str| {
-                    let sql = quoted_if_needed(name);
-                    Choice::new(
-                        vec![
-                            format!("where = {}", Toml::from(format!("{sql} IS NULL"))),
-                            format!("on_success = {{ {} = \"{{now}}\" }}", bare(name)),
-                        ],
-                        format!("a row is pending as long as {name} is NULL"),
-                    )
-                };
-                proposal.step(Step::Question(Question {
-                    about: "what says that a record is done?".into(),
-                    why: format!("{} may", listed("", names.iter().copied())),
-                    choices: names.iter().map(of).collect(),
-                }));
-                Pending::Unknown
-            }
-        }
-    }
-
-    /// Whether finished rows stay, with the date: of what is handed out and then deleted few have one.
-    fn are_kept(&self, done: &Profile<'a>) -> bool {
-        let kept = (0..self.rows()).filter(|row| !done.is_none_at(*row)).count();
-        kept > 0 && kept * 4 >= self.rows()
-    }
-
-    fn by_truth(&self, name: &str, proposal: &mut Proposal) -> Pending {
-        let column = self.outline.columns.iter().find(|it| it.name == name);
-        let is_boolean = column.is_some_and(|it| it.holds == Holds::Booleans);
-        let (no, yes) = if is_boolean { ("false", "true") } else { ("0", "1") };
-        proposal.line(
-            "no status: this says whether a record is done",
-            format!(
-                "status = {{ column = {}, new = {no}, error = {no}, success = {yes} }}",
-                Toml::from(name)
-            ),
-        );
-        self.soft_deletion(proposal, None);
-        Pending::Status { column: name.into(), archives: false }
-    }
-
-    fn by_done(&self, done: &Profile<'a>, proposal: &mut Proposal) -> Pending {
-        let nullable = |word: Word| {
-            self.all(word).filter(|it| it.is_date() && !it.is_full()).collect::<Vec<_>>()
-        };
-        let now = self.newest();
-        let is_past = |it: &&&Profile<'a>| {
-            let instants = it.instants.as_deref().unwrap_or_default();
-            instants.iter().flatten().all(|at| now.is_none_or(|now| *at <= now))
-        };
-        let given_up = nullable(Word::GivenUp);
-        let given_up: Vec<_> = given_up.iter().filter(is_past).copied().collect();
-        let mut conditions = vec![format!("{} IS NULL", quoted_if_needed(done.name()))];
-        let others = [nullable(Word::Cancelled), nullable(Word::Deleted)].concat();
-        let locked = self.all(Word::Locked).filter(|it| !it.is_full() && !self.is_due(it));
-        let locked = locked.filter(|it| is_lock(it.name()));
-        for other in given_up.iter().copied().chain(others).chain(locked.take(1)) {
-            conditions.push(format!("{} IS NULL", quoted_if_needed(other.name())));
-        }
-        if let [failed] = nullable(Word::Failed)[..] {
-            let both = (0..self.rows()).any(|row| !failed.is_none_at(row) && !done.is_none_at(row));
-            if !both && given_up.is_empty() {
-                return self.ask_about_failed_date(proposal, done, failed, &conditions);
-            }
-        }
-        self.soft_deletion(proposal, Some(&mut conditions));
-        proposal.line(
-            format!("no status: pending as long as {} is NULL", done.name()),
-            format!("where = {}", Toml::from(conditions.join(" AND "))),
-        );
-        if let [given_up] = given_up[..] {
-            proposal.step(Step::Comment(format!("given up: {} has a date", given_up.name())));
-            proposal.step(Step::Lines(archived_by(given_up.name())));
-        }
-        Pending::Dates { done: done.name().into(), archives: given_up.len() == 1 }
-    }
-
-    fn ask_about_failed_date(
-        &self,
-        proposal: &mut Proposal,
-        done: &Profile<'a>,
-        failed: &Profile<'a>,
-        conditions: &[String],
-    ) -> Pending {
-        let (done, failed) = (done.name(), failed.name());
-        let also = |more: &str| {
-            let all = [conditions, &[format!("{} IS NULL", quoted_if_needed(more))]].concat();
-            format!("where = {}", Toml::from(all.join(" AND ")))
-        };
-        let over = [vec![also(failed)], archived_by(failed)].concat();
-        let again = vec![
-            format!("where = {}", Toml::from(conditions.join(" AND "))),
-            format!("last_failure = {}", Toml::from(failed)),
-        ];
-        proposal.step(Step::Question(Question {
-            about: format!("is a record with a {failed} tried again?"),
-            why: format!("it is pending as long as {done} is NULL"),
-            choices: vec![
-                Choice::new(again, "tried again: it is the date of the last failure"),
-                Choice::new(over, "given up for good"),
-            ],
-        }));
-        Pending::Dates { done: done.into(), archives: false }
-    }
-
-    fn ask_about_pending(&self, proposal: &mut Proposal) {
-        proposal.step(Step::Question(Question {
-            about: "which rows are pending, and what becomes of a finished one?".into(),
-            why: "no column is called like a status, or like the date when a record was done"
-                .into(),
-            choices: vec![
-                Choice::new(
-                    vec!["where = \"1 = 1\"".into(), "on_success = \"delete\"".into()],
-                    "all rows are, and a finished one is deleted",
-                ),
-                Choice::new(
-                    vec![
-                        "where = \"COLUMN IS NULL\"".into(),
-                        "on_success = { COLUMN = \"{now}\" }".into(),
-                    ],
-                    "a column says so",
-                ),
-            ],
-        }));
-    }
-
-    /// Rows that are marked as deleted are nobody's.
-    fn soft_deletion(&self, proposal: &mut Proposal, conditions: Option<&mut Vec<String>>) {
-        let is_mark =
-            |it: &&Profile<'a>| ["deleted", "is_deleted"].contains(&&*it.name().to_lowercase());
-        let mark = self.profiles.iter().find(is_mark);
-        let date = self.all(Word::Deleted).find(|it| it.is_date() && !it.is_full());
-        let condition = match (mark, date) {
-            (Some(it), _) if it.column.holds == Holds::Booleans => {
-                format!("NOT {}", quoted_if_needed(it.name()))
-            }
-            (Some(it), _) if it.counts() => format!("{} = 0", quoted_if_needed(it.name())),
-            (_, Some(it)) => format!("{} IS NULL", quoted_if_needed(it.name())),
-            (_, None) => return,
-        };
-        match conditions {
-            Some(conditions) if conditions.contains(&condition) => {}
-            Some(conditions) => conditions.push(condition),
-            None => proposal.line(
-                "rows that are marked as deleted are nobody's",
-                format!("where = {}", Toml::from(condition)),
-            ),
-        }
-    }
-
-    fn newest(&self) -> Option<Instant> {
+    /// The newest instant at which a row was inserted, or changed.
+    pub fn newest(&self) -> Option<Instant> {
         let created = self.all(Word::Created).chain(self.all(Word::Updated));
         created.filter_map(|it| it.instants.as_ref()?.iter().flatten().max().copied()).max()
     }
 
-    fn is_due(&self, profile: &Profile<'a>) -> bool {
-        profile.is(Word::Due)
-    }
-
     /// The count of failures, the most attempts and the error.
-    fn counters(&self, proposal: &mut Proposal, pending: &Pending) {
+    fn counters(&self, proposal: &mut Proposal, pending: Option<&Pending>) {
         if let Some(counter) = self.counter() {
             let name = Toml::from(counter.name());
-            let done: Vec<_> = self.done_rows(pending);
+            let done = pending.map_or(&[][..], |pending| &pending.done);
             let counted_done = done.iter().filter_map(|row| counter.number_at(*row));
             let (all, above) = counted_done
                 .fold((0, 0), |(all, above), count| (all + 1, above + usize::from(count > 0)));
@@ -592,10 +295,7 @@ impl<'a> Evidence<'a> {
             };
             proposal.line(why, line);
         }
-        let archives = matches!(
-            pending,
-            Pending::Status { archives: true, .. } | Pending::Dates { archives: true, .. }
-        );
+        let archives = pending.is_some_and(|pending| pending.archives);
         if let Some(most) = self.only(Word::MostAttempts, Profile::counts)
             && archives
             && self.counter().is_some()
@@ -614,41 +314,20 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The rows of the sample that are done.
-    fn done_rows(&self, pending: &Pending) -> Vec<usize> {
-        let find = |name: &str| self.profiles.iter().find(|it| it.name() == name);
-        let rows = 0..self.rows();
-        match pending {
-            Pending::Status { column, .. } => {
-                let Some(status) = find(column) else { return Vec::new() };
-                let is_done = |row: &usize| match status.values[*row] {
-                    Value::Text(text) => meaning(text).is_some_and(|it| it.0 == Meaning::Success),
-                    Value::Integer(1) | Value::Boolean(true) => true,
-                    _ => false,
-                };
-                rows.filter(is_done).collect()
-            }
-            Pending::Dates { done, .. } => {
-                let Some(done) = find(done) else { return Vec::new() };
-                rows.filter(|row| !done.is_none_at(*row)).collect()
-            }
-            Pending::Unknown => Vec::new(),
-        }
-    }
-
     /// What is written besides: when it was done, when it is due next, and that it was changed.
-    fn writes(&self, proposal: &mut Proposal, pending: &Pending) {
-        let updated =
-            self.date_of(Word::Updated).map(|it| format!("{} = \"{{now}}\"", bare(it.name())));
-        let done = match pending {
-            Pending::Dates { done, .. } => Some(done.as_str()),
-            Pending::Status { .. } => {
+    fn writes(&self, proposal: &mut Proposal, pending: Option<&Pending>) {
+        let updated = self.date_of(Word::Updated);
+        let updated = updated.map(|it| format!("{} = \"{{now}}\"", bare(it.name())));
+        let done = match pending.map(|pending| &pending.on_success) {
+            Some(OnSuccess::Date(done)) => Some(done.as_str()),
+            Some(OnSuccess::Status) => {
                 let done = self.only(Word::Done, |it| it.is_date() && !it.is_full());
                 done.filter(|done| self.is_set_when_done(done, pending)).map(Profile::name)
             }
-            Pending::Unknown => None,
+            Some(OnSuccess::Delete) | None => None,
         };
-        let is_unknown = matches!(pending, Pending::Unknown);
+        // An answer to what is pending says it, or nothing is left to be set.
+        let is_set = pending.is_some_and(|pending| pending.on_success != OnSuccess::Delete);
         let done = done.map(|name| format!("{} = \"{{now}}\"", bare(name)));
         let due: Vec<_> = self.all(Word::Due).filter(|it| it.is_date()).collect();
         let next = match due[..] {
@@ -659,8 +338,7 @@ impl<'a> Evidence<'a> {
             let parts: Vec<_> = parts.into_iter().flatten().collect();
             (!parts.is_empty()).then(|| parts.join(", "))
         };
-        // An answer to what is pending says it.
-        if let Some(columns) = set([done, updated.clone()]).filter(|_| !is_unknown) {
+        if let Some(columns) = set([done, updated.clone()]).filter(|_| is_set) {
             proposal.step(Step::Lines(vec![format!("on_success = {{ {columns} }}")]));
         }
         if let [first, second, ..] = due[..] {
@@ -684,12 +362,65 @@ impl<'a> Evidence<'a> {
     }
 
     /// Whether finished rows have it, and others have not.
-    fn is_set_when_done(&self, done: &Profile<'a>, pending: &Pending) -> bool {
-        let rows = self.done_rows(pending);
+    fn is_set_when_done(&self, done: &Profile<'a>, pending: Option<&Pending>) -> bool {
+        let rows = pending.map_or(&[][..], |pending| &pending.done);
         let has = |row: &usize| !done.is_none_at(*row);
         !rows.is_empty()
             && rows.iter().all(has)
             && (0..self.rows()).filter(has).count() == rows.len()
+    }
+
+    /// Narrows the rows that are not done: not what is marked as deleted, and not what has had all its
+    /// attempts, where nothing else says that it is given up.
+    fn narrow(&self, pending: &mut Pending, proposal: &mut Proposal) {
+        let deleted = self.not_deleted().filter(|it| !pending.conditions.contains(it));
+        pending.conditions.extend(deleted);
+        let counter = self.counter().zip(self.only(Word::MostAttempts, Profile::counts));
+        let mut archived = None;
+        if let Some((counter, most)) = counter.filter(|_| !pending.archives) {
+            let count = quoted_if_needed(counter.name());
+            let count =
+                if counter.column.not_null { count } else { format!("coalesce({count}, 0)") };
+            let limit = quoted_if_needed(most.name());
+            pending.conditions.push(format!("{count} < {limit}"));
+            let limits: Vec<_> = (0..self.rows()).map(|row| most.number_at(row)).collect();
+            // A constant can be set, and a column cannot be set to another.
+            if let Some(Some(only)) = limits.first()
+                && limits.iter().all(|it| *it == Some(*only))
+            {
+                let condition = format!("{} AND {count} >= {limit}", pending.open);
+                archived = Some([
+                    format!("where_archived = {}", Toml::from(condition)),
+                    format!("on_archive = {{ {} = {only} }}", bare(counter.name())),
+                ]);
+                pending.archives = true;
+            }
+        }
+        if !pending.conditions.is_empty() {
+            let why = "the rows that are neither done, deleted, given up nor in somebody's hand";
+            let conditions = pending.conditions.join(" AND ");
+            proposal.line(why, format!("where = {}", Toml::from(conditions)));
+        }
+        if let Some(lines) = archived {
+            proposal.step(Step::Comment("given up: what has had its most attempts".into()));
+            proposal.step(Step::Lines(lines.into()));
+        }
+    }
+
+    /// Rows that are marked as deleted are nobody's.
+    fn not_deleted(&self) -> Option<String> {
+        let is_mark =
+            |it: &&Profile<'a>| ["deleted", "is_deleted"].contains(&&*it.name().to_lowercase());
+        let mark = self.profiles.iter().find(is_mark);
+        let date = self.all(Word::Deleted).find(|it| it.is_date() && !it.is_full());
+        match (mark, date) {
+            (Some(it), _) if it.column.holds == Holds::Booleans => {
+                Some(format!("NOT {}", quoted_if_needed(it.name())))
+            }
+            (Some(it), _) if it.counts() => Some(format!("{} = 0", quoted_if_needed(it.name()))),
+            (_, Some(it)) => Some(format!("{} IS NULL", quoted_if_needed(it.name()))),
+            (_, None) => None,
+        }
     }
 
     /// The schedule, and what only the user knows.
@@ -714,101 +445,13 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// How the words of failures are read.
-struct Reading {
-    error: Vec<String>,
-    archived: Vec<String>,
-}
-
-/// The values of a status by their meaning, the most usual ones first.
-#[derive(Default)]
-struct Words(Vec<(Meaning, usize, String, u64)>);
-
-impl Words {
-    fn add(&mut self, meaning: Meaning, rank: usize, text: &str, rows: u64) {
-        self.0.push((meaning, rank, text.into(), rows));
-        self.0.sort_by_key(|(_, rank, ..)| *rank);
-    }
-
-    fn of(&self, meaning: Meaning) -> Vec<String> {
-        self.0.iter().filter(|it| it.0 == meaning).map(|it| it.2.clone()).collect()
-    }
-
-    fn first(&self, meaning: Meaning) -> Option<String> {
-        self.of(meaning).into_iter().next()
-    }
-}
-
-fn status_line(column: &str, words: &Words, reading: &Reading, success: &str) -> String {
-    let one = |values: &[String]| match values {
-        [only] => Toml::from(only.as_str()),
-        all => Toml::from(all.to_vec()),
-    };
-    let all_success: Vec<_> = words.of(Meaning::Success);
-    let success = if all_success.len() > 1 { one(&all_success) } else { Toml::from(success) };
-    let archived = match &reading.archived[..] {
-        [] => String::new(),
-        all => format!(", archived = {}", one(all)),
-    };
-    format!(
-        "status = {{ column = {}, new = {}, error = {}, success = {success}{archived} }}",
-        Toml::from(column),
-        one(&words.of(Meaning::New)),
-        one(&reading.error),
-    )
-}
-
-/// A status whose values somebody else has to sort.
-fn unknown_status(column: &str, there: &[(Value, u64)]) -> Choice {
-    let line = format!(
-        "status = {{ column = {}, new = 0, error = 0, success = 0, archived = 0 }}",
-        Toml::from(column)
-    );
-    let says = match there {
-        [] => format!("{column} is the status: write its values"),
-        there => format!("sort these values, in place of 0: {}", shown(there)),
-    };
-    Choice::new(vec![line], says)
-}
-
-fn none_status(column: &str) -> Choice {
-    let lines = vec!["status = false".into(), "where = \"CONDITION\"".into()];
-    Choice::new(lines, format!("{column} is no status: a condition says what is pending"))
-}
-
-fn archived_by(column: &str) -> Vec<String> {
-    let condition = format!("{} IS NOT NULL", quoted_if_needed(column));
-    vec![
-        format!("where_archived = {}", Toml::from(condition)),
-        format!("on_archive = {{ {} = \"{{now}}\" }}", bare(column)),
-        format!("on_restore = {{ {} = \"{{null}}\" }}", bare(column)),
-    ]
-}
-
 /// A name as a key of TOML.
-fn bare(name: &str) -> String {
+pub fn bare(name: &str) -> String {
     super::key(name)
 }
 
-/// Whether a name is one of a lock alone.
-fn is_lock(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["lock", "reserv", "claim", "leas", "picked", "taken"].iter().any(|it| name.contains(it))
-}
-
-/// Whether a column says yes or no.
-fn is_truth(profile: &Profile<'_>, values: &mut Values<'_>) -> bool {
-    let Column { holds, declared, .. } = profile.column;
-    if *holds == Holds::Booleans || declared.to_ascii_uppercase().contains("BOOL") {
-        return true;
-    }
-    let is_of_two = |(value, _): &(Value, u64)| matches!(value, Value::Integer(0 | 1));
-    profile.counts()
-        && values(profile.name()).is_some_and(|all| all.len() == 2 && all.iter().all(is_of_two))
-}
-
 /// The values of a column in the sample, the most frequent first.
-fn of_sample(profile: &Profile<'_>) -> Vec<(Value, u64)> {
+pub fn of_sample(profile: &Profile<'_>) -> Vec<(Value, u64)> {
     let mut counted: Vec<(Value, u64)> = Vec::new();
     for value in profile.values.iter().filter(|value| !is_none(value)) {
         match counted.iter_mut().find(|(it, _)| it == *value) {
@@ -821,7 +464,7 @@ fn of_sample(profile: &Profile<'_>) -> Vec<(Value, u64)> {
 }
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`
-fn shown(values: &[(Value, u64)]) -> String {
+pub fn shown(values: &[(Value, u64)]) -> String {
     let each = values
         .iter()
         .take(12)

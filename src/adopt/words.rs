@@ -30,316 +30,77 @@ pub enum Word {
 }
 
 /// The words of each role, joined as in a name without the words for dates.
-const WORDS: [(Word, &[&str]); 16] = [
-    (Word::Status, &["status", "state", "status_name", "state_name", "status_id", "status_code"]),
+const WORDS: [(Word, &str); 16] = [
+    (Word::Status, "status state status_name state_name status_id status_code"),
     (
         Word::Created,
-        &[
-            "created",
-            "create",
-            "creation",
-            "inserted",
-            "insert",
-            "insertion",
-            "enqueued",
-            "enqueue",
-            "queued",
-            "added",
-            "submitted",
-            "entered",
-            "occurred",
-            "received",
-            "recorded",
-            "raised",
-            "registered",
-            "requested",
-            "stored",
-        ],
+        "created create creation inserted insert insertion enqueued enqueue queued added \
+         submitted entered occurred received recorded raised registered requested stored",
     ),
     (
         Word::Done,
-        &[
-            "processed",
-            "finished",
-            "finish",
-            "completed",
-            "complete",
-            "completion",
-            "sent",
-            "delivered",
-            "published",
-            "dispatched",
-            "done",
-            "handled",
-            "performed",
-            "succeeded",
-            "executed",
-            "consumed",
-            "synced",
-            "exported",
-            "transmitted",
-            "pushed",
-            "notified",
-            "ended",
-            "end",
-            "finalized",
-            "acknowledged",
-            "relayed",
-        ],
+        "processed finished finish completed complete completion sent delivered published \
+         dispatched done handled succeeded consumed synced exported transmitted pushed notified \
+         ended end finalized acknowledged relayed",
     ),
-    (
-        Word::GivenUp,
-        &[
-            "discarded",
-            "abandoned",
-            "dead",
-            "given_up",
-            "buried",
-            "killed",
-            "dead_lettered",
-            "expired",
-        ],
-    ),
-    (Word::Cancelled, &["cancelled", "canceled", "aborted", "revoked", "cancel_attempted"]),
-    (Word::Deleted, &["deleted", "removed"]),
-    (Word::Failed, &["failed", "failure", "last_failed", "last_failure", "errored", "last_error"]),
+    (Word::GivenUp, "discarded abandoned dead given_up buried killed dead_lettered expired"),
+    (Word::Cancelled, "cancelled canceled aborted revoked cancel_attempted"),
+    (Word::Deleted, "deleted removed"),
+    (Word::Failed, "failed failure last_failed last_failure errored last_error"),
     (
         Word::Locked,
-        &[
-            "locked",
-            "lock",
-            "reserved",
-            "claimed",
-            "leased",
-            "lease",
-            "acquired",
-            "taken",
-            "picked",
-            "picked_up",
-            "locked_by",
-            "lock_owner",
-            "claimed_by",
-            "reserved_by",
-            "owner",
-            "lock_token",
-            "lock_key",
-            "locked_until",
-            "lock_until",
-            "lock_expires",
-            "picked_by",
-            "worker",
-            "worker_id",
-        ],
+        "locked lock reserved claimed grabbed grabbed_until leased lease acquired taken picked \
+         picked_up locked_by lock_owner claimed_by reserved_by owner lock_token lock_key \
+         locked_until lock_until lock_expires picked_by worker worker_id",
     ),
     (
         Word::Tried,
-        &[
-            "last_attempt",
-            "attempted",
-            "last_attempted",
-            "last_tried",
-            "tried",
-            "last_try",
-            "last_run",
-            "last_execution",
-            "last_processed",
-            "last_executed",
-            "last_retry",
-            "last_sent",
-            "started",
-            "start",
-            "begun",
-            "executing",
-            "last_success",
-            "processing_started",
-        ],
+        "last_attempt attempted last_attempted last_tried tried last_try last_run last_execution \
+         last_processed last_executed last_retry last_sent started start performed executed begun \
+         executing last_success processing_started",
     ),
     (
         Word::Due,
-        &[
-            "run",
-            "scheduled",
-            "schedule",
-            "available",
-            "next_attempt",
-            "next_retry",
-            "next_run",
-            "next_try",
-            "next",
-            "due",
-            "process_after",
-            "process",
-            "visible",
-            "execute",
-            "execution",
-            "send",
-            "deliver",
-            "deliver_after",
-            "not_before",
-            "retry",
-            "retry_after",
-            "wait_until",
-            "start_after",
-            "run_after",
-            "publish",
-            "eta",
-            "perform",
-            "visible_after",
-            "visible_from",
-            "invisible_until",
-            "next_execution",
-            "next_delivery",
-            "next_send",
-            "send_after",
-            "scheduled_for",
-            "next_processing",
-            "do_not_process_before",
-            "delay_until",
-            "delayed_until",
-            "next_attempt_after",
-            "nextrun",
-            "run_not_before",
-            "hold_until",
-        ],
+        "run scheduled schedule available next_attempt next_retry next_run next_try next due \
+         process_after process visible execute execution send deliver deliver_after not_before \
+         retry retry_after wait_until start_after run_after publish eta perform visible_after \
+         visible_from invisible_until next_execution next_delivery next_send send_after \
+         scheduled_for next_processing do_not_process_before delay_until delayed_until \
+         next_attempt_after nextrun run_not_before hold_until",
     ),
     (
         Word::Updated,
-        &[
-            "updated",
-            "update",
-            "modified",
-            "modification",
-            "changed",
-            "last_updated",
-            "last_update",
-            "last_modified",
-            "last_changed",
-            "edited",
-            "last_activity",
-            "lastmod",
-        ],
+        "write touched updated update modified modification changed last_updated last_update \
+         last_modified last_changed edited last_activity lastmod",
     ),
-    (
-        Word::Expires,
-        &[
-            "expires",
-            "expire",
-            "expiry",
-            "expiration",
-            "valid_until",
-            "keep_until",
-            "ttl",
-            "timeout",
-        ],
-    ),
+    (Word::Expires, "expires expire expiry expiration valid_until keep_until ttl timeout"),
     (
         Word::Attempts,
-        &[
-            "attempts",
-            "attempt",
-            "attempt_count",
-            "attempts_count",
-            "attempt_number",
-            "tries",
-            "try_count",
-            "retries",
-            "retry_count",
-            "retries_count",
-            "retry",
-            "failures",
-            "failure_count",
-            "failures_count",
-            "fail_count",
-            "failed_count",
-            "error_count",
-            "errors_count",
-            "num_retries",
-            "num_attempts",
-            "num_tries",
-            "number_of_retries",
-            "number_of_attempts",
-            "number_of_tries",
-            "number_of_trials",
-            "number_of_failures",
-            "send_count",
-            "send_attempts",
-            "failed_attempts",
-            "times_failed",
-            "delivery_attempts",
-            "delivery_count",
-            "delivery_tries",
-            "consecutive_failures",
-            "trials",
-            "execution_count",
-            "executions_count",
-            "executions",
-            "processing_attempts",
-            "retry_number",
-            "tries_count",
-            "trys",
-            "sendcount",
-            "process_attempts",
-            "failed_tries",
-            "errors_number",
-        ],
+        "attempts attempt attempt_count attempts_count attempt_number tries try_count retries \
+         retry_count retries_count retry failures failure_count failures_count fail_count \
+         failed_count error_count errors_count num_retries num_attempts num_tries \
+         number_of_retries number_of_attempts number_of_tries number_of_trials number_of_failures \
+         send_count send_attempts failed_attempts times_failed delivery_attempts delivery_count \
+         delivery_tries consecutive_failures trials execution_count executions_count executions \
+         processing_attempts retry_number tries_count trys sendcount process_attempts \
+         failed_tries errors_number",
     ),
     (
         Word::MostAttempts,
-        &[
-            "max_attempts",
-            "max_tries",
-            "maximum_attempts",
-            "attempts_max",
-            "max_attempt",
-            "attempt_limit",
-        ],
+        "max_attempts max_tries maximum_attempts attempts_max max_attempt attempt_limit",
     ),
     (
         Word::Error,
-        &[
-            "error",
-            "error_message",
-            "error_msg",
-            "last_error",
-            "last_error_message",
-            "exception",
-            "last_exception",
-            "failure_reason",
-            "fail_reason",
-            "error_text",
-            "error_detail",
-            "error_details",
-            "err_msg",
-            "exception_message",
-            "last_failure_message",
-            "failure_message",
-            "error_log",
-            "last_failure_reason",
-            "error_reason",
-            "failure",
-            "exception_text",
-        ],
+        "error error_message error_msg last_error last_error_message exception last_exception \
+         failure_reason fail_reason error_text error_detail error_details err_msg \
+         exception_message last_failure_message failure_message error_log last_failure_reason \
+         error_reason failure exception_text",
     ),
-    (Word::Kind, &["queue", "queue_name"]),
+    (Word::Kind, "queue queue_name"),
 ];
 
 /// Words that say that something is a date, and not which.
-const OF_DATES: [&str; 14] = [
-    "at",
-    "on",
-    "date",
-    "time",
-    "datetime",
-    "timestamp",
-    "ts",
-    "utc",
-    "gmt",
-    "when",
-    "dt",
-    "ms",
-    "unix",
-    "epoch",
-];
+const OF_DATES: &str = "at on date time datetime timestamp ts utc gmt when dt ms unix epoch";
 
 /// The words of a name: `OccurredOn` is `occurred` and `on`, `timecreated` is `time` and `created`.
 fn words(name: &str) -> Vec<String> {
@@ -365,50 +126,50 @@ fn words(name: &str) -> Vec<String> {
 pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     let bare = name.strip_prefix(prefix).filter(|it| !it.is_empty()).unwrap_or(name);
     let words = words(bare);
-    let is_date = |word: &String| OF_DATES.contains(&word.as_str());
+    let is_date = |word: &String| has(OF_DATES, word);
     let without: Vec<_> = words.iter().filter(|word| !is_date(word)).cloned().collect();
-    let is_dated = without.len() < words.len();
     let (joined, dateless) = (words.join("_"), without.join("_"));
     let glued = |known: &str| {
         ["time", "date", "dt"].iter().any(|it| joined == format!("{it}{known}"))
             || ["at", "on", "date", "time"].iter().any(|it| joined == format!("{known}{it}"))
     };
-    let mut roles = Vec::new();
-    for (role, known) in WORDS {
-        let is_said = match role {
-            Word::Status => {
-                known.iter().any(|it| joined == *it || joined.ends_with(&format!("_{it}")))
-            }
-            // Without a word for dates they are texts or numbers.
-            Word::Error | Word::Attempts | Word::MostAttempts | Word::Kind => {
-                known.contains(&&*joined)
-            }
-            Word::Created
-            | Word::Done
-            | Word::GivenUp
-            | Word::Cancelled
-            | Word::Deleted
-            | Word::Failed
-            | Word::Locked
-            | Word::Tried
-            | Word::Due
-            | Word::Updated
-            | Word::Expires => {
-                known.contains(&&*dateless) && (is_dated || known.contains(&&*joined))
-                    || known.iter().any(|it| glued(it))
-            }
-        };
-        if is_said {
-            roles.push(role);
+    let is_said = |role: Word, known: &str| match role {
+        Word::Status => {
+            known.split(' ').any(|it| joined == it || joined.ends_with(&format!("_{it}")))
         }
+        // Without a word for dates they are texts or numbers.
+        Word::Error | Word::Attempts | Word::MostAttempts | Word::Kind => has(known, &joined),
+        Word::Created
+        | Word::Done
+        | Word::GivenUp
+        | Word::Cancelled
+        | Word::Deleted
+        | Word::Failed
+        | Word::Locked
+        | Word::Tried
+        | Word::Due
+        | Word::Updated
+        | Word::Expires => has(known, &dateless) || known.split(' ').any(glued),
+    };
+    let roles = WORDS.into_iter().filter(|(role, known)| is_said(*role, known));
+    let mut roles: Vec<_> = roles.map(|(role, _)| role).collect();
+    // `InsertIntoDB`
+    let begins = |first: &String| has("insert inserted create created added enqueued", first);
+    if roles.is_empty() && words.first().is_some_and(begins) {
+        roles.push(Word::Created);
     }
     roles
+}
+
+/// Whether a word is one of these, which have blanks between them.
+fn has(words: &str, word: &str) -> bool {
+    words.split(' ').any(|it| it == word)
 }
 
 /// Whether a name has words for dates and no others: `timestamp`, `date`.
 pub fn is_just_a_date(name: &str, prefix: &str) -> bool {
     let bare = name.strip_prefix(prefix).filter(|it| !it.is_empty()).unwrap_or(name);
-    words(bare).iter().all(|word| OF_DATES.contains(&word.as_str()) || word == "clock")
+    words(bare).iter().all(|word| has(OF_DATES, word) || word == "clock")
 }
 
 /// What the names of nearly all columns begin with, up to a `_`: `job_`.
@@ -424,6 +185,10 @@ pub fn common_prefix<'a>(names: impl Iterator<Item = &'a str> + Clone) -> &'a st
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     New,
+    /// NEW, and not before a date.
+    Later,
+    /// NEW where nothing else is: else something before or behind that.
+    Entered,
     /// Failed, and tried again.
     Retry,
     /// Failed, and either.
@@ -435,170 +200,51 @@ pub enum Meaning {
 }
 
 /// The usual words of statuses. Of several that mean NEW, those come first that a new row has.
-const STATUSES: [(Meaning, &[&str]); 6] = [
+const STATUSES: [(Meaning, &str); 8] = [
     (
         Meaning::New,
-        &[
-            "new",
-            "pending",
-            "queued",
-            "available",
-            "waiting",
-            "ready",
-            "unsent",
-            "todo",
-            "open",
-            "enqueued",
-            "created",
-            "unprocessed",
-            "scheduled",
-            "wait",
-            "queue",
-            "submitted",
-            "initial",
-            "idle",
-            "received",
-            "not_processed",
-            "awaiting",
-            "to_do",
-            "to_send",
-            "outgoing",
-            "delayed",
-            "planned",
-            "not_started",
-            "postponed",
-            "requested",
-            "inserted",
-            "upcoming",
-            "not_sent",
-        ],
+        "new pending queued available waiting ready unsent todo enqueued unprocessed wait queue \
+         initial not_processed awaiting to_do to_send outgoing not_started not_sent unpublished \
+         undelivered",
     ),
+    (Meaning::Later, "scheduled delayed planned postponed upcoming"),
+    (Meaning::Entered, "created open submitted received requested inserted idle registered"),
     (
         Meaning::Retry,
-        &[
-            "retry",
-            "retrying",
-            "retryable",
-            "requeued",
-            "to_retry",
-            "retry_required",
-            "deferred",
-            "rescheduled",
-            "temporary_failure",
-            "failed_retry",
-            "awaiting_retry",
-            "failing",
-            "pending_retry",
-            "retry_wait",
-            "waiting_retry",
-            "up_for_retry",
-            "temp_failed",
-        ],
+        "retry retrying retryable requeued to_retry retry_required deferred rescheduled \
+         temporary_failure failed_retry awaiting_retry failing pending_retry retry_wait \
+         waiting_retry up_for_retry temp_failed",
     ),
-    (Meaning::Failed, &["failed", "error", "failure", "errored", "fail", "err", "exception"]),
+    (Meaning::Failed, "failed error failure errored fail err exception"),
     (
         Meaning::Success,
-        &[
-            "success",
-            "succeeded",
-            "successful",
-            "done",
-            "completed",
-            "complete",
-            "sent",
-            "processed",
-            "finished",
-            "delivered",
-            "ok",
-            "published",
-            "handled",
-            "executed",
-            "acknowledged",
-            "acked",
-            "dispatched",
-            "synced",
-            "succeed",
-            "successed",
-            "fulfilled",
-        ],
+        "success succeeded successful done completed complete sent processed finished delivered \
+         ok published handled executed acknowledged acked dispatched synced succeed fulfilled",
     ),
     (
         Meaning::GivenUp,
-        &[
-            "dead",
-            "discarded",
-            "abandoned",
-            "archived",
-            "exhausted",
-            "given_up",
-            "buried",
-            "killed",
-            "undeliverable",
-            "dead_letter",
-            "dead_lettered",
-            "deadletter",
-            "permanent_failure",
-            "terminated",
-            "permanently_failed",
-            "excluded",
-            "removed",
-        ],
+        "dead discarded abandoned exhausted given_up buried dead_letter dead_lettered deadletter \
+         permanent_failure permanently_failed undeliverable archived killed terminated excluded \
+         removed",
     ),
     (
         Meaning::Other,
-        &[
-            "running",
-            "processing",
-            "in_progress",
-            "inprogress",
-            "active",
-            "started",
-            "working",
-            "executing",
-            "locked",
-            "sending",
-            "reserved",
-            "acquired",
-            "leased",
-            "busy",
-            "claimed",
-            "picked",
-            "fetched",
-            "cancelled",
-            "canceled",
-            "paused",
-            "suspended",
-            "cancel_requested",
-            "on_hold",
-            "hold",
-            "held",
-            "blocked",
-            "draft",
-            "skipped",
-            "deleted",
-            "cancelling",
-            "doing",
-            "awaiting_processing",
-            "aborted",
-            "stopped",
-            "disabled",
-            "taken",
-            "delivering",
-            "in_process",
-            "in_delivery",
-            "in_flight",
-            "inflight",
-            "expired",
-            "obsolete",
-        ],
+        "running processing in_progress inprogress active started working executing locked \
+         sending reserved acquired leased busy claimed picked fetched cancelled canceled cancel \
+         paused suspended cancel_requested on_hold hold held blocked draft skipped deleted \
+         cancelling doing aborted stopped disabled taken delivering in_process in_delivery \
+         in_flight inflight expired obsolete",
     ),
 ];
+
+/// How many words of [`Meaning::GivenUp`] can mean nothing else.
+pub const SURELY_GIVEN_UP: usize = 12;
 
 /// The meaning of a value, and its place among those that mean the same.
 pub fn meaning(value: &str) -> Option<(Meaning, usize)> {
     let value = words(value.trim()).join("_");
     STATUSES.iter().find_map(|(meaning, words)| {
-        Some((*meaning, words.iter().position(|word| *word == value)?))
+        Some((*meaning, words.split(' ').position(|word| word == value)?))
     })
 }
 
@@ -644,7 +290,7 @@ mod tests {
 
     #[test]
     fn no_word_of_a_status_means_two_things() {
-        let all: Vec<_> = STATUSES.iter().flat_map(|(_, words)| *words).collect();
+        let all: Vec<_> = STATUSES.iter().flat_map(|(_, words)| words.split(' ')).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), distinct.len());
     }

@@ -217,7 +217,7 @@ impl<E: Engine> TableStore<E> {
             return Ok(Ok(written));
         }
         // Without a status column nothing but the condition makes a row finished, or pending again.
-        let sees_ends = self.database.table.statuses.column.is_none()
+        let sees_ends = self.database.table.ends_by_condition()
             && open.iter().any(|(_, change)| change.ends() || change.renews());
         let has_begun = open.iter().any(|(_, change)| change.begins());
         let is_transaction = E::WRITES_SINGLY || sees_ends || has_begun && self.looks_again()?;

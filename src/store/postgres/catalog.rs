@@ -48,6 +48,7 @@ fn column(row: &Row) -> Column {
             _ => None,
         },
         has_default: row.get(3),
+        default: row.get(8),
         is_generated: row.get(4),
         not_null: row.get(5),
         spelling,
@@ -92,8 +93,9 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
          a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
          a.atttypmod - 4, \
          ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
-         ORDER BY e.enumsortorder) \
-         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+         ORDER BY e.enumsortorder), pg_get_expr(d.adbin, d.adrelid) \
+         FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid \
+         AND d.adnum = a.attnum JOIN pg_type t ON t.oid = a.atttypid \
          JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
          WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
          ORDER BY a.attnum",
@@ -129,7 +131,7 @@ impl Catalog for RefCell<Session> {
         let found = self.borrow_mut().query(
             &format!(
                 "SELECT $1, format_type(t.oid, NULL), b.typname::text, true, true, false, -1, \
-                 ARRAY[]::text[] \
+                 ARRAY[]::text[], NULL::text \
                  FROM pg_type t JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
                  WHERE t.oid = (SELECT pg_typeof((SELECT ({sql}\n) FROM {} LIMIT 1)))::oid",
                 table.sql

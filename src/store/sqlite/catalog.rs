@@ -66,6 +66,7 @@ impl Catalog for Connection {
             most_chars: None,
             most_number: None,
             has_default: true,
+            default: None,
             is_generated: true,
             not_null: false,
             spelling: Spelling::rfc3339(),
@@ -107,7 +108,7 @@ impl Catalog for Connection {
 fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(
-            "SELECT name, upper(type), dflt_value IS NOT NULL, pk, hidden, \"notnull\" \
+            "SELECT name, upper(type), dflt_value, pk, hidden, \"notnull\" \
              FROM pragma_table_xinfo(?1)",
         )?
         .query_map([table], |row| {
@@ -122,7 +123,8 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
                 legal: None,
                 most_chars: length(&declared),
                 most_number: None,
-                has_default: is_row_number || row.get(2)?,
+                has_default: is_row_number || row.get::<_, Option<String>>(2)?.is_some(),
+                default: row.get(2)?,
                 is_generated: row.get::<_, i64>(4)? > 1,
                 not_null: row.get(5)?,
                 spelling: if is_number { Spelling::epoch() } else { Spelling::rfc3339() },

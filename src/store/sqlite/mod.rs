@@ -190,7 +190,7 @@ impl Engine for SqliteEngine {
                 }
             };
             let Some(charged) = charged else { continue };
-            let is_asked = table.statuses.column.is_none() || ask == Ask::Rehearse;
+            let is_asked = table.ends_by_condition() || ask == Ask::Rehearse;
             let is_pending = is_asked
                 && (change.ends() || change.renews())
                 && self.is_pending(table, &change.record.id)?;

@@ -22,6 +22,8 @@ pub struct Column {
     pub most_number: Option<i64>,
     /// Whether the database gives a value where none is inserted.
     pub has_default: bool,
+    /// That value as SQL, if the catalog shows it.
+    pub default: Option<String>,
     pub is_generated: bool,
     pub not_null: bool,
     pub spelling: Spelling,

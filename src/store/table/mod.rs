@@ -161,6 +161,11 @@ impl Table {
         }
     }
 
+    /// Whether conditions have a say in whether a record is pending, not only its status.
+    pub fn ends_by_condition(&self) -> bool {
+        self.statuses.column.is_none() || self.archived.is_some()
+    }
+
     /// The keys of ends that leave the condition true, as far as the columns show that.
     pub fn ends_that_change_nothing(&self) -> Vec<&'static str> {
         let is_read = |Effect { column, .. }: &Effect| {
@@ -178,7 +183,7 @@ impl Table {
             || match status {
                 Status::New | Status::Error => true,
                 Status::Success => self.deletes_finished || !self.on_success.is_empty(),
-                Status::Archived => !self.on_archive.is_empty(),
+                Status::Archived => !self.on_archive.is_empty() || self.archived.is_some(),
                 Status::Foreign => false,
             }
     }

@@ -286,6 +286,7 @@ fn queue_columns() -> Vec<Column> {
         most_chars: None,
         most_number: None,
         has_default: true,
+        default: None,
         is_generated: false,
         not_null: false,
         spelling: Spelling::rfc3339(),

@@ -1,0 +1,289 @@
+//! The status of a table that no page describes: its values by the usual words, and by what the rows
+//! show where a word may mean two things.
+
+use toml::Value as Toml;
+
+use super::profile::Profile;
+use super::propose::{Evidence, OnSuccess, Pending, Values, of_sample, shown};
+use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning};
+use super::{Choice, Proposal, Question, Step};
+use crate::nearest::listed;
+use crate::record::Value;
+use crate::store::quoted_if_needed;
+use crate::time::{DAY, Instant};
+
+/// The values of a status by their meaning, the most usual ones first.
+#[derive(Default)]
+struct Words(Vec<Found>);
+
+struct Found {
+    meaning: Meaning,
+    rank: usize,
+    text: String,
+    rows: u64,
+}
+
+/// How the words of failures are read.
+struct Reading {
+    new: Vec<String>,
+    error: Vec<String>,
+    archived: Vec<String>,
+}
+
+impl Words {
+    /// Fails with the first value that is none of the usual words.
+    fn of_column(profile: &Profile<'_>, there: &[(Value, u64)]) -> Result<Self, String> {
+        let mut words = Self::default();
+        for (value, rows) in there {
+            let Value::Text(text) = value else { return Err(format!("it holds {}", shown(there))) };
+            words
+                .add(text, *rows)
+                .ok_or_else(|| format!("nobody can tell of {}", value.shown()))?;
+        }
+        let is_there = |label: &String| there.iter().any(|(it, _)| it.to_string() == *label);
+        for label in profile.column.legal.iter().flatten().filter(|label| !is_there(label)) {
+            words.add(label, 0).ok_or_else(|| format!("nobody can tell of {label:?}"))?;
+        }
+        Ok(words)
+    }
+
+    fn add(&mut self, text: &str, rows: u64) -> Option<()> {
+        let (meaning, rank) = meaning(text)?;
+        self.0.push(Found { meaning, rank, text: text.into(), rows });
+        self.0.sort_by_key(|it| it.rank);
+        Some(())
+    }
+
+    fn all(&self, meaning: Meaning) -> Vec<&Found> {
+        self.0.iter().filter(|it| it.meaning == meaning).collect()
+    }
+
+    fn of(&self, meaning: Meaning) -> Vec<String> {
+        self.all(meaning).into_iter().map(|it| it.text.clone()).collect()
+    }
+
+    /// The values of a row that nobody has tried. Of two that a new row may have, the other one may be
+    /// behind it: in somebody's hand.
+    fn new(&self, default: Option<&str>) -> Option<Vec<String>> {
+        let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
+        let is_default = |it: &&&Found| Some(it.text.as_str()) == default;
+        let first = match (&new[..], &entered[..]) {
+            ([only], []) | ([], [only]) => vec![only.text.clone()],
+            ([only], [_, ..]) if is_default(&only) => vec![only.text.clone()],
+            ([], []) => vec![],
+            (several, []) => {
+                let usual = several.iter().find(is_default)?;
+                let others = several.iter().filter(|it| !is_default(it));
+                let is_rare = |it: &&Found| it.rows * 10 <= usual.rows;
+                others.copied().all(|it| is_rare(&it)).then(|| vec![usual.text.clone()])?
+            }
+            (_, _) => return None,
+        };
+        let all = [first, self.of(Meaning::Later)].concat();
+        (!all.is_empty()).then_some(all)
+    }
+}
+
+/// The value that the database gives a row where none is inserted.
+fn default_of(profile: &Profile<'_>) -> Option<String> {
+    let default = profile.column.default.as_deref()?;
+    let quoted = default.split('\'').nth(1).or_else(|| default.split('"').nth(1));
+    Some(quoted.unwrap_or(default).into())
+}
+
+pub fn by_status(
+    evidence: &Evidence<'_>,
+    profile: &Profile<'_>,
+    proposal: &mut Proposal,
+    values: &mut Values<'_>,
+) -> Option<Pending> {
+    let name = profile.name();
+    let there = values(name).unwrap_or_else(|| of_sample(profile));
+    let read = Words::of_column(profile, &there).and_then(|words| {
+        let new = words.new(default_of(profile).as_deref());
+        let new = new.ok_or_else(|| format!("it holds {}", shown(&there)))?;
+        match words.of(Meaning::Success).is_empty() {
+            true => Err(format!("no value says that a record is done: {}", shown(&there))),
+            false => Ok((words, new)),
+        }
+    });
+    let (words, new) = match read {
+        Ok(read) => read,
+        Err(why) => {
+            proposal.step(Step::Question(Question {
+                about: format!("what do the values of {name} mean?"),
+                why,
+                choices: vec![unknown(name, &there), none(name)],
+            }));
+            return None;
+        }
+    };
+    let readings = readings(evidence, profile, &words, new);
+    if let [reading] = &readings[..] {
+        proposal.line(
+            format!("the status, by the usual words; {}", shown(&there)),
+            line(name, &words, reading),
+        );
+        let known = [&reading.new[..], &reading.error, &reading.archived].concat();
+        let known = [known, words.of(Meaning::Success)].concat();
+        let others = words.0.iter().map(|it| it.text.as_str());
+        let others: Vec<_> = others.filter(|it| !known.iter().any(|known| known == it)).collect();
+        if !others.is_empty() {
+            proposal.step(Step::Comment(format!("left alone: {}", listed("", others))));
+        }
+        return Some(pending(evidence, profile, &words, reading));
+    }
+    let failed = words.of(Meaning::Failed);
+    let choices = readings.iter().zip(["tried again", "given up for good"]);
+    let choices =
+        choices.map(|(reading, says)| Choice::new(vec![line(name, &words, reading)], says));
+    proposal.step(Step::Question(Question {
+        about: format!(
+            "is {name} = {} tried again?",
+            listed("", failed.iter().map(String::as_str))
+        ),
+        why: format!("the rows do not show it; {}", shown(&there)),
+        choices: choices.collect(),
+    }));
+    None
+}
+
+fn pending(
+    evidence: &Evidence<'_>,
+    profile: &Profile<'_>,
+    words: &Words,
+    reading: &Reading,
+) -> Pending {
+    let success = words.of(Meaning::Success);
+    let is_done =
+        |row: &usize| matches!(profile.values[*row], Value::Text(text) if success.contains(text));
+    let quoted = |value: &String| format!("'{}'", value.replace('\'', "''"));
+    let open: Vec<_> = reading.new.iter().chain(&reading.error).map(quoted).collect();
+    Pending {
+        conditions: Vec::new(),
+        open: format!("{} IN ({})", quoted_if_needed(profile.name()), open.join(", ")),
+        done: (0..evidence.rows()).filter(is_done).collect(),
+        on_success: OnSuccess::Status,
+        archives: !reading.archived.is_empty(),
+    }
+}
+
+/// The only reading of the words, or both that there may be.
+fn readings(
+    evidence: &Evidence<'_>,
+    profile: &Profile<'_>,
+    words: &Words,
+    new: Vec<String>,
+) -> Vec<Reading> {
+    let (failed, retry) = (words.of(Meaning::Failed), words.of(Meaning::Retry));
+    let given_up = words.of(Meaning::GivenUp);
+    let surely = words.all(Meaning::GivenUp).iter().any(|it| it.rank < SURELY_GIVEN_UP);
+    let again = Reading {
+        new: new.clone(),
+        error: [failed.clone(), retry.clone()].concat(),
+        archived: given_up.clone(),
+    };
+    let error = if retry.is_empty() { new[..1].to_vec() } else { retry.clone() };
+    let over = Reading { new, error, archived: [failed.clone(), given_up].concat() };
+    let is_again = match (failed.is_empty(), retry.is_empty(), surely) {
+        (true, true, _) => Some(false),
+        (true, false, _) => Some(true),
+        (false, false, false) => Some(false),
+        (false, true, true) => Some(true),
+        (false, _, _) => is_tried_again(evidence, profile, &failed),
+    };
+    match is_again {
+        Some(true) => vec![again],
+        Some(false) => vec![over],
+        None => vec![again, over],
+    }
+}
+
+/// Whether what has failed is tried again, as far as the rows show it.
+fn is_tried_again(
+    evidence: &Evidence<'_>,
+    status: &Profile<'_>,
+    failed: &[String],
+) -> Option<bool> {
+    let rows = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        let holds = |row: &usize| matches!(status.values[*row], Value::Text(text) if is(text));
+        (0..evidence.rows()).filter(holds).collect()
+    };
+    let failed = rows(&|text| failed.iter().any(|it| it == text));
+    if failed.len() < 3 {
+        return None;
+    }
+    let waiting = rows(&|text| {
+        meaning(text)
+            .is_some_and(|it| matches!(it.0, Meaning::New | Meaning::Later | Meaning::Entered))
+    });
+    let done = rows(&|text| meaning(text).is_some_and(|it| it.0 == Meaning::Success));
+    let now = evidence.newest()?;
+    let due = evidence.date_of(Word::Due);
+    let is_to_come =
+        |row: &usize| due.and_then(|due| due.instant_at(*row)).is_some_and(|at| at > now);
+    if failed.iter().any(is_to_come) {
+        return due.is_some_and(|due| done.iter().all(|row| due.is_none_at(*row))).then_some(true);
+    }
+    let spent = |row: &usize| {
+        let most = evidence.only(Word::MostAttempts, Profile::counts)?.number_at(*row)?;
+        Some(evidence.counter()?.number_at(*row)? >= most)
+    };
+    let attempts = |row: &usize| evidence.counter()?.number_at(*row);
+    let is_retried_as_new = waiting.iter().filter_map(attempts).any(|count| count > 0);
+    let is_spent = failed.iter().map(spent).all(|it| it == Some(true));
+    let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
+    let is_of_one_count = counts.windows(2).all(|pair| pair[0] == pair[1]);
+    let created = |row: &usize| evidence.date_of(Word::Created).and_then(|it| it.instant_at(*row));
+    let is_old = |row: &&usize| created(row).is_none_or(|at| now.0 - at.0 > 2 * DAY);
+    let old: Vec<_> = failed.iter().filter(is_old).collect();
+    let are_left = old.len() > 2 && old.iter().all(|row| evidence.is_left(**row, now));
+    let is_over = is_spent || is_retried_as_new || is_of_one_count && are_left;
+    is_over.then_some(false)
+}
+
+impl Evidence<'_> {
+    /// Whether nobody has touched a row for days, while others were: no worker comes back to it.
+    fn is_left(&self, row: usize, now: Instant) -> bool {
+        let words = [Word::Updated, Word::Tried, Word::Done, Word::Failed];
+        let touched =
+            words.iter().flat_map(|word| self.all(*word)).filter_map(|it| it.instant_at(row));
+        touched.max().is_some_and(|at| now.0 - at.0 > DAY)
+    }
+}
+
+fn line(column: &str, words: &Words, reading: &Reading) -> String {
+    let one = |values: &[String]| match values {
+        [only] => Toml::from(only.as_str()),
+        all => Toml::from(all.to_vec()),
+    };
+    let archived = match &reading.archived[..] {
+        [] => String::new(),
+        all => format!(", archived = {}", one(all)),
+    };
+    format!(
+        "status = {{ column = {}, new = {}, error = {}, success = {}{archived} }}",
+        Toml::from(column),
+        one(&reading.new),
+        one(&reading.error),
+        one(&words.of(Meaning::Success)),
+    )
+}
+
+/// A status whose values somebody else has to sort.
+pub fn unknown(column: &str, there: &[(Value, u64)]) -> Choice {
+    let line = format!(
+        "status = {{ column = {}, new = 0, error = 0, success = 0, archived = 0 }}",
+        Toml::from(column)
+    );
+    let says = match there {
+        [] => format!("{column} is the status: write its values"),
+        there => format!("sort these values, in place of 0: {}", shown(there)),
+    };
+    Choice::new(vec![line], says)
+}
+
+fn none(column: &str) -> Choice {
+    let lines = vec!["status = false".into(), "where = \"CONDITION\"".into()];
+    Choice::new(lines, format!("{column} is no status: a condition says what is pending"))
+}

@@ -16,6 +16,7 @@ pub struct Instant(pub i64);
 /// can say.
 pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
 
+pub const HOUR: i64 = 3_600;
 pub const DAY: i64 = 86_400;
 
 impl Instant {

@@ -10,7 +10,7 @@ use super::{Choice, Proposal, Question, Step};
 use crate::nearest::listed;
 use crate::record::Value;
 use crate::store::quoted_if_needed;
-use crate::time::{DAY, Instant};
+use crate::time::{DAY, HOUR, Instant};
 
 /// The values of a status by their meaning, the most usual ones first.
 #[derive(Default)]
@@ -234,21 +234,27 @@ fn is_tried_again(
     let is_spent = failed.iter().map(spent).all(|it| it == Some(true));
     let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
     let is_of_one_count = counts.windows(2).all(|pair| pair[0] == pair[1]);
-    let created = |row: &usize| evidence.date_of(Word::Created).and_then(|it| it.instant_at(*row));
-    let is_old = |row: &&usize| created(row).is_none_or(|at| now.0 - at.0 > 2 * DAY);
-    let old: Vec<_> = failed.iter().filter(is_old).collect();
-    let are_left = old.len() > 2 && old.iter().all(|row| evidence.is_left(**row, now));
+    let are_left = evidence.are_left(&failed, now);
     let is_over = is_spent || is_retried_as_new || is_of_one_count && are_left;
     is_over.then_some(false)
 }
 
 impl Evidence<'_> {
-    /// Whether nobody has touched a row for days, while others were: no worker comes back to it.
-    fn is_left(&self, row: usize, now: Instant) -> bool {
+    /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
+    /// comes back to them. Long is an eighth of the time that the rows are about, up to a day.
+    fn are_left(&self, rows: &[usize], now: Instant) -> bool {
         let words = [Word::Updated, Word::Tried, Word::Done, Word::Failed];
-        let touched =
-            words.iter().flat_map(|word| self.all(*word)).filter_map(|it| it.instant_at(row));
-        touched.max().is_some_and(|at| now.0 - at.0 > DAY)
+        let touched = |row: usize| {
+            let dates = words.iter().flat_map(|word| self.all(*word));
+            dates.filter_map(|it| it.instant_at(row)).max()
+        };
+        let oldest = (0..self.rows()).filter_map(touched).min();
+        let long = oldest.map_or(DAY, |oldest| (now.0 - oldest.0) / 8).clamp(HOUR, DAY);
+        let created = |row: usize| self.date_of(Word::Created)?.instant_at(row);
+        let is_old = |row: &usize| created(*row).is_none_or(|at| now.0 - at.0 > 2 * long);
+        let old: Vec<_> = rows.iter().copied().filter(is_old).collect();
+        let left = old.iter().filter(|row| touched(**row).is_some_and(|at| now.0 - at.0 > long));
+        old.len() > 2 && left.count() * 5 >= old.len() * 4
     }
 }
 

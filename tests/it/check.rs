@@ -437,6 +437,29 @@ fn a_schedule_by_count_wants_its_own_index() {
 }
 
 #[test]
+fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
+    let missing = "no index finds pending records: the whole table is read for that";
+    for (index, is_fine) in [
+        ("(other, s, at, id)", false),
+        ("(other, at, id) WHERE other > 0", false),
+        ("(at, id) WHERE s IN ('NEW', 'ERROR')", true),
+        ("(s, at, id)", true),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, at TEXT, other INT NOT NULL); \
+             CREATE INDEX i ON t {index}"
+        ));
+        with_crontab(&env, "");
+        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
+        let found = findings(&env, "index", &args);
+        assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
+        env.sql(&statements(&env, &args).join("\n"));
+        let fine = "ok pending records and single ones are found by an index";
+        assert_eq!(findings(&env, "index", &args), [fine], "{index}");
+    }
+}
+
+#[test]
 fn a_column_stands_in_a_proposed_index_once() {
     let env = TestEnv::with_schema("CREATE TABLE t (s TEXT, at TEXT)");
     with_crontab(&env, "");

@@ -709,6 +709,36 @@ fn check_names_missing_indexes_and_privileges() {
 }
 
 #[test]
+fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
+    let Some((database, env)) = with(
+        "CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'NEW', date_inserted timestamptz, \
+         other int NOT NULL, done text)",
+    ) else {
+        return;
+    };
+    let missing = "no index finds pending records: the whole table is read for that";
+    let by_condition =
+        ["--set=status=false", "--set=on_success={done='x'}", "--where=done IS NULL"];
+    for (index, options, is_fine) in [
+        ("(other, status, date_inserted, id)", &[][..], false),
+        ("(date_inserted, id) WHERE status IN ('NEW', 'ERROR')", &[], true),
+        ("(status, date_inserted, id)", &[], true),
+        ("(other, date_inserted, done)", &by_condition, false),
+        ("(date_inserted, id) WHERE done IS NULL", &by_condition, true),
+    ] {
+        database.sql(&format!("CREATE INDEX i ON t {index}"));
+        let check = [&["check", "--table=t", "--ndays=1"], options, &["--", "/bin/true"]].concat();
+        let found = env.run(&check).stdout;
+        assert_eq!(found.contains(missing), !is_fine, "{index}: {found}");
+        let statements = found.lines().filter_map(|it| it.split_once("CREATE"));
+        statements.for_each(|(_, statement)| database.sql(&format!("CREATE{statement}")));
+        let found = env.run(&check).stdout;
+        assert!(found.contains("ok       index "), "{index}: {found}");
+        database.sql("DROP INDEX i; DROP INDEX IF EXISTS t_backlog");
+    }
+}
+
+#[test]
 fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
     let Some((database, env)) = with(
         "CREATE TABLE t (name text, id int, status text, date_inserted timestamptz, other int)",

@@ -245,6 +245,48 @@ impl PgEngine {
             !line.contains("Seq Scan") && !is_left_out
         }))
     }
+
+    /// Whether no index is read from one end to the other for a statement: each is entered by its first
+    /// column, unless it only has rows of certain statuses, or of the queue's condition.
+    pub fn is_searched(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
+        let plan = self.session.plan_of(sql)?;
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;
+        let of_queue = || table.statuses.column.iter().chain(&table.condition_columns);
+        let is_searched = |(name, looked_for): (&str, &str)| {
+            let Some(row) = indexes.iter().find(|row| row.get::<_, &str>(0) == name) else {
+                return true;
+            };
+            let (first, only): (&str, &str) = (row.get(1), row.get(2));
+            let (looked_for, only) = (identifiers(looked_for), identifiers(only));
+            let is_entered = identifiers(first).iter().any(|column| looked_for.contains(column));
+            is_entered || of_queue().any(|column| only.contains(&column.name))
+        };
+        Ok(scans(&plan).into_iter().all(is_searched))
+    }
+}
+
+/// Of each index of table `$1` and its parts its name, its first column and its condition.
+const INDEXES: &str = "SELECT quote_ident(c.relname), pg_get_indexdef(i.indexrelid, 1, true), \
+             coalesce(pg_get_expr(i.indpred, i.indrelid), '') \
+             FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid WHERE i.indrelid IN \
+             (SELECT $1::text::regclass UNION SELECT relid FROM pg_partition_tree($1::text::regclass))";
+
+/// An index in a plan, and what is looked for in it.
+fn scans(plan: &[String]) -> Vec<(&str, &str)> {
+    let mut scans: Vec<(&str, &str)> = Vec::new();
+    for line in plan {
+        let named = [" using ", "Bitmap Index Scan on "];
+        let index = named.into_iter().find_map(|it| line.split_once(it).map(|(_, rest)| rest));
+        if let Some(index) = index {
+            scans.push((index.split(" on ").next().unwrap_or(index), ""));
+        } else if let (Some((_, condition)), Some(scan)) =
+            (line.split_once("Index Cond: "), scans.last_mut())
+        {
+            scan.1 = condition;
+        }
+    }
+    scans
 }
 
 /// The names in an expression: words, which the server takes for lower case, and what stands in

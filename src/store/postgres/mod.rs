@@ -110,7 +110,10 @@ impl Engine for PgEngine {
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
         let (pending, recent) =
             (table.any(&table.due_rows(&Status::PENDING)), table.due(&recent()).concat());
-        Ok(self.is_found_by_index(table, &pending)? && self.is_found_by_index(table, &recent)?)
+        let is_found = self.is_found_by_index(table, &pending)?
+            && self.is_found_by_index(table, &recent)?
+            && self.is_searched(table, &recent)?;
+        Ok(is_found)
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
@@ -122,7 +125,7 @@ impl Engine for PgEngine {
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
         let pending = table.status_in(&Status::PENDING);
         let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < now()"));
-        let is_found = self.is_found_by_index(table, &probe)?;
+        let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
         Ok((!is_found).then(|| format!("{count}, {at}")))
     }
 

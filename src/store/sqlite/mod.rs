@@ -108,12 +108,14 @@ impl Engine for SqliteEngine {
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Whether no table is read from one end to the other, in no order that an index has.
+    /// Whether nothing is read from one end to the other, neither a table nor an index that has more
+    /// than the pending rows.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
-        let is_scan = |step: &String| step.starts_with("SCAN") && !step.contains(" INDEX ");
         for sql in table.due(&recent()) {
-            if plan(&self.connection, &sql)?.iter().any(is_scan) {
-                return Ok(false);
+            for step in plan(&self.connection, &sql)? {
+                if step.starts_with("SCAN") && !self.is_of_pending_rows(table, &step)? {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
@@ -273,6 +275,21 @@ impl Database for SqlDatabase<SqliteEngine> {
 }
 
 impl SqliteEngine {
+    /// Whether a step of a plan scans an index that only has rows of certain statuses, or of those that
+    /// the queue's condition tells from others.
+    fn is_of_pending_rows(&self, table: &Table, step: &str) -> rusqlite::Result<bool> {
+        let Some((_, index)) = step.split_once(" INDEX ") else { return Ok(false) };
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1 AND \
+                   EXISTS (SELECT 1 FROM pragma_index_list(tbl_name) AS i \
+                   WHERE i.name = ?1 AND i.partial)";
+        let created: Option<String> =
+            self.connection.query_row(sql, [index], |row| row.get(0)).optional()?;
+        let created = created.unwrap_or_default().to_uppercase();
+        let condition = created.split_once("WHERE").map_or("", |(_, condition)| condition);
+        let mut columns = table.statuses.column.iter().chain(&table.condition_columns);
+        Ok(columns.any(|column| condition.contains(&column.name.to_uppercase())))
+    }
+
     fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {
         let sql = format!("{} AND {}", table.of_id("1"), table.pending());
         self.connection.prepare_cached(&sql)?.exists(params_from_iter(id_params(id)))

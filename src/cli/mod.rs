@@ -133,7 +133,8 @@ pub enum Command {
     Retry(Box<Edit>),
     /// Look whether table, handler and crontab are as they must be
     ///
-    /// Nothing is written.
+    /// Nothing is written. The lines are those of `crontab -l`, of /etc/crontab and /etc/cron.d, of systemd
+    /// timers, and for root of all users. They are read as cron and the shell read them.
     Check(Box<Format>),
     /// Print the crontab lines for a queue
     Crontab(Box<Crontab>),

@@ -1,37 +1,44 @@
-//! Cadence of a queue's passes: which lines of this user's crontab and which systemd timers run them,
+//! Cadence of a queue's passes: which lines of the machine's crontabs and which systemd timers run them,
 //! and how often.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process;
+
+use rustix::process::getuid;
 
 use super::assemble::line_policy;
 use crate::cli::{Command, Typed};
-use crate::crontab::{self, Line, UnitDirectory};
+use crate::crontab::{Line, Places, Scheduled, UnitDirectory, users};
 use crate::exit::{ExitError, usage};
-use crate::options::{Environment, Queue, Schedule, Sources};
+use crate::options::{Environment, Handler, Queue, Schedule, Sources};
 use crate::store::{LineName, Location};
 
 const PROGRAM: &str = "backlog";
 
-/// The lines of this user's crontab, and then the timers of the system and of this user. None where
-/// there is no cron and no timer.
-pub fn lines(environment: &Environment) -> Option<Vec<Line>> {
+/// The lines of this machine's crontabs, and then the timers of the system and of this user.
+pub fn scheduled(environment: &Environment) -> Scheduled {
     let crontab = process::Command::new("crontab").arg("-l").output().ok();
-    let text = crontab.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let of_crontab = text.map(|text| crontab::lines(&text, PROGRAM));
-    let timers = crontab::timers(&unit_directories(environment), PROGRAM);
-    match of_crontab {
-        None if timers.is_empty() => None,
-        of_crontab => Some([of_crontab.unwrap_or_default(), timers].concat()),
-    }
+    let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    let places = Places {
+        own: crontab.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()),
+        uid: getuid().as_raw(),
+        users: users(&fs::read_to_string("/etc/passwd").unwrap_or_default()),
+        system: "/etc/crontab".into(),
+        directory: "/etc/cron.d".into(),
+        spools: ["/var/spool/cron/crontabs", "/var/spool/cron"].map(PathBuf::from).into(),
+        units: unit_directories(environment, &home),
+        home,
+    };
+    places.read(PROGRAM)
 }
 
-fn unit_directories(environment: &Environment) -> Vec<UnitDirectory> {
-    let system = UnitDirectory { path: "/etc/systemd/system".into(), starts_in: Some("/") };
+fn unit_directories(environment: &Environment, home: &Path) -> Vec<UnitDirectory> {
+    let directory = |path, starts_in| UnitDirectory { path, starts_in, home: home.into() };
     let own = environment.config_dir().map(|directory| directory.join("systemd/user"));
-    let own = own.map(|path| UnitDirectory { path, starts_in: None });
-    [system].into_iter().chain(own).collect()
+    let system = directory("/etc/systemd/system".into(), Some("/"));
+    [system].into_iter().chain(own.map(|path| directory(path, None))).collect()
 }
 
 /// The passes that crontab lines and timers run, with the seconds that usually pass at most from one to
@@ -40,11 +47,11 @@ pub struct Cadence(Vec<(Queue, Schedule, i64)>);
 
 impl Cadence {
     pub fn read(environment: &Environment) -> Self {
-        let lines = lines(environment).unwrap_or_default();
+        let lines = scheduled(environment).lines;
         let with_period = lines.iter().filter_map(|line| Some((line, line.period()?)));
         let of_line = |(line, period): (&Line, i64)| {
-            let passes = passes(line, environment).unwrap_or_default().into_iter();
-            passes.map(move |(queue, schedule)| (queue, schedule, period))
+            let passes = passes(line, &[]).unwrap_or_default().into_iter();
+            passes.map(move |LinePass { queue, schedule, .. }| (queue, schedule, period))
         };
         Self(with_period.flat_map(of_line).collect())
     }
@@ -62,21 +69,27 @@ impl Cadence {
     }
 }
 
+/// A pass that a line runs.
+pub struct LinePass {
+    pub queue: Queue,
+    pub schedule: Schedule,
+    pub handler: Result<Option<Handler>, ExitError>,
+    /// Whether somebody is told of what is archived by other means than its output.
+    pub tells: bool,
+}
+
 /// The passes that a line runs, as many as it has queues. They are read as under cron, which starts a
-/// line in the user's home with next to no environment; so does systemd.
-pub fn passes(line: &Line, environment: &Environment) -> Result<Vec<(Queue, Schedule)>, ExitError> {
-    let home = environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    // As a shell does.
-    let expand = |word: &str| {
-        let home = home.to_string_lossy();
-        let word = word.replace("${HOME}", &home).replace("$HOME", &home);
-        word.strip_prefix("~/").map_or(word.clone(), |rest| format!("{home}/{rest}"))
-    };
-    let directory = line.directory.as_ref().map_or(home.clone(), |it| home.join(expand(it)));
-    let own = [(OsString::from("HOME"), OsString::from(&home))].into_iter();
-    let set = line.environment.iter().map(|(name, it)| (name.into(), expand(it).into()));
-    let environment = Environment { variables: own.chain(set).collect(), directory };
-    let words = line.arguments.iter().map(|word| expand(word).into());
+/// line in the user's home with next to no environment; so does systemd. `more` are variables that it
+/// has not.
+pub fn passes(line: &Line, more: &[(OsString, OsString)]) -> Result<Vec<LinePass>, ExitError> {
+    if line.names_nobody() {
+        return Ok(Vec::new());
+    }
+    let own = [(OsString::from("HOME"), line.home.clone().into_os_string())].into_iter();
+    let set = line.environment.iter().map(|(name, it)| (name.into(), it.into()));
+    let variables = own.chain(set).chain(more.iter().cloned()).collect();
+    let environment = Environment { variables, directory: line.starts_in().into() };
+    let words = line.arguments.iter().map(OsString::from);
     let typed = match Typed::parse(std::iter::once("backlog".into()).chain(words)) {
         Ok(typed) => typed,
         Err(error) if !error.use_stderr() => return Ok(Vec::new()),
@@ -88,10 +101,14 @@ pub fn passes(line: &Line, environment: &Environment) -> Result<Vec<(Queue, Sche
     let pass = |queue: Option<&str>| {
         let resolved = sources.resolve(&typed.options, queue)?;
         let mut queue = resolved.queue()?;
+        let handler = resolved.handler(&queue);
         if let Some(path) = queue.db.file() {
             queue.db = Location::File(sources.environment.directory.join(path));
         }
-        Ok((queue, resolved.schedule()?.ok_or_else(Schedule::none)?))
+        let schedule = resolved.schedule()?.ok_or_else(Schedule::none)?;
+        let has_command = queue.on_archive.is_some() || queue.on_archive_digest.is_some();
+        let tells = has_command || resolved.pass()?.ping.is_some();
+        Ok(LinePass { queue, schedule, handler, tells })
     };
     if !args.all_queues {
         return Ok(vec![pass(None)?]);
@@ -116,7 +133,7 @@ mod tests {
     fn by_plain_age_the_interval_is_that_of_the_timers() {
         let dir = tempfile::tempdir().unwrap();
         let units = dir.path().join("systemd/user");
-        std::fs::create_dir_all(&units).unwrap();
+        fs::create_dir_all(&units).unwrap();
         let db = dir.path().join("a.db").display().to_string();
         let other = dir.path().join("b.db").display().to_string();
         for (name, secs, db, days) in [
@@ -131,7 +148,7 @@ mod tests {
                 Period::new(secs).unwrap().systemd_units(name, "", &[], &command.map(String::from));
             for unit in printed.split("# /etc/systemd/system/").skip(1) {
                 let (name, text) = unit.split_once('\n').unwrap();
-                std::fs::write(units.join(name), text).unwrap();
+                fs::write(units.join(name), text).unwrap();
             }
         }
         let variables = [("XDG_CONFIG_HOME", dir.path()), ("HOME", dir.path())];

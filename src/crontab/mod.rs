@@ -1,57 +1,131 @@
 //! Crontab lines and systemd units: written for a schedule, and read back.
 
 mod interval;
+mod places;
+mod shell;
 mod timers;
 
 use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
 
+use places::assignment;
+use shell::{Shell, SimpleCommand};
+
+#[cfg(test)]
+pub use places::tests::lines;
+pub use places::{Places, Scheduled, users};
+pub use shell::{Output, Sink};
 pub use timers::{UnitDirectory, timers};
 
-/// A line of a crontab that runs this program, or a timer that does the same.
+/// A line of a crontab that runs this program, or a timer that does the same. Its words are those
+/// that the program gets.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub scheduler: Scheduler,
+    /// Who runs it, if not this user; empty where a crontab of the system names nobody.
+    pub user: Option<String>,
     /// As it is written: `*/5 * * * *`, `@daily`, or `*:0/5` of a timer.
     pub times: String,
     /// Longest gap in seconds between two of these times, if they are understood.
     interval: Option<i64>,
     /// Period in seconds of the condition before the program, which skips all runs but one.
     skip_period: Option<i64>,
+    /// Home of who runs it, where it starts.
+    pub home: PathBuf,
     /// What the crontab or the service sets before it.
-    pub environment: Vec<(String, String)>,
+    pub environment: Assignments,
     /// Where the command goes first.
-    pub directory: Option<String>,
+    pub directory: Option<PathBuf>,
+    /// As the command names it.
+    pub program: String,
     /// What stands behind the program's name.
     pub arguments: Vec<String>,
+    pub output: Output,
+    /// Whether a percent sign ends the command.
+    pub is_cut: bool,
+    /// Whether `&>` ends it, and the shell does not wait for it.
+    pub is_split: bool,
+    /// Whether it is run as who is named within the command, as sudo does.
+    pub is_by_another: bool,
+}
+
+/// Variables with their values, of which the last one of a name counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assignments(Vec<(String, String)>);
+
+impl Assignments {
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let name = name.into();
+        self.0.retain(|(it, _)| *it != name);
+        self.0.push((name, value.into()));
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl Extend<(String, String)> for Assignments {
+    fn extend<Those: IntoIterator<Item = (String, String)>>(&mut self, those: Those) {
+        those.into_iter().for_each(|(name, value)| self.set(name, value));
+    }
 }
 
 /// What starts a line, and where to find it there.
 #[derive(Debug, Clone)]
 pub enum Scheduler {
     /// By the number of the line, from 1 on.
-    Cron(usize),
+    Cron(Crontab, usize),
     /// By the name of the timer.
     Systemd(String),
+}
+
+#[derive(Debug, Clone)]
+pub enum Crontab {
+    /// That of this user.
+    Own,
+    OfUser(String),
+    /// /etc/crontab, or a file in /etc/cron.d.
+    System(PathBuf),
 }
 
 impl Scheduler {
     /// The word for its lines.
     pub fn about(&self) -> &'static str {
         match self {
-            Self::Cron(_) => "crontab",
+            Self::Cron(..) => "crontab",
             Self::Systemd(_) => "timer",
         }
+    }
+
+    pub fn is_cron(&self) -> bool {
+        matches!(self, Self::Cron(..))
     }
 }
 
 impl Display for Scheduler {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cron(number) => write!(f, "line {number}"),
+            Self::Cron(Crontab::Own, number) => write!(f, "line {number}"),
+            Self::Cron(Crontab::OfUser(name), number) => {
+                write!(f, "crontab of {name} line {number}")
+            }
+            Self::Cron(Crontab::System(path), number) => {
+                write!(f, "{} line {number}", path.display())
+            }
             Self::Systemd(unit) => f.write_str(unit),
         }
     }
 }
+
+/// Where cron looks for programs, unless the crontab says otherwise.
+pub const CRON_PATH: &str = "/usr/bin:/bin";
+/// Where systemd does (systemd.exec(5), $PATH).
+const SYSTEMD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Line {
     /// Longest usual gap between two runs, in seconds; none for `@reboot` and what is not understood.
@@ -59,97 +133,54 @@ impl Line {
         let interval = self.interval?;
         Some(self.skip_period.map_or(interval, |secs| secs.max(interval)))
     }
-}
 
-/// The lines of a user's crontab (crontab(5)) that run a program of this name.
-pub fn lines(crontab: &str, program: &str) -> Vec<Line> {
-    let (mut environment, mut lines) = (Vec::new(), Vec::new());
-    for (text, number) in crontab.lines().map(str::trim_start).zip(1..) {
-        if text.starts_with('#') {
-            continue;
-        }
-        let fields = if text.starts_with('@') { 1 } else { 5 };
-        if let Some(assignment) = assignment(text) {
-            environment.push(assignment);
-        } else if let Some((times, command)) = split_fields(text, fields) {
-            let line = Line {
-                scheduler: Scheduler::Cron(number),
-                times: times.into(),
-                interval: interval::of_fields(times),
-                skip_period: None,
-                environment: environment.clone(),
-                directory: None,
-                arguments: Vec::new(),
-            };
-            lines.extend(runs(&simple_commands(&until_percent(command)), program, &line));
-        }
+    /// Whether a crontab of the system has no user before the command, so that cron does not run it.
+    pub fn names_nobody(&self) -> bool {
+        self.user.as_deref() == Some("")
     }
-    lines
-}
 
-/// `NAME = value`, with quotes or without.
-fn assignment(text: &str) -> Option<(String, String)> {
-    let (name, value) = text.split_once('=')?;
-    let (name, value) = (name.trim().trim_matches(['"', '\'']), value.trim());
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let unquoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    let value = ['"', '\''].into_iter().find_map(unquoted).unwrap_or(value);
-    (!name.is_empty() && name.chars().all(is_name)).then(|| (name.into(), value.into()))
-}
-
-/// So many fields, and what is behind them.
-fn split_fields(text: &str, fields: usize) -> Option<(&str, &str)> {
-    let mut rest = text;
-    for _ in 0..fields {
-        rest = rest.trim_start();
-        rest = &rest[rest.find(char::is_whitespace)?..];
+    /// Where the program starts.
+    pub fn starts_in(&self) -> &Path {
+        self.directory.as_ref().unwrap_or(&self.home)
     }
-    Some((&text[..text.len() - rest.len()], rest.trim()))
-}
 
-/// The command itself, as cron gives it to the shell. A percent sign ends it; behind a backslash it
-/// does not, and then cron takes the backslash away, as it does one before another.
-fn until_percent(command: &str) -> String {
-    let (mut text, mut chars) = (String::new(), command.chars().peekable());
-    while let Some(c) = chars.next().filter(|c| *c != '%') {
-        let escaped = chars.next_if(|next| c == '\\' && ['%', '\\'].contains(next));
-        text.push(escaped.unwrap_or(c));
+    /// Where programs are looked for.
+    pub fn path(&self) -> &str {
+        let usual = if self.scheduler.is_cron() { CRON_PATH } else { SYSTEMD_PATH };
+        self.environment.get("PATH").unwrap_or(usual)
     }
-    text
-}
 
-/// The words of the commands that a shell command is made of.
-fn simple_commands(command: &str) -> Vec<Vec<String>> {
-    let (mut commands, mut words) = (Vec::new(), Vec::new());
-    for word in shlex::Shlex::new(command) {
-        let is_end = ["|", "||", "&&", "&", ";", "(", ")"].contains(&word.as_str());
-        if !is_end {
-            words.push(word.strip_suffix(';').unwrap_or(&word).to_string());
-        }
-        if is_end || word.ends_with(';') {
-            commands.push(std::mem::take(&mut words));
-        }
+    /// The simple commands of a shell command of this line.
+    fn shell_commands(&self, command: &str) -> Vec<SimpleCommand> {
+        let home = || Some(self.home.to_string_lossy().into_owned());
+        let variable = |name: &str| match name {
+            "HOME" => home(),
+            name => self.environment.get(name).map(String::from),
+        };
+        let is_bash = self.environment.get("SHELL").is_some_and(|shell| shell.ends_with("bash"));
+        Shell { is_bash, variable: &variable }.simple_commands(command)
     }
-    commands.push(words);
-    commands
 }
 
 /// Runs of the program among these commands. A name without arguments is not one.
-fn runs(commands: &[Vec<String>], program: &str, line: &Line) -> Vec<Line> {
+fn runs(commands: &[SimpleCommand], program: &str, line: &Line) -> Vec<Line> {
     let (mut runs, mut line) = (Vec::new(), line.clone());
-    let is_program =
-        |word: &String| word.trim_start_matches('(').rsplit('/').next() == Some(program);
-    for words in commands {
+    let is_program = |word: &String| word.rsplit('/').next() == Some(program);
+    for command in commands {
+        let words = &command.words;
         if let [cd, path] = &words[..]
             && cd == "cd"
         {
-            line.directory = Some(path.clone());
+            line.directory = Some(line.starts_in().join(path));
         }
         line.skip_period = skip_period(words).or(line.skip_period);
+        let output = command.output(line.output);
         if let Some(place) = words.iter().position(is_program) {
-            runs.extend(run(words, place, &line));
-        } else if let Some(command) = of_shell(words) {
-            runs.extend(self::runs(&simple_commands(command), program, &line));
+            runs.extend(run(command, place, Line { output, ..line.clone() }));
+        } else if let Some(inner) = of_shell(words) {
+            let outer =
+                Line { output, is_split: line.is_split || command.is_split, ..line.clone() };
+            runs.extend(self::runs(&outer.shell_commands(inner), program, &outer));
         }
     }
     runs
@@ -165,29 +196,29 @@ fn of_shell(words: &[String]) -> Option<&str> {
 /// Period in seconds of the shell condition that skips all runs but one, as [`Period`] writes it.
 fn skip_period(words: &[String]) -> Option<i64> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
-    let ["[", "$(expr", "$(date", "+%s)", "/", unit, "%", count, "-ne" | "-eq", "0", "]"] =
-        words[..]
-    else {
-        return None;
-    };
-    let (unit, count): (i64, i64) = (unit.parse().ok()?, count.strip_suffix(')')?.parse().ok()?);
+    let ["[", rest, "-ne" | "-eq", "0", "]"] = words[..] else { return None };
+    let rest = rest.strip_prefix("$(expr $(date +%s) / ")?.strip_suffix(')')?;
+    let (unit, count) = rest.split_once(" % ")?;
+    let (unit, count): (i64, i64) = (unit.parse().ok()?, count.parse().ok()?);
     unit.checked_mul(count)
 }
 
+/// Programs that run a command as somebody else.
+const OF_OTHERS: [&str; 5] = ["sudo", "su", "runuser", "doas", "setpriv"];
+
 /// A run of the program whose name is at this place of a simple command.
-fn run(words: &[String], place: usize, line: &Line) -> Option<Line> {
-    // What a redirection names is no argument of ours.
-    let is_redirection = |word: &String| {
-        word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&').starts_with(['>', '<'])
+fn run(command: &SimpleCommand, place: usize, line: Line) -> Option<Line> {
+    let (before, rest) = command.words.split_at(place);
+    let (program, arguments) = rest.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let is_of_others = |word: &String| OF_OTHERS.contains(&word.rsplit('/').next().unwrap_or(word));
+    let mut run = Line {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        is_split: line.is_split || command.is_split,
+        is_by_another: line.is_by_another || before.iter().any(is_of_others),
+        ..line
     };
-    let end = words.iter().position(is_redirection).unwrap_or(words.len());
-    let mut arguments = words.get(place + 1..end).filter(|it| !it.is_empty())?.to_vec();
-    // The end of the parentheses before the name is none of them.
-    if let Some(last) = arguments.last_mut().filter(|_| words[place].starts_with('(')) {
-        *last = last.trim_end_matches(')').to_string();
-    }
-    let mut run = Line { arguments, ..line.clone() };
-    run.environment.extend(words[..place].iter().filter_map(|word| assignment(word)));
+    run.environment.extend(before.iter().filter_map(|word| assignment(word)));
     Some(run)
 }
 
@@ -337,7 +368,7 @@ mod tests {
                 .into();
         let line = Period::new(300).unwrap().cron_line(&command).unwrap();
         assert!(line.contains("+\\%s"), "{line}");
-        let lines = lines(&line, "backlog");
+        let lines = lines(&line);
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].arguments, command[1..]);
         assert!(Period::new(300).unwrap().cron_line(&["a\nb".into()]).is_err());
@@ -349,12 +380,8 @@ mod tests {
             let command = ["backlog".into(), word.clone(), "x".into()];
             let line = Period::new(60).unwrap().cron_line(&command).unwrap();
             assert!(!line.contains("\\\\"), "{line}");
-            assert_eq!(lines(&line, "backlog")[0].arguments, [word.as_str(), "x"], "{line}");
+            assert_eq!(lines(&line)[0].arguments, [word.as_str(), "x"], "{line}");
         }
-        // As somebody else may have written it.
-        let line = r"* * * * * backlog 'a\\b' 'a\%b' 'a\\\%b' a\\\\b 'c";
-        assert_eq!(until_percent(line), r"* * * * * backlog 'a\b' 'a%b' 'a\%b' a\\b 'c");
-        assert_eq!(until_percent(r"a\\%b"), r"a\");
     }
 
     #[test]
@@ -365,13 +392,13 @@ mod tests {
             @daily [ $(expr $(date +\\%s) / 3600 \\% 96) -ne 0 ] || /opt/backlog status%input\n\
             0 3 * * * /usr/bin/backlogger process\n\
             \t1 2 3 4 5 true; backlog process --all-queues\n\
-            @daily test -x /opt/backlog && env BACKLOG_DB=/x (backlog process --ndays 1) 2>&1 | logger -t backlog\n\
+            @daily test -x /opt/backlog && (env BACKLOG_DB=/x backlog process --ndays 1) 2>&1 | logger -t backlog\n\
             @daily bash -c 'cd /y; backlog list' >/dev/null\n";
-        let found = lines(crontab, "backlog");
+        let found = lines(crontab);
         let shown: Vec<_> = found
             .iter()
             .map(|it| {
-                let directory = it.directory.as_deref().unwrap_or("-");
+                let directory = it.directory.as_deref().unwrap_or(Path::new("-")).display();
                 format!("{} {} {directory}: {}", it.scheduler, it.times, it.arguments.join(" "))
             })
             .collect();
@@ -386,8 +413,8 @@ mod tests {
             ]
         );
         let variables = [("MAILTO", "root"), ("BACKLOG_DB", "/srv/a b.db")];
-        assert_eq!(found[3].environment.last(), Some(&("BACKLOG_DB".into(), "/x".into())));
-        assert_eq!(found[0].environment, variables.map(|(a, b)| (a.into(), b.into())));
+        assert_eq!(found[3].environment.get("BACKLOG_DB"), Some("/x"));
+        assert_eq!(found[0].environment.iter().collect::<Vec<_>>(), variables);
         let periods: Vec<_> = found.iter().map(Line::period).collect();
         let days = [4, 343, 1, 1].map(|days| Some(days * 86_400));
         assert_eq!(periods, [&[Some(300)], &days[..]].concat());
@@ -450,7 +477,7 @@ pub mod period_tests {
             let command = words("/usr/bin/backlog process");
             let line = Period::new(secs).unwrap().cron_line(&command).unwrap();
             for line in [&line, &format!("{line} >>/var/log/x 2>&1")] {
-                let found = lines(line, "backlog");
+                let found = lines(line);
                 let periods: Vec<_> = found.iter().map(Line::period).collect();
                 assert_eq!(periods, [Some(secs)], "{line}");
             }
@@ -464,7 +491,7 @@ pub mod period_tests {
                 Some(3_600),
             ),
         ] {
-            assert_eq!(lines(line, "backlog")[0].period(), expected, "{line}");
+            assert_eq!(lines(line)[0].period(), expected, "{line}");
         }
     }
 

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use super::{Line, Scheduler, assignment, interval, of_shell, runs, simple_commands, skip_period};
+use super::shell::SimpleCommand;
+use super::{
+    Assignments, Line, Output, Scheduler, Sink, assignment, interval, of_shell, runs, skip_period,
+};
 use crate::secure_file;
 
 /// A directory with units of one service manager.
@@ -12,6 +15,7 @@ pub struct UnitDirectory {
     pub path: PathBuf,
     /// Where a service starts that names no directory, unless in the user's home.
     pub starts_in: Option<&'static str>,
+    pub home: PathBuf,
 }
 
 /// The timers in these directories that have a program of this name run. What cannot be read is
@@ -19,7 +23,7 @@ pub struct UnitDirectory {
 pub fn timers(directories: &[UnitDirectory], program: &str) -> Vec<Line> {
     let lines = |directory: &UnitDirectory| {
         let timers = timers_in(&directory.path).into_iter();
-        let lines = timers.filter_map(|path| lines(&path, directory.starts_in, program));
+        let lines = timers.filter_map(|path| lines(&path, directory, program));
         lines.flatten().collect::<Vec<_>>()
     };
     directories.iter().flat_map(lines).collect()
@@ -37,23 +41,33 @@ fn timers_in(directory: &Path) -> Vec<PathBuf> {
     timers
 }
 
-fn lines(timer: &Path, starts_in: Option<&str>, program: &str) -> Option<Vec<Line>> {
-    let unit = Unit::read(timer)?;
+fn lines(timer: &Path, directory: &UnitDirectory, program: &str) -> Option<Vec<Line>> {
+    let home = &directory.home;
+    let unit = Unit::read(timer, home)?;
     let named = unit.last("Timer", "Unit").map(|name| timer.with_file_name(name));
-    let service = Unit::read(&named.unwrap_or_else(|| timer.with_extension("service")))?;
+    let service = Unit::read(&named.unwrap_or_else(|| timer.with_extension("service")), home)?;
     let triggers = unit.triggers();
     let times: Vec<_> = triggers.iter().map(|(text, _)| text.as_str()).collect();
     let line = Line {
         scheduler: Scheduler::Systemd(timer.file_name()?.to_string_lossy().into()),
+        user: service.last("Service", "User").map(String::from),
         times: times.join("; "),
         // All together come at least as often as each.
         interval: triggers.iter().filter_map(|(_, interval)| *interval).min(),
-        skip_period: service.skip_period(),
+        skip_period: None,
+        home: home.clone(),
         environment: service.environment(),
-        directory: service.directory().or(starts_in.map(String::from)),
+        directory: service.directory().or(directory.starts_in.map(PathBuf::from)),
+        program: String::new(),
         arguments: Vec::new(),
+        output: service.output(),
+        is_cut: false,
+        is_split: false,
+        is_by_another: false,
     };
-    Some(runs(&service.commands("ExecStart"), program, &line))
+    let line = Line { skip_period: service.skip_period(&line), ..line };
+    let commands = service.commands("ExecStart").into_iter().map(SimpleCommand::of_words);
+    Some(runs(&commands.collect::<Vec<_>>(), program, &line))
 }
 
 /// What makes a timer elapse.
@@ -66,16 +80,22 @@ const TRIGGERS: [&str; 6] = [
     "OnStartupSec",
 ];
 
-/// The section, name and value of each assignment in a unit file.
-struct Unit(Vec<(String, String, String)>);
+/// A unit file.
+struct Unit {
+    /// The section, name and value of each assignment.
+    assignments: Vec<(String, String, String)>,
+    /// What `%h` stands for.
+    home: String,
+}
 
 impl Unit {
-    fn read(path: &Path) -> Option<Self> {
+    fn read(path: &Path, home: &Path) -> Option<Self> {
         let (bytes, _) = secure_file::read(path).ok()?;
-        Some(Self::parse(&String::from_utf8_lossy(&bytes)))
+        let assignments = Self::parse(&String::from_utf8_lossy(&bytes));
+        Some(Self { assignments, home: home.display().to_string() })
     }
 
-    fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> Vec<(String, String, String)> {
         let (mut section, mut begun, mut assignments) = (String::new(), String::new(), Vec::new());
         for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
             if let Some(part) = line.strip_suffix('\\') {
@@ -89,13 +109,15 @@ impl Unit {
                 assignments.push((section.clone(), name.trim().into(), value.trim().into()));
             }
         }
-        Self(assignments)
+        assignments
     }
 
     /// The values of an option. An empty one takes back those before it.
     fn values(&self, section: &str, name: &str) -> Vec<&str> {
         let mut values = Vec::new();
-        for (_, _, value) in self.0.iter().filter(|(of, it, _)| of == section && it == name) {
+        for (_, _, value) in
+            self.assignments.iter().filter(|(of, it, _)| of == section && it == name)
+        {
             if value.is_empty() {
                 values.clear();
             } else {
@@ -124,7 +146,7 @@ impl Unit {
     /// The words of the commands of an option.
     fn commands(&self, name: &str) -> Vec<Vec<String>> {
         let lines = self.values("Service", name).into_iter().filter_map(words);
-        let word = |word: &String| expanded(word).replace("$$", "$");
+        let word = |word: &String| self.expanded(word).replace("$$", "$");
         let command = |words: &[String]| words.iter().map(word).collect::<Vec<_>>();
         let commands = |line: Vec<String>| line.split(|word| word == ";").map(command).collect();
         let mut commands: Vec<_> = lines.flat_map(|line| -> Vec<_> { commands(line) }).collect();
@@ -134,18 +156,30 @@ impl Unit {
         commands
     }
 
-    fn skip_period(&self) -> Option<i64> {
+    fn skip_period(&self, line: &Line) -> Option<i64> {
         let conditions = self.commands("ExecCondition");
-        let mut tests =
-            conditions.iter().filter_map(|words| of_shell(words)).flat_map(simple_commands);
-        tests.find_map(|words| skip_period(&words))
+        let tests = conditions.iter().filter_map(|words| of_shell(words));
+        let mut tests = tests.flat_map(|command| line.shell_commands(command));
+        tests.find_map(|command| skip_period(&command.words))
+    }
+
+    /// Where the output goes; errors go where the rest does, unless it is said otherwise.
+    fn output(&self) -> Output {
+        let sink = |name| match self.last("Service", name) {
+            None | Some("inherit") => None,
+            Some("null") => Some(Sink::Nothing),
+            Some("journal" | "journal+console" | "syslog" | "kmsg") => Some(Sink::Told),
+            Some(_) => Some(Sink::Elsewhere),
+        };
+        let stdout = sink("StandardOutput").unwrap_or(Sink::Told);
+        Output { stdout, stderr: sink("StandardError").unwrap_or(stdout) }
     }
 
     /// The variables that the service sets, and those of its files.
-    fn environment(&self) -> Vec<(String, String)> {
+    fn environment(&self) -> Assignments {
         let words = self.values("Service", "Environment").into_iter().filter_map(words).flatten();
         let variable = |word: String| {
-            let word = expanded(&word);
+            let word = self.expanded(&word);
             word.split_once('=').map(|(name, value)| (name.into(), value.into()))
         };
         let files = self.values("Service", "EnvironmentFile").into_iter();
@@ -155,12 +189,21 @@ impl Unit {
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
             lines.filter_map(assignment).collect::<Vec<_>>()
         };
-        words.filter_map(variable).chain(files.filter_map(read).flat_map(of_file)).collect()
+        let mut environment = Assignments::default();
+        environment.extend(words.filter_map(variable));
+        environment.extend(files.filter_map(read).flat_map(of_file));
+        environment
     }
 
-    fn directory(&self) -> Option<String> {
+    fn directory(&self) -> Option<PathBuf> {
         let named = self.last("Service", "WorkingDirectory")?.trim_start_matches('-');
-        Some(if named == "~" { "${HOME}".into() } else { expanded(named) })
+        Some(if named == "~" { self.home.clone() } else { self.expanded(named) }.into())
+    }
+
+    /// A word in which `%%` and `%h` are what they stand for.
+    fn expanded(&self, word: &str) -> String {
+        let parts: Vec<_> = word.split("%%").map(|part| part.replace("%h", &self.home)).collect();
+        parts.join("%")
     }
 }
 
@@ -168,12 +211,6 @@ impl Unit {
 fn seconds(text: &str) -> Option<i64> {
     let span = || humantime::parse_duration(text).ok()?.as_secs().try_into().ok();
     text.parse().ok().or_else(span).filter(|secs| *secs > 0)
-}
-
-/// A word in which `%%` and `%h` are what they stand for, the user's home as a shell spells it.
-fn expanded(word: &str) -> String {
-    let parts: Vec<_> = word.split("%%").map(|part| part.replace("%h", "${HOME}")).collect();
-    parts.join("%")
 }
 
 /// The words of a value (systemd.syntax(7), QUOTING), if it is well-formed.
@@ -231,7 +268,7 @@ mod tests {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         let path = dir.path().into();
-        (dir, UnitDirectory { path, starts_in: Some("/") })
+        (dir, UnitDirectory { path, starts_in: Some("/"), home: "/h".into() })
     }
 
     /// The lines of units that stand one behind the other, as they are printed.
@@ -260,7 +297,7 @@ mod tests {
             assert_eq!((line.period(), line.arguments.as_slice()), (Some(secs), &command[1..]));
             assert_eq!(line.scheduler.to_string(), "backlog-a.timer");
             assert_eq!(line.times, period.calendar);
-            assert_eq!(line.directory.as_deref(), Some("/"));
+            assert_eq!(line.directory.as_deref(), Some(Path::new("/")));
         }
     }
 
@@ -276,7 +313,9 @@ mod tests {
             let lines = of_printed(&units);
             assert_eq!(lines.len(), 1, "{units}");
             assert_eq!(lines[0].arguments, [word.as_str(), "x"], "{units}");
-            assert_eq!(lines[0].environment, environment, "{units}");
+            let found: Vec<_> =
+                lines[0].environment.iter().map(|(name, it)| (name.into(), it.into())).collect();
+            assert_eq!(found, environment, "{units}");
         }
     }
 
@@ -321,11 +360,11 @@ mod tests {
             ),
             ("ExecStart=backlog a\nExecStart=\nExecStart=backlog b", "- [] b"),
             ("ExecStart=true ; backlog a", "- [] a"),
-            ("ExecStart=%h/bin/backlog --db %h/a%%h", "- [] --db ${HOME}/a%h"),
+            ("ExecStart=%h/bin/backlog --db %h/a%%h", "- [] --db /h/a%h"),
             ("ExecStart=env B=1 nice backlog a", r#"- [("B", "1")] a"#),
             ("ExecStart=/bin/sh -c 'cd /y && exec backlog a >/dev/null'", "/y [] a"),
             ("WorkingDirectory=-/srv/x\nExecStart=backlog a", "/srv/x [] a"),
-            ("WorkingDirectory=~\nExecStart=backlog a", "${HOME} [] a"),
+            ("WorkingDirectory=~\nExecStart=backlog a", "/h [] a"),
             ("Environment='A=1 2' B=$$\nExecStart=backlog a", r#"- [("A", "1 2"), ("B", "$$")] a"#),
             (&format!("EnvironmentFile=-{file}\nExecStart=backlog a"), r#"- [("C", "3 4")] a"#),
             ("EnvironmentFile=/no/such\nExecStart=backlog a", "- [] a"),
@@ -335,8 +374,10 @@ mod tests {
             ("ExecStart=", ""),
         ] {
             let shown = of_units("OnCalendar=daily", service).into_iter().map(|line| {
-                let directory = line.directory.filter(|it| it != "/").unwrap_or("-".into());
-                format!("{directory} {:?} {}", line.environment, line.arguments.join(" "))
+                let directory = line.directory.filter(|it| it != Path::new("/"));
+                let directory = directory.unwrap_or("-".into());
+                let environment: Vec<_> = line.environment.iter().collect();
+                format!("{} {environment:?} {}", directory.display(), line.arguments.join(" "))
             });
             assert_eq!(shown.collect::<Vec<_>>().join("|"), expected, "{service}");
         }
@@ -356,7 +397,8 @@ mod tests {
             ("no-timer.service", service),
         ]);
         std::fs::create_dir(dir.path().join("c.timer")).unwrap();
-        let missing = UnitDirectory { path: dir.path().join("missing"), starts_in: None };
+        let path = dir.path().join("missing");
+        let missing = UnitDirectory { path, starts_in: None, home: "/h".into() };
         let lines = timers(&[missing, directory], "backlog");
         let names: Vec<_> = lines.iter().map(|line| line.scheduler.to_string()).collect();
         assert_eq!(names, ["a.timer", "b.timer"]);

@@ -131,6 +131,15 @@ impl Location {
         }
     }
 
+    /// Where the password of a server comes from, if there is one.
+    pub fn password_from(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Server(server, _) => server.password_from(),
+        }
+    }
+
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),

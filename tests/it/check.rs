@@ -12,6 +12,14 @@ fn with_crontab(env: &TestEnv, lines: &str) {
     env.script("bin/crontab", &format!("cat {}", env.path("table").display()));
 }
 
+/// The programs `backlog` and `x`, and the line of a crontab that says where they are.
+fn with_programs(env: &TestEnv) -> String {
+    std::fs::create_dir_all(env.path("bin")).unwrap();
+    env.script("bin/backlog", "");
+    env.script("bin/x", "");
+    format!("PATH={}:/usr/bin:/bin\n", env.path("bin").display())
+}
+
 fn run(env: &TestEnv, args: &[&str]) -> Ran {
     let mut command = env.command(args);
     command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
@@ -163,9 +171,10 @@ fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
     let config = "[queue.a]\ndb = 'test.db'\nndays = 2\nexec = ['true']\n";
     std::fs::write(env.path("etc.toml"), config).unwrap();
     let db = env.db().display().to_string();
+    let path = with_programs(&env);
     for (lines, expected) in [
         (
-            format!("*/5 * * * * /opt/backlog process --db {db} --ndays 1 -- x\n0 * * * * cd \"$HOME\"; backlog process --db test.db --min-ndays 1 --ndays 7 -- x\n"),
+            format!("*/5 * * * * bin/backlog process --db {db} --ndays 1 -- x\n0 * * * * cd \"$HOME\"; backlog process --db test.db --min-ndays 1 --ndays 7 -- x\n"),
             &["ok */5 * * * *: --ndays 1, 0 to 1 days", "ok 0 * * * *: --min-ndays 1 --ndays 7, 1 to 7 days"][..],
         ),
         (
@@ -173,21 +182,21 @@ fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
             &[
                 "ok @hourly: --min-ndays 1 --ndays 7, 1 to 7 days",
                 "ok @daily: --min-ndays 5 --ndays 30, 5 to 30 days",
-                "error line 4: --min-ndays goes with --ndays",
+                "error line 5: --min-ndays goes with --ndays",
                 "error no line tries records of 0 to 1 days",
                 "warning several lines try records of 5 to 7 days",
             ],
         ),
         (
             "*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n".into(),
-            &["ok */5 * * * *: --ndays 2, 0 to 2 days", "error line 2: "],
+            &["ok */5 * * * *: --ndays 2, 0 to 2 days", "error line 3: "],
         ),
         (
             "* * * * * backlog process --db test.db --fibonacci -- x\n* * * * * backlog process --db other.db --ndays 1 -- x\n".into(),
             &["ok * * * * *: --fibonacci, all ages"],
         ),
     ] {
-        with_crontab(&env, &lines);
+        with_crontab(&env, &format!("{path}{lines}"));
         let found = findings(&env, "crontab", &[]);
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for (found, expected) in found.iter().zip(expected) {
@@ -227,12 +236,13 @@ fn timers_run_a_queue_as_lines_do() {
     assert_eq!(found[4], "ok *-*-* *:00:00: --min-ndays 30 --ndays 180, 30 to 180 days");
 
     let db = env.db().display().to_string();
+    let path = with_programs(&env);
     std::fs::remove_file(env.path(".config/systemd/user/backlog-default-2.timer")).unwrap();
     let gap = "error no line tries records of 1 to 7 days";
     assert_eq!(findings(&env, "timer", &[]).last().unwrap(), gap);
     with_crontab(
         &env,
-        &format!("0 * * * * backlog process --db {db} --min-ndays 1 --ndays 7 -- x"),
+        &format!("{path}0 * * * * backlog process --db {db} --min-ndays 1 --ndays 7 -- x"),
     );
     let line = "ok 0 * * * *: --min-ndays 1 --ndays 7, 1 to 7 days";
     assert_eq!(findings(&env, "crontab", &[]), [line]);
@@ -250,6 +260,259 @@ fn timers_run_a_queue_as_lines_do() {
     let mut command = env.command(&["check"]);
     let text = ran(&command.env("XDG_CONFIG_HOME", &config).output().unwrap()).stdout;
     assert!(text.contains("ok       timer       *-*-* *:0/5:00: --ndays 1, 0 to 1 days"), "{text}");
+}
+
+/// What is found of these lines of a crontab, besides what they cover.
+fn complaints(env: &TestEnv, lines: &str) -> Vec<String> {
+    with_crontab(env, lines);
+    let mut found = findings(env, "crontab", &[]);
+    found.retain(|it| !it.contains(", all ages") && !it.contains("line tries records of "));
+    found
+}
+
+#[test]
+fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
+    let env = TestEnv::minimal();
+    with_programs(&env);
+    env.script("crlf", "");
+    std::fs::write(env.path("plain"), "").unwrap();
+    std::fs::write(env.path("crlf"), "#!/bin/sh\r\n").unwrap();
+    let (dir, db) = (env.path("").display().to_string(), env.db().display().to_string());
+    let dir = dir.trim_end_matches('/');
+    let line =
+        |command: &str| format!("@daily {}\n", command.replace("SHOP", &db).replace("DIR", dir));
+    let pass = "DIR/bin/backlog process --db SHOP --policy even";
+    let remedy = "write its whole path, or PATH=... above the line";
+    for (lines, expected) in [
+        (
+            line("backlog process --db SHOP --policy even -- /bin/true"),
+            format!("error line 1: cron finds no backlog in /usr/bin:/bin: {remedy}"),
+        ),
+        (
+            format!("PATH=$HOME/bin:/bin\n{}", line("backlog process --db SHOP --policy even -- true")),
+            format!(
+                "error line 2: cron finds no backlog in $HOME/bin:/bin (where cron replaces no \
+                 variable): {remedy}"
+            ),
+        ),
+        (
+            line("bin/backlog process --db SHOP --policy even -- /bin/true")
+                .replacen("@daily", "@daily cd /;", 1),
+            "error line 1: cron starts it in /, where no bin/backlog is: write its whole path".into(),
+        ),
+        (
+            line("DIR/no/backlog process --db SHOP --policy even -- /bin/true"),
+            format!("error line 1: there is no {dir}/no/backlog"),
+        ),
+        (
+            line(&format!("{pass} -- x")),
+            format!("error line 1: cron finds no x in /usr/bin:/bin: {remedy}"),
+        ),
+        (
+            line(&format!("{pass} -- ./no-such")),
+            format!("error line 1: cron starts it in {dir}, where no ./no-such is: write its whole path")
+                .replace(dir, &format!("{dir}/")),
+        ),
+        (
+            line(&format!("{pass} -- ./bin/x")),
+            format!("warning line 1: ./bin/x is found only as long as it starts in {dir}/: write its whole path"),
+        ),
+        (
+            line(&format!("{pass} -- DIR/no-such")),
+            format!("error line 1: there is no {dir}/no-such"),
+        ),
+        (
+            line(&format!("{pass} -- DIR/plain")),
+            format!("error line 1: {dir}/plain is not executable: chmod +x {dir}/plain"),
+        ),
+        (
+            line(&format!("{pass} -- DIR/crlf")),
+            format!(
+                "error line 1: {dir}/crlf cannot be run: its first line ends with a carriage return: \
+                 save it with Unix line ends"
+            ),
+        ),
+        (
+            line(&format!("{pass} -- '/bin/true --id 7'")),
+            "error line 1: `/bin/true --id 7` is one word, looked for as a file of that name: leave \
+             out the quotes"
+                .into(),
+        ),
+        (line(pass), "error line 1: no handler: ".into()),
+        (
+            line(&format!("{pass} -- /bin/true >/dev/null 2>&1")),
+            "warning line 1: what a pass says is thrown away: it says nothing unless somebody has to \
+             look, so leave the redirection out, or append it to a file"
+                .into(),
+        ),
+        (
+            line(&format!("({pass} -- /bin/true) 2>/dev/null || true")),
+            "warning line 1: what a pass says is thrown away: ".into(),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true &>/dev/null")),
+            "warning line 1: sh reads &> as & and >: the pass runs in the background, and its output \
+             is not redirected: write >>FILE 2>&1"
+                .into(),
+        ),
+        (
+            format!("MAILTO=\"\"\n{}", line(&format!("{pass} -- /bin/true"))),
+            "warning line 2: MAILTO is empty and its output goes nowhere else: nobody hears of \
+             archived records; name who gets the mail, or append it to a file"
+                .into(),
+        ),
+        (
+            line("DIR/bin/backlog process --policy even -- /bin/true"),
+            "error line 1: it has no BACKLOG_DB, on which it relies and which this shell has: write it \
+             above the line"
+                .into(),
+        ),
+    ] {
+        let found = complaints(&env, &lines);
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{lines}{found:#?}\n{expected}");
+    }
+    // What is behind the percent sign says more, so the rest is not understood.
+    let cut = line(&format!("{pass} --where \"PAYLOAD LIKE 'a%'\" -- /bin/true"));
+    let found = complaints(&env, &cut);
+    let why =
+        "error line 1: cron ends the command at a %, what follows is its standard input: write \\%";
+    assert_eq!(found[0], why, "{found:?}");
+
+    let fine = [
+        format!("{pass} -- /bin/true >>/tmp/log 2>&1"),
+        format!("{pass} -- /bin/true >/dev/null"),
+        format!("{pass} -- /bin/true 2>&1 | logger -t backlog"),
+        format!("{pass} -- /bin/true || true"),
+        format!("cd DIR && {pass} -- bin/x"),
+        "BACKLOG_DB=SHOP DIR/bin/backlog process --policy even -- /bin/true".into(),
+        "PATH=DIR/bin backlog process --db SHOP --policy even -- x".into(),
+        format!("{pass} --where 'PAYLOAD LIKE \"a\\%\"' -- /bin/true"),
+        "/no/such/backlog status".into(),
+        "backlog process --db /other.db --policy even -- no-such >/dev/null 2>&1".into(),
+    ];
+    let fine: String = fine.iter().map(|it| line(it)).collect();
+    let mut found = complaints(&env, &fine);
+    found.retain(|it| !it.starts_with("warning several lines"));
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
+    let env = TestEnv::new();
+    let handler = env.script("handler", "");
+    let is_wrong = |it: &String| !it.starts_with("ok ") && !it.contains("several lines");
+    for schedule in [
+        &["--progressive"][..],
+        &["--classic"],
+        &["--fibonacci"],
+        &["--policy", "even"],
+        &["--policy", "even", "--every", "7m"],
+        &["--ndays", "7"],
+        &["--ndays", "360"],
+        &["--policy", "even", "--where", "PAYLOAD LIKE '50%'"],
+    ] {
+        let of_queue = if schedule.contains(&"--where") { &schedule[2..] } else { &[] };
+        let print = |more: &[&str]| {
+            let args = [&["crontab"], more, schedule, &["--", handler.as_str(), "100%", "2>&1"]];
+            env.run(&args.concat())
+        };
+        let printed = print(&[]);
+        if printed.exit != Some(0) {
+            panic!("{schedule:?}: {printed:?}");
+        }
+        with_crontab(&env, &printed.stdout);
+        let mut found = findings(&env, "crontab", of_queue);
+        assert!(!found.is_empty());
+        found.retain(is_wrong);
+        assert_eq!(found, [""; 0], "{schedule:?}: {}", printed.stdout);
+
+        with_crontab(&env, "");
+        with_units(&env, &print(&["--systemd"]).success().stdout);
+        let mut found = findings(&env, "timer", of_queue);
+        assert!(!found.is_empty());
+        found.retain(is_wrong);
+        assert_eq!(found, [""; 0], "{schedule:?}");
+        std::fs::remove_dir_all(env.path(".config")).unwrap();
+    }
+    let example = include_str!("../../crontab.example")
+        .replace("\n#*", "\n*")
+        .replace("/usr/local/bin/backlog", env!("CARGO_BIN_EXE_backlog"))
+        .replace("/usr/local/bin/sync-order", &handler)
+        .replace("/srv/shop/shop.db", env.db().to_str().unwrap());
+    with_crontab(&env, &example);
+    let found = findings(&env, "crontab", &[]);
+    assert_eq!(found.iter().filter(|it| it.starts_with("ok ")).count(), 9, "{found:?}");
+    assert!(!found.iter().any(is_wrong), "{found:?}");
+}
+
+#[test]
+fn lines_of_the_system_and_of_other_users_are_read_by_root() {
+    let env = TestEnv::minimal();
+    let path = with_programs(&env);
+    with_crontab(&env, "");
+    let line = |user: &str, age: &str| {
+        let db = env.db().display().to_string();
+        format!("{path}@daily {user} backlog process --db {db} {age} -- x\n")
+    };
+    for (name, text) in [
+        ("crontab", line("root", "--ndays 1")),
+        ("shop", line("root", "--min-ndays 1 --ndays 2")),
+        ("shop.cron", line("root", "--min-ndays 5 --ndays 9")),
+        ("forgotten", format!("@daily {}/backlog process --ndays 1", env.path("bin").display())),
+        ("nobody", line("", "--min-ndays 2 --ndays 5")),
+    ] {
+        std::fs::write(env.path(name), text).unwrap();
+    }
+    let hide = "set -e; for place in /etc/cron.d /var/spool/cron/crontabs; do \
+                mount -t tmpfs none $place; done; mount --bind crontab /etc/crontab; \
+                install -m 644 shop shop.cron forgotten /etc/cron.d; \
+                install -m 600 nobody /var/spool/cron/crontabs/nobody; exec \"$@\"";
+    let like = env.command(&[]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hide, "sh"]);
+    command.args([env!("CARGO_BIN_EXE_backlog"), "check", "--", "/bin/true"]);
+    command.env_clear().envs(like.get_envs().filter_map(|(name, it)| Some((name, it?))));
+    command.env("PATH", format!("{}:/usr/bin:/bin", env.path("bin").display()));
+    let ran = ran(&command.current_dir(env.path("")).output().unwrap());
+    if ran.stdout.is_empty() {
+        return skipped(&format!("/etc/cron.d in check: {}", ran.stderr));
+    }
+    let lines: Vec<_> = ran.stdout.lines().filter(|it| it.contains("  crontab  ")).collect();
+    let taken = env.path("bin/backlog").display().to_string();
+    assert_eq!(
+        lines,
+        [
+            "warning  crontab     /etc/cron.d/shop.cron line 2: cron passes over a file whose name has more than letters, digits, - and _: rename it".into(),
+            "ok       crontab     @daily (/etc/crontab line 2): --ndays 1, 0 to 1 days".into(),
+            format!("error    crontab     /etc/cron.d/forgotten line 1: cron takes {taken} for the user's name: write one in front of the command"),
+            "ok       crontab     @daily (/etc/cron.d/shop line 2): --min-ndays 1 --ndays 2, 1 to 2 days".into(),
+            "ok       crontab     @daily (crontab of nobody line 2): --min-ndays 2 --ndays 5, 2 to 5 days".to_string(),
+        ],
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
+    let missing = "no index finds pending records: the whole table is read for that";
+    for (index, is_fine) in [
+        ("(other, s, at, id)", false),
+        ("(other, at, id) WHERE other > 0", false),
+        ("(at, id) WHERE s IN ('NEW', 'ERROR')", true),
+        ("(s, at, id)", true),
+    ] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, at TEXT, other INT NOT NULL); \
+             CREATE INDEX i ON t {index}"
+        ));
+        with_crontab(&env, "");
+        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
+        let found = findings(&env, "index", &args);
+        assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
+        env.sql(&statements(&env, &args).join("\n"));
+        let fine = "ok pending records and single ones are found by an index";
+        assert_eq!(findings(&env, "index", &args), [fine], "{index}");
+    }
 }
 
 #[test]
@@ -434,29 +697,6 @@ fn a_schedule_by_count_wants_its_own_index() {
     env.sql(&missing.join("\n"));
     let fine = "ok pending records and single ones are found by an index";
     assert_eq!(findings(&env, "index", &args(&["--fibonacci"])), [fine]);
-}
-
-#[test]
-fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
-    let missing = "no index finds pending records: the whole table is read for that";
-    for (index, is_fine) in [
-        ("(other, s, at, id)", false),
-        ("(other, at, id) WHERE other > 0", false),
-        ("(at, id) WHERE s IN ('NEW', 'ERROR')", true),
-        ("(s, at, id)", true),
-    ] {
-        let env = TestEnv::with_schema(&format!(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, at TEXT, other INT NOT NULL); \
-             CREATE INDEX i ON t {index}"
-        ));
-        with_crontab(&env, "");
-        let args = ["--table=t", "--set=status.column=s", "--set=date_inserted.column=at"];
-        let found = findings(&env, "index", &args);
-        assert_eq!(found.iter().any(|it| it.contains(missing)), !is_fine, "{index}: {found:?}");
-        env.sql(&statements(&env, &args).join("\n"));
-        let fine = "ok pending records and single ones are found by an index";
-        assert_eq!(findings(&env, "index", &args), [fine], "{index}");
-    }
 }
 
 #[test]

@@ -157,6 +157,12 @@ impl Server {
         format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
+    /// What the password of the first host was read from, if there is one.
+    pub fn password_from(&self) -> Option<&str> {
+        let password = self.endpoints.first()?.password.as_ref()?;
+        Some(&password.from)
+    }
+
     fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, Refusal> {
         let mut config = self.config.clone();
         if let Some(password) = &endpoint.password {

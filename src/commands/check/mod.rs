@@ -1,24 +1,24 @@
 //! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
 //! written, and what is wrong in one place does not keep the others from being looked at.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+mod lines;
+mod programs;
 
 use anyhow::Result;
 use serde_json::json;
 
+use self::lines::QueueLines;
+use self::programs::of_command;
 use super::assemble::require;
-use super::{Console, cadence, open, require_columns};
-use crate::crontab::{Line, Scheduler};
+use super::{Console, open, require_columns};
 use crate::exit::Exit;
-use crate::handlers::{Signing, StreamSettings, in_one_word, is_executable, obstacle};
+use crate::handlers::{Signing, StreamSettings};
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
 use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, findings_text};
-use crate::schedule;
 use crate::store::{Access, Database, Inspection, Pending, Table};
 use crate::system_error::chain;
-use crate::time::{Instant, days, span};
+use crate::time::{Instant, span};
 
 struct Findings(Vec<Finding>);
 
@@ -52,7 +52,8 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     }
     let queue = resolved.queue()?;
     let schedule = resolved.schedule()?;
-    if schedule.is_none() {
+    let lines = QueueLines::read(&queue, &sources.environment);
+    if schedule.is_none() && !lines.is_any() {
         findings.warning("schedule", "none is configured: write it into each line");
     }
     if let Some(file) = &sources.file {
@@ -93,10 +94,10 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
         }
     }
     if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
-        let (level, text) = the_handler(handler.as_ref(), &sources.environment);
+        let (level, text) = the_handler(handler.as_ref(), &sources.environment, lines.is_any());
         findings.add(level, "handler", text);
     }
-    the_crontab(&mut findings, &queue, &sources.environment);
+    lines.check(&mut findings, &queue);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if is_json {
         json_line(&json!({
@@ -113,14 +114,16 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
-/// What cron looks for programs in, unless the crontab says otherwise.
-const CRON_PATH: &str = "/usr/bin:/bin";
-
-fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, String) {
+fn the_handler(
+    handler: Option<&Handler>,
+    environment: &Environment,
+    has_lines: bool,
+) -> (Level, String) {
     match handler {
+        None if has_lines => (Level::Ok, "each line has its own".into()),
         None => (Level::Warning, "none is configured: write it behind `--` in each line".into()),
         Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
-            the_program(argv, environment)
+            of_command(argv, environment, has_lines)
         }
         Some(Handler::Post(webhook)) => {
             let signed = match &webhook.signing {
@@ -130,86 +133,6 @@ fn the_handler(handler: Option<&Handler>, environment: &Environment) -> (Level, 
             };
             (Level::Ok, format!("POST {}, {signed}", webhook.target))
         }
-    }
-}
-
-fn the_program(argv: &[OsString], environment: &Environment) -> (Level, String) {
-    let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
-    if let Some(why) = in_one_word(argv, own) {
-        return (Level::Error, why);
-    }
-    let program = argv.first().map_or(Path::new(""), Path::new);
-    let (shown, is_path) = (program.display(), program.components().count() > 1);
-    if is_path && program.is_relative() {
-        return (Level::Error, format!("{shown} is not where cron starts: write its whole path"));
-    }
-    // From the root on it is found in every directory.
-    let search = |path: &OsStr| {
-        let mut files = std::env::split_paths(path).map(|directory| directory.join(program));
-        files.find(|file| is_executable(file))
-    };
-    match (search(OsStr::new(CRON_PATH)), search(own)) {
-        (Some(file), _) => match obstacle(&file, own) {
-            None => (Level::Ok, file.display().to_string()),
-            Some(why) => (Level::Error, format!("{} cannot be run: {why}", file.display())),
-        },
-        (None, Some(file)) => {
-            let why = format!("is not in cron's PATH, {CRON_PATH}: write its whole path");
-            (Level::Warning, format!("{} {why}", file.display()))
-        }
-        (None, None) if is_path => {
-            (Level::Error, format!("{shown} is no file that can be executed"))
-        }
-        (None, None) => (Level::Error, format!("there is no {shown} in PATH")),
-    }
-}
-
-/// Level of a line that is not understood. A timer may be another user's, with files of his own.
-fn level_of_unread(scheduler: &Scheduler) -> Level {
-    match scheduler {
-        Scheduler::Cron(_) => Level::Error,
-        Scheduler::Systemd(_) => Level::Warning,
-    }
-}
-
-fn the_crontab(findings: &mut Findings, queue: &Queue, environment: &Environment) {
-    let Some(lines) = cadence::lines(environment) else {
-        return findings.warning("crontab", "there is no cron here");
-    };
-    let (mut ages, mut first) = (Vec::new(), None);
-    for line in &lines {
-        let Line { scheduler, times, .. } = line;
-        let about = scheduler.about();
-        let passes = cadence::passes(line, environment).unwrap_or_else(|why| {
-            findings.add(level_of_unread(scheduler), about, format!("{scheduler}: {why}"));
-            Vec::new()
-        });
-        for (_, Schedule { policy, .. }) in passes.iter().filter(|(it, _)| it.is_same(queue)) {
-            let (from, to) = policy.ages();
-            let (policy, band) = (policy.line(), band(from, to));
-            findings.ok(about, format!("{times}: {policy}, {band}"));
-            ages.push((from, to));
-            first.get_or_insert(about);
-        }
-    }
-    let Some(about) = first else {
-        let none = "no line of this user works on this queue; `backlog crontab` prints one";
-        return findings.warning("crontab", none);
-    };
-    let (gaps, overlaps) = schedule::coverage(ages);
-    for (from, to) in gaps {
-        findings.error(about, format!("no line tries records of {}", band(from, Some(to))));
-    }
-    for (from, to) in overlaps {
-        findings.warning(about, format!("several lines try records of {}", band(from, to)));
-    }
-}
-
-fn band(from: i64, to: Option<i64>) -> String {
-    match (from, to) {
-        (0, None) => "all ages".into(),
-        (from, None) => format!("more than {} days", days(from)),
-        (from, Some(to)) => format!("{} to {} days", days(from), days(to)),
     }
 }
 

@@ -1,0 +1,140 @@
+//! Programs of a set-up: whether what a line names is found and can be run, where it is looked for.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::crontab::{CRON_PATH, Line};
+use crate::handlers::{in_one_word, is_executable, obstacle};
+use crate::options::Environment;
+use crate::report::Level;
+
+/// The result of a search for a program.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    File(PathBuf),
+    /// A file that cannot be executed.
+    Plain(PathBuf),
+    Nowhere,
+    /// Somewhere that this user may not look.
+    Unseen,
+}
+
+/// Searches as execvp(3) does: a name with a slash is a path, which begins in `directory`.
+fn search(program: &OsStr, path: &OsStr, directory: &Path) -> Found {
+    let mut found = Found::Nowhere;
+    let places = match program.as_bytes().contains(&b'/') {
+        true => vec![directory.to_path_buf()],
+        false => std::env::split_paths(path).map(|place| directory.join(place)).collect(),
+    };
+    for file in places.into_iter().map(|place| place.join(program)) {
+        match file.metadata() {
+            Ok(_) if is_executable(&file) => return Found::File(file),
+            Ok(it) if it.is_file() && found == Found::Nowhere => found = Found::Plain(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found = Found::Unseen,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    found
+}
+
+/// What is wrong with the program that a line runs, if that shows.
+pub fn of_line(line: &Line) -> Option<String> {
+    let program = OsStr::new(&line.program);
+    match search(program, OsStr::new(line.path()), line.starts_in()) {
+        Found::File(_) | Found::Unseen => None,
+        Found::Plain(file) => Some(plain(&file)),
+        Found::Nowhere => Some(nowhere(program, line)),
+    }
+}
+
+/// What is wrong with the command that a line hands its records to, if that shows.
+pub fn of_handler(argv: &[OsString], line: &Line) -> Option<(Level, String)> {
+    let path = OsStr::new(line.path());
+    if let Some(why) = in_one_word(argv, path) {
+        return Some((Level::Error, why));
+    }
+    let program = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let why = match search(program, path, line.starts_in()) {
+        Found::Unseen => return None,
+        Found::Nowhere => nowhere(program, line),
+        Found::Plain(file) => plain(&file),
+        Found::File(file) => match obstacle(&file, path) {
+            Some(why) => format!("{} cannot be run: {why}", file.display()),
+            None if is_relative(program) && line.directory.is_none() => {
+                let (shown, home) = (Path::new(program).display(), line.home.display());
+                let why = format!("{shown} is found only as long as it starts in {home}");
+                return Some((Level::Warning, format!("{why}: write its whole path")));
+            }
+            None => return None,
+        },
+    };
+    Some((Level::Error, why))
+}
+
+fn is_relative(program: &OsStr) -> bool {
+    program.as_bytes().contains(&b'/') && Path::new(program).is_relative()
+}
+
+fn plain(file: &Path) -> String {
+    let shown = file.display();
+    format!("{shown} is not executable: chmod +x {shown}")
+}
+
+fn nowhere(program: &OsStr, line: &Line) -> String {
+    let (shown, starts_in) = (Path::new(program).display(), line.starts_in().display());
+    let (who, variable) = match line.scheduler.is_cron() {
+        true => ("cron", "PATH=... above the line"),
+        false => ("systemd", "Environment=PATH=... into the service"),
+    };
+    if is_relative(program) {
+        return format!(
+            "{who} starts it in {starts_in}, where no {shown} is: write its whole path"
+        );
+    }
+    if program.as_bytes().contains(&b'/') {
+        return format!("there is no {shown}");
+    }
+    let path = line.path();
+    let hint = if path.contains('$') { " (where cron replaces no variable)" } else { "" };
+    format!("{who} finds no {shown} in {path}{hint}: write its whole path, or {variable}")
+}
+
+/// Whether a command can be run from cron, if no line says where it is looked for.
+pub fn of_command(
+    argv: &[OsString],
+    environment: &Environment,
+    has_lines: bool,
+) -> (Level, String) {
+    let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
+    if let Some(why) = in_one_word(argv, own) {
+        return (Level::Error, why);
+    }
+    let program = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let shown = Path::new(program).display();
+    if is_relative(program) {
+        return (Level::Error, format!("{shown} is not where cron starts: write its whole path"));
+    }
+    // From the root on it is found in every directory.
+    let search = |path: &OsStr| match search(program, path, Path::new("/")) {
+        Found::File(file) => Some(file),
+        Found::Plain(_) | Found::Nowhere | Found::Unseen => None,
+    };
+    match (search(OsStr::new(CRON_PATH)), search(own)) {
+        (Some(file), _) => match obstacle(&file, own) {
+            None => (Level::Ok, file.display().to_string()),
+            Some(why) => (Level::Error, format!("{} cannot be run: {why}", file.display())),
+        },
+        // Each line has its own PATH.
+        (None, Some(file)) if has_lines => (Level::Ok, file.display().to_string()),
+        (None, Some(file)) => {
+            let why = format!("is not in cron's PATH, {CRON_PATH}: write its whole path");
+            (Level::Warning, format!("{} {why}", file.display()))
+        }
+        (None, None) if program.as_bytes().contains(&b'/') => {
+            (Level::Error, format!("{shown} is no file that can be executed"))
+        }
+        (None, None) => (Level::Error, format!("there is no {shown} in PATH")),
+    }
+}

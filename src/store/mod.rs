@@ -48,7 +48,7 @@ pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
     PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
-pub use survey::{Inspection, Pending};
+pub use survey::{Inspection, Pending, StatusValue};
 pub use table::{Charged, Column, Holds, Table, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 

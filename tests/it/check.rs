@@ -91,7 +91,7 @@ fn values_that_no_status_has_are_counted() {
     );
     env.sql("UPDATE BACKLOG SET STATUS = 7");
     let nothing = "error no row has a value that is mapped to a status";
-    assert_eq!(findings(&env, "status", &[])[0], nothing);
+    assert_eq!(findings(&env, "status", &["--set=status.column=STATUS"])[0], nothing);
 }
 
 #[test]
@@ -490,6 +490,30 @@ fn lines_of_the_system_and_of_other_users_are_read_by_root() {
         ],
         "{ran:?}"
     );
+}
+
+#[test]
+fn a_status_column_of_another_program_is_told_from_one_that_needs_values() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE users (ID INTEGER PRIMARY KEY, status TEXT, DATE_INSERTED TEXT DEFAULT '2026-11-20');
+         INSERT INTO users (status) VALUES ('active'), ('active'), ('disabled')",
+    );
+    with_crontab(&env, "");
+    let other = "error column status holds other things ('active', 'disabled'): say which are whose, \
+                 status = { column = \"status\", new = ..., error = ..., success = ... }, or if it is something else, status = \
+                 false with `where`";
+    for args in [&["--table=users"][..], &["--table=users", "--where", "ID > 0"]] {
+        assert_eq!(findings(&env, "status", args)[0], other);
+    }
+    let mapped = ["--set=status={column='status',new='active',error='failed',success='disabled'}"];
+    let mapped = [&["--table=users"], &mapped[..]].concat();
+    assert_eq!(
+        findings(&env, "status", &mapped),
+        ["ok NEW = 'active' (2); SUCCESS = 'disabled' (1)"]
+    );
+    env.sql("UPDATE users SET status = NULL");
+    let nothing = "error no row has a value that is mapped to a status";
+    assert_eq!(findings(&env, "status", &["--table=users"])[0], nothing);
 }
 
 #[test]

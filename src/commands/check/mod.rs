@@ -13,10 +13,11 @@ use super::assemble::require;
 use super::{Console, open, require_columns};
 use crate::exit::Exit;
 use crate::handlers::{Signing, StreamSettings};
+use crate::mapping::StatusColumn;
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
 use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, findings_text};
-use crate::store::{Access, Database, Inspection, Pending, Table};
+use crate::store::{Access, Database, Inspection, Pending, StatusValue, Table};
 use crate::system_error::chain;
 use crate::time::{Instant, span};
 
@@ -86,7 +87,7 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
         }
-        the_table(&mut findings, table, &found, console.clock.now());
+        the_table(&mut findings, &queue, table, &found, console.clock.now());
         if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
             let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
@@ -169,7 +170,13 @@ fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, no
     }
 }
 
-fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
+fn the_table(
+    findings: &mut Findings,
+    queue: &Queue,
+    table: &Table,
+    found: &Inspection,
+    now: Instant,
+) {
     let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
     let at_least = if found.pending.is_cut { "at least " } else { "" };
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
@@ -185,7 +192,7 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     for complaint in &table.complaints {
         findings.error("columns", complaint.clone());
     }
-    the_statuses(findings, found);
+    the_statuses(findings, queue, table, found);
     the_dates(findings, table.inserted.label(), &found.pending, now);
     if let Some((records, first)) = &found.pending.without_id {
         let records = counted(*records, "pending record");
@@ -217,7 +224,30 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     }
 }
 
-fn the_statuses(findings: &mut Findings, found: &Inspection) {
+/// Why a column that has the name of a status is hardly one, if so: nobody named it, and all that it
+/// holds is something else.
+fn other_status(queue: &Queue, table: &Table, found: &Inspection) -> Option<String> {
+    let column = &table.statuses.column.as_ref()?.name;
+    let is_other =
+        |it: &StatusValue| it.status == Status::Foreign && it.like.is_none() && !it.is_null;
+    let is_usual = matches!(queue.mapping.status, StatusColumn::Usual);
+    if !is_usual || !found.values.iter().any(is_other) {
+        return None;
+    }
+    let values: Vec<_> = found.values.iter().take(VALUES_NAMED).map(|it| &*it.shown).collect();
+    let more = if found.values.len() > values.len() { ", ..." } else { "" };
+    let values = values.join(", ");
+    Some(format!(
+        "column {column} holds other things ({values}{more}): say which are whose, status = {{ column \
+         = \"{column}\", new = ..., error = ..., success = ... }}, or if it is something else, status = \
+         false with `where`"
+    ))
+}
+
+/// How many values of a status column are named.
+const VALUES_NAMED: usize = 5;
+
+fn the_statuses(findings: &mut Findings, queue: &Queue, table: &Table, found: &Inspection) {
     let of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
         let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
@@ -226,6 +256,8 @@ fn the_statuses(findings: &mut Findings, found: &Inspection) {
     let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
     if !shown.is_empty() {
         findings.ok("status", shown.join("; "));
+    } else if let Some(why) = other_status(queue, table, found) {
+        findings.error("status", why);
     } else if !found.values.is_empty() {
         findings.error("status", "no row has a value that is mapped to a status");
     }

@@ -127,6 +127,11 @@ impl Shard {
     pub fn holds(self, id: &Id) -> bool {
         mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
     }
+
+    /// Whether both are of one division, and none of the other's records is in it.
+    pub fn is_apart_from(self, other: Self) -> bool {
+        self.count == other.count && self.number != other.number
+    }
 }
 
 impl fmt::Display for Shard {

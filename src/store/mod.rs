@@ -83,6 +83,10 @@ pub trait Survey {
 
     /// `by_count` says whether records are due by their count of failures.
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
+
+    /// How many records are pending here and by another mapping of the same table as well, and the id
+    /// of one.
+    fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
 }
 
 /// A table that is there, and what commands ask of it besides.

@@ -209,6 +209,19 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         }
         Ok(found)
     }
+
+    fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
+        let _acting = self.engine.take_rights()?;
+        let Self { engine, table, .. } = self;
+        let sql = table.dated(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
+        let mut shared = None;
+        let read = engine.rows(&sql, &[], |row| {
+            shared.get_or_insert_with(|| (0, table.shown_id(row))).0 += 1;
+            true
+        });
+        self.reading(read)?;
+        Ok(shared)
+    }
 }
 
 impl<E: Engine> SqlDatabase<E> {

@@ -493,6 +493,47 @@ fn lines_of_the_system_and_of_other_users_are_read_by_root() {
 }
 
 #[test]
+fn queues_that_have_the_same_records_are_named() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, other INT, status TEXT DEFAULT 'NEW', mail TEXT DEFAULT 'NEW', kind TEXT, date_inserted TEXT DEFAULT '2026-11-20');
+         CREATE TABLE u (id INTEGER PRIMARY KEY, status TEXT DEFAULT 'NEW', date_inserted TEXT DEFAULT '2026-11-20');
+         INSERT INTO t (kind) VALUES ('a'), ('b'), ('c'), ('b'), ('a'); UPDATE t SET status = 'SUCCESS' WHERE id = 4",
+    );
+    with_crontab(&env, "");
+    let remedy = "give each a `where` that leaves out what the other has";
+    for (other, expected) in [
+        ("", format!("error queue \"b\" works on the same records: {remedy}")),
+        (
+            "where = \"kind >= 'b'\"",
+            format!("error queue \"b\" has 1 pending record of this one as well, such as 2: {remedy}"),
+        ),
+        (
+            "id = 'other'\nwhere = \"kind > 'b'\"",
+            "error queue \"b\" has other for the id of the same table, not id: neither sees the claims \
+             of the other, so give both the same"
+                .into(),
+        ),
+        ("where = \"kind > 'b'\"", String::new()),
+        ("table = 'u'", String::new()),
+        ("status = 'mail'", String::new()),
+        ("shard = '2/2'", String::new()),
+        ("table = 'missing'", String::new()),
+    ] {
+        let own = match other {
+            "" | "status = 'mail'" => "",
+            "shard = '2/2'" => "shard = '1/2'",
+            _ => "where = \"kind < 'c'\"",
+        };
+        let table = if other.contains("table") { "" } else { "table = 't'\n" };
+        let file = format!("[queue.a]\ntable = 't'\n{own}\n[queue.b]\n{table}{other}\n");
+        std::fs::write(env.path("backlog.toml"), file).unwrap();
+        let found = findings(&env, "queues", &["--queue", "a"]);
+        let expected: Vec<_> = Some(expected).into_iter().filter(|it| !it.is_empty()).collect();
+        assert_eq!(found, expected, "{other}");
+    }
+}
+
+#[test]
 fn a_status_column_of_another_program_is_told_from_one_that_needs_values() {
     let env = TestEnv::with_schema(
         "CREATE TABLE users (ID INTEGER PRIMARY KEY, status TEXT, DATE_INSERTED TEXT DEFAULT '2026-11-20');

@@ -3,6 +3,7 @@
 
 mod lines;
 mod programs;
+mod queues;
 
 use anyhow::Result;
 use serde_json::json;
@@ -93,6 +94,7 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
+        queues::check(&mut findings, &queue, resolved, &mut *database);
     }
     if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
         let (level, text) = the_handler(handler.as_ref(), &sources.environment, lines.is_any());

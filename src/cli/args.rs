@@ -72,7 +72,7 @@ pub struct Pause {
     pub reason: Option<String>,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Format {
     /// One line of JSON for each queue
     #[arg(long)]
@@ -80,6 +80,19 @@ pub struct Format {
 
     #[command(flatten)]
     pub queues: AllQueues,
+}
+
+#[derive(Args, Default)]
+pub struct Check {
+    /// Try what a pass writes for a record, and take it back
+    ///
+    /// For one that is NEW and one that is ERROR: the record is claimed, and in a transaction that is
+    /// rolled back the triggers of the table run with all that a pass may write. No handler is started.
+    #[arg(long)]
+    pub rehearse: bool,
+
+    #[command(flatten)]
+    pub format: Format,
 }
 
 #[derive(Args)]
@@ -158,7 +171,7 @@ pub struct Page {
     pub html_every: WholeSecs,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct AllQueues {
     /// Work on each queue of backlog.toml
     #[arg(long, conflicts_with = "queue")]

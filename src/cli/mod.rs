@@ -17,7 +17,7 @@ use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions}
 use crate::time::Instant;
 
 pub use args::{
-    Add, Adopt, Completions, Crontab, Edit, Explain, Failures, Format, Init, List, Man, Pause,
+    Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
     Process, Shell, Simulate, Status,
 };
 pub use completion::{REQUEST, answer, registration};
@@ -133,9 +133,10 @@ pub enum Command {
     Retry(Box<Edit>),
     /// Look whether table, handler and crontab are as they must be
     ///
-    /// Nothing is written. The lines are those of `crontab -l`, of /etc/crontab and /etc/cron.d, of systemd
-    /// timers, and for root of all users. They are read as cron and the shell read them.
-    Check(Box<Format>),
+    /// Nothing is written, except by --rehearse. The lines are those of `crontab -l`, of /etc/crontab and
+    /// /etc/cron.d, of systemd timers, and for root of all users. They are read as cron and the shell read
+    /// them.
+    Check(Box<Check>),
     /// Print the crontab lines for a queue
     Crontab(Box<Crontab>),
     /// Draw the load that policies make, before a crontab is changed
@@ -173,7 +174,7 @@ impl Command {
             "failures" => &[Failures::augment_args],
             "explain" => &[Explain::augment_args, schedule],
             "archive" | "restore" | "retry" => &[Edit::augment_args],
-            "check" => &[Format::augment_args, schedule, handler],
+            "check" => &[Check::augment_args, schedule, handler],
             "crontab" => &[Crontab::augment_args, schedule, handler],
             "simulate" => &[Simulate::augment_args],
             "adopt" => {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use super::{Console, check};
 use crate::adopt::{Proposal, Question, likeness, propose};
-use crate::cli::Adopt;
+use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::nearest::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
@@ -147,7 +147,7 @@ fn checked(
         out: &mut stderr,
         endings: super::Endings::default(),
     };
-    check::run(&resolved, false, &mut aside).map(drop)
+    check::run(&resolved, &Check::default(), &mut aside).map(drop)
 }
 
 /// What to type next.

@@ -26,7 +26,7 @@ use anyhow::{Result, bail};
 
 pub use monitoring::Endings;
 
-use crate::cli::{self, Cli, Command, Format, Process, Typed};
+use crate::cli::{self, Cli, Command, Process, Typed};
 use crate::exit::{self, Exit, usage};
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::record::{Id, Record, one_line, split};
@@ -124,7 +124,7 @@ enum QueueCommand<'a> {
     Process(&'a Process),
     Status(&'a cli::Status),
     Failures(&'a cli::Failures),
-    Check(&'a Format),
+    Check(&'a cli::Check),
     Crontab(&'a cli::Crontab),
 }
 
@@ -133,7 +133,7 @@ impl QueueCommand<'_> {
         match self {
             Self::Process(args) => args.all_queues,
             Self::Status(args) => args.format.queues.all_queues,
-            Self::Check(args) => args.queues.all_queues,
+            Self::Check(args) => args.format.queues.all_queues,
             Self::Failures(args) => args.queues.all_queues,
             Self::Crontab(args) => args.queues.all_queues,
         }
@@ -142,7 +142,7 @@ impl QueueCommand<'_> {
     fn is_json(self) -> bool {
         match self {
             Self::Status(args) => args.format.json,
-            Self::Check(args) => args.json,
+            Self::Check(args) => args.format.json,
             Self::Failures(args) => args.json,
             Self::Process(_) | Self::Crontab(_) => false,
         }
@@ -159,7 +159,7 @@ impl QueueCommand<'_> {
             Self::Process(args) => pass(args, resolved, console),
             Self::Status(args) => status::run(resolved, args, console),
             Self::Failures(args) => failures::run(resolved, args, console),
-            Self::Check(args) => check::run(resolved, args.json, console),
+            Self::Check(args) => check::run(resolved, args, console),
             Self::Crontab(args) => crontab::run(resolved, args, is_first, console),
         }
     }

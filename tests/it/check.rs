@@ -581,6 +581,43 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
 }
 
 #[test]
+fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
+    let env = TestEnv::new();
+    with_crontab(&env, "");
+    let rehearse = || findings(&env, "rehearsal", &["--fibonacci", "--rehearse"]);
+    assert_eq!(rehearse(), ["warning no record is pending: add one to rehearse a pass"]);
+    env.insert(2, MIDNIGHT);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1 WHERE ID = 1");
+    let takes = "ok the table takes what a pass may write for record";
+    let dump = || env.query("SELECT * FROM BACKLOG");
+    let before = dump();
+    assert_eq!(rehearse(), [format!("{takes} 2 (NEW)"), format!("{takes} 1 (ERROR)")]);
+    env.sql(
+        "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN new.STATUS = 'SUCCESS' AND old.ID = 1
+         BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+    );
+    let found = rehearse();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found[0], format!("{takes} 2 (NEW)"));
+    assert!(found[1].starts_with("error record 1 (ERROR) would not be tried: "), "{found:?}");
+    assert!(found[1].contains("not this one"), "{found:?}");
+    assert_eq!(dump(), before);
+    let none = findings(&env, "rehearsal", &["--rehearse"]);
+    assert!(none[0].starts_with("warning it goes by a schedule: say one, "), "{none:?}");
+    assert_eq!(findings(&env, "rehearsal", &["--fibonacci"]), [""; 0]);
+    env.sql("DROP TRIGGER no");
+    let held = env.pausing();
+    let pass = ["process", "--fibonacci", "--jobs", "2", "--", "sh", "-c", &held.script];
+    let mut pass = env.spawn(&pass);
+    held.wait_for_begin();
+    crate::testenv::wait_until("both are held", || {
+        rehearse().iter().all(|it| it.starts_with("warning passes hold the "))
+    });
+    held.let_go();
+    assert!(pass.wait().unwrap().success());
+}
+
+#[test]
 fn printed_lines_do_the_same_from_anywhere() {
     let env = TestEnv::with_schema(
         "CREATE TABLE \"it's 100%\" (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT CURRENT_TIMESTAMP);

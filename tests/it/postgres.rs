@@ -739,6 +739,33 @@ fn an_index_that_is_read_from_one_end_to_the_other_finds_nothing_pending() {
 }
 
 #[test]
+fn check_looks_at_other_queues_and_rehearses_a_pass_on_a_server() {
+    let Some((database, env)) = with(
+        "CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'NEW', \
+         date_inserted timestamptz DEFAULT now(), kind text); \
+         INSERT INTO t (id, kind, status) VALUES (1, 'a', 'NEW'), (2, 'b', 'ERROR'), (3, 'c', 'NEW')",
+    ) else {
+        return;
+    };
+    let file = "[defaults]\ntable = 't'\nndays = 9\n[queue.a]\nwhere = \"kind < 'c'\"\n\
+                [queue.b]\ntable = 'public.t'\nwhere = \"kind > 'a'\"\n";
+    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    let check = || env.run(&["check", "--queue", "a", "--rehearse"]).stdout;
+    let found = check();
+    for line in [
+        "error    queues      queue \"b\" has 1 pending record of this one as well, such as 2: give each",
+        "ok       rehearsal   the table takes what a pass may write for record 1 (NEW)\n",
+        "ok       rehearsal   the table takes what a pass may write for record 2 (ERROR)\n",
+    ] {
+        assert!(found.contains(line), "{line:?} is not in {found}");
+    }
+    database.sql("ALTER TABLE t ADD CONSTRAINT c CHECK (status <> 'SUCCESS')");
+    let found = check();
+    assert!(found.contains("error    rehearsal   record 1 (NEW) would not be tried: "), "{found}");
+    assert_eq!(database.query("SELECT status FROM t ORDER BY id"), "NEW\nERROR\nNEW");
+}
+
+#[test]
 fn only_an_index_that_begins_with_the_id_finds_a_record_by_it() {
     let Some((database, env)) = with(
         "CREATE TABLE t (name text, id int, status text, date_inserted timestamptz, other int)",

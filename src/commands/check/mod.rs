@@ -1,9 +1,11 @@
 //! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
-//! written, and what is wrong in one place does not keep the others from being looked at.
+//! written but by a rehearsal, and what is wrong in one place does not keep the others from being
+//! looked at.
 
 mod lines;
 mod programs;
 mod queues;
+mod rehearsal;
 
 use anyhow::Result;
 use serde_json::json;
@@ -12,7 +14,8 @@ use self::lines::QueueLines;
 use self::programs::of_command;
 use super::assemble::require;
 use super::{Console, open, require_columns};
-use crate::exit::Exit;
+use crate::cli::Check;
+use crate::exit::{Exit, ExitError};
 use crate::handlers::{Signing, StreamSettings};
 use crate::mapping::StatusColumn;
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
@@ -46,7 +49,7 @@ impl Findings {
     }
 }
 
-pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
     let sources = resolved.sources;
     let mut findings = Findings(Vec::new());
     for complaint in resolved.complaints() {
@@ -95,6 +98,9 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
             findings.warning("ids", format!("{why} {tells}"));
         }
         queues::check(&mut findings, &queue, resolved, &mut *database);
+        if args.rehearse {
+            the_rehearsal(&mut findings, &queue, schedule.as_ref(), &handler, console);
+        }
     }
     if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
         let (level, text) = the_handler(handler.as_ref(), &sources.environment, lines.is_any());
@@ -102,7 +108,7 @@ pub fn run(resolved: &Resolved<'_>, is_json: bool, console: &mut Console<'_>) ->
     }
     lines.check(&mut findings, &queue);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
-    let text = if is_json {
+    let text = if args.format.json {
         json_line(&json!({
             "queue": queue.name,
             "db": queue.db.to_string(),
@@ -160,6 +166,23 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
         let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
         findings.ok("claims", format!("kept {by_server}in {path}"));
     }
+}
+
+/// The rehearsal of a pass that begins now.
+fn the_rehearsal(
+    findings: &mut Findings,
+    queue: &Queue,
+    schedule: Option<&Schedule>,
+    handler: &Result<Option<Handler>, ExitError>,
+    console: &Console<'_>,
+) {
+    let handler = handler.as_ref().ok().and_then(Option::as_ref);
+    let Some(schedule) = schedule else {
+        let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
+        return findings.warning("rehearsal", why);
+    };
+    let rehearsed = rehearsal::check(findings, queue, schedule, handler, console.clock);
+    findings.wrong("rehearsal", rehearsed);
 }
 
 fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {

@@ -1,0 +1,124 @@
+//! Rehearsal of a pass, for `check --rehearse`: all that it may write for a record of each status, under
+//! its claim, and taken back.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::super::assemble::Assembly;
+use super::super::open;
+use super::Findings;
+use crate::options::{Handler, Queue, Schedule};
+use crate::query::Order;
+use crate::record::{Id, Record, Settlement, Status};
+use crate::schedule::DueRule;
+use crate::store::{Access, Claim, Claiming, Database, Rehearsal, Retry};
+use crate::time::Clock;
+
+const ABOUT: &str = "rehearsal";
+/// How long a database that is locked is waited for.
+const WAIT: Duration = Duration::from_secs(30);
+/// How many records are tried to be claimed, where passes hold others.
+const CANDIDATES: usize = 20;
+
+pub fn check(
+    findings: &mut Findings,
+    queue: &Queue,
+    schedule: &Schedule,
+    handler: Option<&Handler>,
+    clock: Clock,
+) -> Result<()> {
+    let mut database = open(queue, Access::Pass(WAIT))?;
+    let mut assembly = Assembly::new(queue, schedule, &*database)?;
+    assembly.line.capabilities.may_give_up = handler.and_then(Handler::gives_up).is_some();
+    let rule = assembly.line.due_rule(clock.now(), false);
+    let mut found = Vec::new();
+    for status in Status::PENDING {
+        found.push((status, candidates(&mut *database, queue, status)?));
+    }
+    if found.iter().all(|(_, ids)| ids.is_empty()) {
+        findings.warning(ABOUT, "no record is pending: add one to rehearse a pass");
+        return Ok(());
+    }
+    let mut store = database.into_store(&assembly.state, Retry::new(None, clock))?;
+    for (status, ids) in found.into_iter().filter(|(_, ids)| !ids.is_empty()) {
+        match claimed(&mut store, &ids)? {
+            Some(record) => {
+                let outcome = rehearse(&mut store, &rule, &record, clock);
+                store.release(&record.id);
+                tell(findings, &record, &outcome?);
+            }
+            None => findings.warning(
+                ABOUT,
+                format!("passes hold the {} records: try again when they are over", status.name()),
+            ),
+        }
+    }
+    store.finish()
+}
+
+/// The ids of some records of the queue with this status.
+fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Result<Vec<Id>> {
+    let mut ids = Vec::new();
+    database.scan(&[status], Order::Newest, &mut |record| {
+        ids.extend(Some(record.id).filter(|id| queue.holds(id)));
+        let is_enough = ids.len() == CANDIDATES;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(ids)
+}
+
+/// The first of the records that nobody has, with its claim.
+fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Record>> {
+    for id in ids {
+        for (_, claim) in store.claim_named(std::slice::from_ref(id))? {
+            match claim {
+                Claim::Held(record) => return Ok(Some(*record)),
+                Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+enum Trial {
+    Taken,
+    /// Without the texts of errors, and why.
+    TakenWithoutErrors(String),
+    Refused(String),
+    ChangedMeanwhile,
+}
+
+fn rehearse(store: &mut Claiming, rule: &DueRule, record: &Record, clock: Clock) -> Result<Trial> {
+    let writes = rule.possible_writes(record, clock.now());
+    let why = match store.rehearse(record, &writes)? {
+        Rehearsal::Taken => return Ok(Trial::Taken),
+        Rehearsal::ChangedMeanwhile => return Ok(Trial::ChangedMeanwhile),
+        Rehearsal::Refused(why) => why,
+    };
+    let plain = |writes: &Vec<_>| writes.iter().map(Settlement::without_error).collect();
+    let plain: Vec<Vec<_>> = writes.iter().map(plain).collect();
+    Ok(match store.rehearse(record, &plain)? {
+        Rehearsal::Taken => Trial::TakenWithoutErrors(why),
+        Rehearsal::ChangedMeanwhile => Trial::ChangedMeanwhile,
+        Rehearsal::Refused(_) => Trial::Refused(why),
+    })
+}
+
+fn tell(findings: &mut Findings, record: &Record, trial: &Trial) {
+    let of = format!("record {} ({})", record.id, record.status.name());
+    match trial {
+        Trial::Taken => {
+            findings.ok(ABOUT, format!("the table takes what a pass may write for {of}"));
+        }
+        Trial::TakenWithoutErrors(why) => {
+            let text = "is written only without the text of an error";
+            findings.warning(ABOUT, format!("{of} {text}: {why}"));
+        }
+        Trial::Refused(why) => findings.error(ABOUT, format!("{of} would not be tried: {why}")),
+        Trial::ChangedMeanwhile => {
+            findings.warning(ABOUT, format!("{of} was changed meanwhile: try again"));
+        }
+    }
+}

@@ -45,8 +45,9 @@ pub struct Line {
     pub is_cut: bool,
     /// Whether `&>` ends it, and the shell does not wait for it.
     pub is_split: bool,
-    /// Whether it is run as who is named within the command, as sudo does.
-    pub is_by_another: bool,
+    /// Whether it has variables that are not known here: of a user whom the command names, of a profile
+    /// that it reads, or of a file that this user may not read.
+    pub has_more_variables: bool,
 }
 
 /// Variables with their values, of which the last one of a name counts.
@@ -155,42 +156,92 @@ impl Line {
         let home = || Some(self.home.to_string_lossy().into_owned());
         let variable = |name: &str| match name {
             "HOME" => home(),
+            "PATH" => Some(self.path().into()),
             name => self.environment.get(name).map(String::from),
         };
-        let is_bash = self.environment.get("SHELL").is_some_and(|shell| shell.ends_with("bash"));
-        Shell { is_bash, variable: &variable }.simple_commands(command)
+        Shell { is_bash: self.is_in_bash(), variable: &variable }.simple_commands(command)
+    }
+
+    fn is_in_bash(&self) -> bool {
+        self.environment.get("SHELL").is_some_and(|shell| shell.ends_with("bash"))
     }
 }
 
 /// Runs of the program among these commands. A name without arguments is not one.
 fn runs(commands: &[SimpleCommand], program: &str, line: &Line) -> Vec<Line> {
     let (mut runs, mut line) = (Vec::new(), line.clone());
-    let is_program = |word: &String| word.rsplit('/').next() == Some(program);
     for command in commands {
         let words = &command.words;
-        if let [cd, path] = &words[..]
-            && cd == "cd"
-        {
-            line.directory = Some(line.starts_in().join(path));
-        }
-        line.skip_period = skip_period(words).or(line.skip_period);
-        let output = command.output(line.output);
-        if let Some(place) = words.iter().position(is_program) {
-            runs.extend(run(command, place, Line { output, ..line.clone() }));
-        } else if let Some(inner) = of_shell(words) {
-            let outer =
-                Line { output, is_split: line.is_split || command.is_split, ..line.clone() };
+        line.prepare(words);
+        let outer = Line {
+            output: command.output(line.output),
+            is_split: line.is_split || command.is_split,
+            ..line.clone()
+        };
+        if let Some(place) = place_of(program, words) {
+            runs.extend(run(words, place, outer));
+        } else if let Some((before, inner)) = of_shell(words) {
+            let outer = outer.behind(before);
             runs.extend(self::runs(&outer.shell_commands(inner), program, &outer));
         }
     }
     runs
 }
 
-/// What a shell is given to run: the word behind `-c`.
-fn of_shell(words: &[String]) -> Option<&str> {
-    let option = words.iter().position(|word| word == "-c")?;
-    let is_shell = words[..option].iter().any(|word| word.ends_with("sh"));
-    words.get(option + 1).filter(|_| is_shell).map(String::as_str)
+impl Line {
+    /// Takes a command into account that may make a difference to those behind it.
+    fn prepare(&mut self, words: &[String]) {
+        let exported = words.strip_prefix(&["export".to_string()]).unwrap_or(words);
+        let assignments: Option<Vec<_>> = exported.iter().map(|word| assignment(word)).collect();
+        self.environment.extend(assignments.unwrap_or_default());
+        match words {
+            [cd, path] if cd == "cd" => self.directory = Some(self.starts_in().join(path)),
+            [read, ..] if [".", "source"].contains(&read.as_str()) => {
+                self.has_more_variables = true
+            }
+            _ => {}
+        }
+        self.skip_period = skip_period(words).or(self.skip_period);
+    }
+
+    /// The same behind words that begin a command.
+    fn behind(self, words: &[String]) -> Self {
+        let name = |word: &String| word.rsplit('/').next().unwrap_or(word).to_string();
+        let is_of_others = words.iter().any(|word| OF_OTHERS.contains(&name(word).as_str()));
+        // A login shell reads a profile.
+        let is_login = |word: &String| word == "--login" || has_letter(word, ['l', 'i']);
+        let reads_profile = of_shells(words) && words.iter().any(is_login);
+        let has_more = self.has_more_variables || is_of_others || reads_profile;
+        let mut environment = self.environment;
+        environment.extend(words.iter().filter_map(|word| assignment(word)));
+        Self { has_more_variables: has_more, environment, ..self }
+    }
+}
+
+/// The place of a program's name that has arguments behind it: a lock that is called so has the
+/// program itself there.
+fn place_of(program: &str, words: &[String]) -> Option<usize> {
+    let is_it = |word: &String| word.rsplit('/').next() == Some(program);
+    let is_run = |pair: &[String]| is_it(&pair[0]) && !is_it(&pair[1]) && pair[1] != "-c";
+    words.windows(2).position(is_run)
+}
+
+/// The word behind `-c`, which a shell is given to run, and the words before it.
+fn of_shell(words: &[String]) -> Option<(&[String], &str)> {
+    let option = words.iter().position(|word| has_letter(word, ['c']))?;
+    let (before, inner) = (&words[..=option], words.get(option + 1)?);
+    of_shells(before).then_some((before, inner))
+}
+
+fn of_shells(words: &[String]) -> bool {
+    let is_shell =
+        |word: &String| word.ends_with("sh") || ["flock", "su", "runuser"].contains(&&**word);
+    words.iter().any(is_shell)
+}
+
+/// Whether a word is one of short options with one of these letters.
+fn has_letter<const N: usize>(word: &str, letters: [char; N]) -> bool {
+    word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letters))
 }
 
 /// Period in seconds of the shell condition that skips all runs but one, as [`Period`] writes it.
@@ -207,19 +258,11 @@ fn skip_period(words: &[String]) -> Option<i64> {
 const OF_OTHERS: [&str; 5] = ["sudo", "su", "runuser", "doas", "setpriv"];
 
 /// A run of the program whose name is at this place of a simple command.
-fn run(command: &SimpleCommand, place: usize, line: Line) -> Option<Line> {
-    let (before, rest) = command.words.split_at(place);
-    let (program, arguments) = rest.split_first().filter(|(_, rest)| !rest.is_empty())?;
-    let is_of_others = |word: &String| OF_OTHERS.contains(&word.rsplit('/').next().unwrap_or(word));
-    let mut run = Line {
-        program: program.clone(),
-        arguments: arguments.to_vec(),
-        is_split: line.is_split || command.is_split,
-        is_by_another: line.is_by_another || before.iter().any(is_of_others),
-        ..line
-    };
-    run.environment.extend(before.iter().filter_map(|word| assignment(word)));
-    Some(run)
+fn run(words: &[String], place: usize, line: Line) -> Option<Line> {
+    let (before, rest) = words.split_at(place);
+    let (program, arguments) = rest.split_first()?;
+    let (program, arguments) = (program.clone(), arguments.to_vec());
+    Some(Line { program, arguments, ..line.behind(before) })
 }
 
 /// The period of a line, as far as cron can say it.

@@ -92,8 +92,14 @@ impl Places {
         for path in found.files(spool).into_iter().filter(|path| path.is_file()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let user = self.users.iter().find(|user| user.name == name);
-            // Another crontab is nobody's, and this user's own was read.
-            let Some(user) = user.filter(|user| user.uid != self.uid) else { continue };
+            let Some(user) = user else {
+                found.unread.insert(format!("{}: no such user in /etc/passwd", path.display()));
+                continue;
+            };
+            // This user's own was read.
+            if user.uid == self.uid {
+                continue;
+            }
             let Some(text) = found.text(&path) else { continue };
             let mut lines = self.lines(&text, &Crontab::OfUser(name), &user.home, program);
             lines.iter_mut().for_each(|line| line.user = Some(user.name.clone()));
@@ -195,8 +201,10 @@ fn lines(text: &str, crontab: &Crontab, program: &str, split: Split<'_>) -> Vec<
                 output: Output::TOLD,
                 is_cut,
                 is_split: false,
-                is_by_another: false,
+                has_more_variables: false,
             };
+            let reads_file = line.is_in_bash() && assignments.get("BASH_ENV").is_some();
+            let line = Line { has_more_variables: reads_file, ..line };
             lines.extend(runs(&line.shell_commands(&command), program, &line));
         }
     }
@@ -315,6 +323,38 @@ pub mod tests {
     }
 
     #[test]
+    fn a_program_is_found_behind_what_starts_it() {
+        for (command, arguments, has_more) in [
+            ("flock -n /run/backlog backlog process a", "process a", false),
+            ("flock /run/backlog -c 'backlog process a'", "process a", false),
+            ("bash -c 'nice backlog process a'", "process a", false),
+            ("bash -lc 'backlog process a'", "process a", true),
+            (". ~/.profile; backlog process a", "process a", true),
+            ("sudo -u shop backlog process a", "process a", true),
+            ("su shop -c 'backlog process a'", "process a", true),
+            ("if true; then backlog process a; fi", "process a", false),
+            (
+                "test -x backlog && backlog process -- sh -c backlog",
+                "process -- sh -c backlog",
+                false,
+            ),
+        ] {
+            let found = lines(&format!("@daily {command}"));
+            assert_eq!(found.len(), 1, "{command}");
+            assert_eq!(found[0].arguments.join(" "), arguments, "{command}");
+            assert_eq!(found[0].has_more_variables, has_more, "{command}");
+        }
+        let found = lines("@daily export PATH=/opt/bin:$PATH A=1; B=2; backlog process a");
+        assert_eq!(found[0].path(), "/opt/bin:/usr/bin:/bin");
+        assert_eq!(
+            found[0].environment.get("A").zip(found[0].environment.get("B")),
+            Some(("1", "2"))
+        );
+        let found = lines("SHELL=/bin/bash\nBASH_ENV=/x\n@daily backlog process a");
+        assert!(found[0].has_more_variables);
+    }
+
+    #[test]
     fn crontabs_of_the_system_name_a_user_in_each_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -356,7 +396,9 @@ pub mod tests {
         assert_eq!(root.lines[3].starts_in(), Path::new("/"));
         assert_eq!(root.lines[6].starts_in(), Path::new("/o"));
         let ignored: Vec<_> = root.ignored.iter().map(|it| it.arguments.join(" ")).collect();
-        assert_eq!((ignored.as_slice(), root.unread.len()), (&["f".to_string()][..], 0));
+        assert_eq!(ignored, ["f"]);
+        let unread: Vec<_> = root.unread.iter().map(|it| it.replace(&prefix, "")).collect();
+        assert_eq!(unread, ["spool/unknown: no such user in /etc/passwd"]);
 
         let mine = of(7).read("backlog");
         assert_eq!(mine.lines.len(), 5);

@@ -1,6 +1,7 @@
 //! systemd timers (systemd.timer(5)), read as lines of a crontab are: those that [`super::Period`]
 //! writes, and others of which the service runs this program. Drop-ins are not read.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
@@ -45,7 +46,10 @@ fn lines(timer: &Path, directory: &UnitDirectory, program: &str) -> Option<Vec<L
     let home = &directory.home;
     let unit = Unit::read(timer, home)?;
     let named = unit.last("Timer", "Unit").map(|name| timer.with_file_name(name));
-    let service = Unit::read(&named.unwrap_or_else(|| timer.with_extension("service")), home)?;
+    let path = named.unwrap_or_else(|| timer.with_extension("service"));
+    let service = Unit::read(&path, home)?;
+    let mut additions = path.into_os_string();
+    additions.push(".d");
     let triggers = unit.triggers();
     let times: Vec<_> = triggers.iter().map(|(text, _)| text.as_str()).collect();
     let line = Line {
@@ -63,7 +67,7 @@ fn lines(timer: &Path, directory: &UnitDirectory, program: &str) -> Option<Vec<L
         output: service.output(),
         is_cut: false,
         is_split: false,
-        is_by_another: false,
+        has_more_variables: service.has_unread_files() || Path::new(&additions).is_dir(),
     };
     let line = Line { skip_period: service.skip_period(&line), ..line };
     let commands = service.commands("ExecStart").into_iter().map(SimpleCommand::of_words);
@@ -159,7 +163,7 @@ impl Unit {
     fn skip_period(&self, line: &Line) -> Option<i64> {
         let conditions = self.commands("ExecCondition");
         let tests = conditions.iter().filter_map(|words| of_shell(words));
-        let mut tests = tests.flat_map(|command| line.shell_commands(command));
+        let mut tests = tests.flat_map(|(_, command)| line.shell_commands(command));
         tests.find_map(|command| skip_period(&command.words))
     }
 
@@ -182,8 +186,8 @@ impl Unit {
             let word = self.expanded(&word);
             word.split_once('=').map(|(name, value)| (name.into(), value.into()))
         };
-        let files = self.values("Service", "EnvironmentFile").into_iter();
-        let read = |file: &str| secure_file::read(Path::new(file.trim_start_matches('-'))).ok();
+        let files = self.environment_files();
+        let read = |file: &Path| secure_file::read(file).ok();
         let of_file = |(bytes, _): (Vec<u8>, _)| {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
@@ -193,6 +197,17 @@ impl Unit {
         environment.extend(words.filter_map(variable));
         environment.extend(files.filter_map(read).flat_map(of_file));
         environment
+    }
+
+    fn environment_files(&self) -> impl Iterator<Item = &Path> {
+        let files = self.values("Service", "EnvironmentFile").into_iter();
+        files.map(|file| Path::new(file.trim_start_matches('-')))
+    }
+
+    /// Whether there are variables that this user may not read.
+    fn has_unread_files(&self) -> bool {
+        let is_hidden = |error: io::Error| error.kind() != io::ErrorKind::NotFound;
+        self.environment_files().any(|file| secure_file::read(file).is_err_and(is_hidden))
     }
 
     fn directory(&self) -> Option<PathBuf> {

@@ -61,7 +61,7 @@ impl QueueLines {
         }
         if !unread.is_empty() {
             let unread: Vec<_> = unread.iter().map(String::as_str).collect();
-            findings.ok("not read", unread.join("; "));
+            findings.ok("unread", unread.join("; "));
         }
         let is_mailed = |it: &ReadLine| it.line.is_mailed() && it.line.recipient() != Some("");
         if self.read.iter().any(is_mailed) && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
@@ -100,6 +100,7 @@ impl ReadLine {
         let mut passes = cadence::passes(&line, &[]);
         let mut lacks = Vec::new();
         if !is_complete(&passes)
+            && !line.has_more_variables
             && let Some((found, more)) = with_variables(&line, queue, shell)
         {
             (passes, lacks) = (Ok(found), more);
@@ -140,7 +141,7 @@ impl ReadLine {
             let why = format!("it has no {lacks}, on which it relies and which this shell has");
             tell(Level::Error, format!("{why}: write it {}", line.place_of_variables()));
         }
-        if let Some(why) = of_line(line).filter(|_| !line.is_by_another) {
+        if let Some(why) = of_line(line).filter(|_| !line.has_more_variables) {
             tell(Level::Error, why);
         }
         complaints_of_output(line, passes).into_iter().for_each(|why| tell(Level::Warning, why));
@@ -190,7 +191,8 @@ fn is_of_a_pass(line: &Line) -> bool {
 /// Level of a line that is not understood. One of another user may have files that only he can read,
 /// and so may a timer.
 fn level_of_unread(line: &Line) -> Level {
-    if line.scheduler.is_cron() && line.user.is_none() { Level::Error } else { Level::Warning }
+    let is_own = line.scheduler.is_cron() && line.user.is_none() && !line.has_more_variables;
+    if is_own { Level::Error } else { Level::Warning }
 }
 
 fn complaints_of_output(line: &Line, passes: &[LinePass]) -> Vec<String> {
@@ -217,7 +219,7 @@ fn complaints_of_pass(line: &Line, pass: &LinePass, queue: &Queue) -> Vec<(Level
     let mut complaints = Vec::new();
     match &pass.handler {
         Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })))
-            if !line.is_by_another =>
+            if !line.has_more_variables =>
         {
             complaints.extend(of_handler(argv, line));
         }
@@ -226,7 +228,7 @@ fn complaints_of_pass(line: &Line, pass: &LinePass, queue: &Queue) -> Vec<(Level
         Err(why) => complaints.push((Level::Error, why.to_string())),
     }
     // Another user's file can be looked for by root only.
-    let is_seen = !line.is_by_another && (line.user.is_none() || is_root());
+    let is_seen = !line.has_more_variables && (line.user.is_none() || is_root());
     if let Some(from) = queue.db.password_from().filter(|_| is_seen)
         && pass.queue.db.password_from().is_none()
     {

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::crontab::{CRON_PATH, Line};
@@ -39,10 +40,23 @@ fn search(program: &OsStr, path: &OsStr, directory: &Path) -> Found {
     found
 }
 
+/// The same for a line. Whether another user may execute a file is his to know.
+fn search_for(line: &Line, program: &OsStr) -> Found {
+    let found = search(program, OsStr::new(line.path()), line.starts_in());
+    match &found {
+        Found::Plain(file) if line.user.is_some() && may_be_executed(file) => Found::Unseen,
+        Found::File(_) | Found::Plain(_) | Found::Nowhere | Found::Unseen => found,
+    }
+}
+
+fn may_be_executed(file: &Path) -> bool {
+    file.metadata().is_ok_and(|it| it.mode() & 0o111 != 0)
+}
+
 /// What is wrong with the program that a line runs, if that shows.
 pub fn of_line(line: &Line) -> Option<String> {
     let program = OsStr::new(&line.program);
-    match search(program, OsStr::new(line.path()), line.starts_in()) {
+    match search_for(line, program) {
         Found::File(_) | Found::Unseen => None,
         Found::Plain(file) => Some(plain(&file)),
         Found::Nowhere => Some(nowhere(program, line)),
@@ -56,7 +70,7 @@ pub fn of_handler(argv: &[OsString], line: &Line) -> Option<(Level, String)> {
         return Some((Level::Error, why));
     }
     let program = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let why = match search(program, path, line.starts_in()) {
+    let why = match search_for(line, program) {
         Found::Unseen => return None,
         Found::Nowhere => nowhere(program, line),
         Found::Plain(file) => plain(&file),

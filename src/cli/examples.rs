@@ -223,6 +223,7 @@ static COMMANDS: [CommandHelp; 17] = [
                 "backlog check --fibonacci -- /usr/local/bin/sync-order",
                 "A line before it stands in a crontab",
             ),
+            ("backlog check --queue orders --rehearse", "What a pass writes as well, taken back"),
             ("backlog check --all-queues --json", "Each queue, for monitoring"),
         ],
         exits: OF_A_CHECK,

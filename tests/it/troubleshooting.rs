@@ -5,12 +5,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
 use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, skipped};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 
 const PAGE: &str = include_str!("../../docs/troubleshooting.md");
 
@@ -228,6 +231,11 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                 let status = "status={new=\"NEW\",error=\"ERROR\",success=\"SUCCESS\"}";
                 run(env, &["check", "--set", status])
             }),
+            ("column ... holds other things (...): say which are whose, ...", |env| {
+                let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED);
+                             INSERT INTO BACKLOG VALUES (1, 'active', '2026-11-20T23:00:00Z')";
+                with_table(env, table, &["check"])
+            }),
             ("... cannot mean both that a record is pending and that it is not", |env| {
                 run(env, &["list", "--set", "status={new=1,error=2,success=1}"])
             }),
@@ -235,6 +243,21 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                 let table = "CREATE TABLE BACKLOG (ID INTEGER, STATUS, DATE_INSERTED)";
                 with_table(env, table, &["check"])
             }),
+            ("queue ... works on the same records: ...", |env| {
+                with_file(env, "[queue.a]\n[queue.b]\n", &["check", "--queue", "a"])
+            }),
+            ("queue ... has ... of this one as well, such as ...: ...", |env| {
+                let file = "[queue.a]\nwhere = 'ID > 3'\n[queue.b]\nwhere = 'ID > 5'\n";
+                with_file(env, file, &["check", "--queue", "a"])
+            }),
+            (
+                "queue ... has ... for the id of the same table, not ...: neither sees the claims \
+                 of the other, so give both the same",
+                |env| {
+                    let file = "[queue.a]\n[queue.b]\nid = 'PAYLOAD'\n";
+                    with_file(env, file, &["check", "--queue", "a"])
+                },
+            ),
             ("... goes by FAILURES and LAST_FAILURE, and table ... has no such column", |env| {
                 let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED)";
                 with_table(env, table, &["process", "--fibonacci", "--", "true"])
@@ -248,6 +271,12 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                              CHECK (STATUS <> 'SUCCESS'), DATE_INSERTED);
                              INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z')";
                 with_table(env, table, &["process", "--ndays", "1", "--", "true"])
+            }),
+            ("record ... would not be tried: ...", |env| {
+                env.sql(
+                    "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); END",
+                );
+                run(env, &["check", "--rehearse", "--ndays", "1"])
             }),
             ("record ... is not tried: it cannot be set to ERROR: ...", |env| {
                 env.insert_one(8, MIDNIGHT - 60);
@@ -477,12 +506,23 @@ fn messages_about_a_co_process_are_those_of_the_page() {
     );
 }
 
-/// What `check` finds with these lines in the crontab.
-fn check(env: &TestEnv, crontab: &str, handler: &str) -> Option<String> {
+/// Puts these lines into the crontab.
+fn with_lines(env: &TestEnv, crontab: &str) {
     let lines = env.path("lines").display().to_string();
-    fs::write(&lines, crontab.replace("DB", &env.db().display().to_string())).unwrap();
+    let crontab = crontab.replace("DB", &env.db().display().to_string());
+    fs::write(&lines, crontab.replace("P process", &format!("{PROGRAM} process"))).unwrap();
     fs::create_dir_all(env.path("bin")).unwrap();
     env.script("bin/crontab", &format!("cat {lines}"));
+}
+
+/// What `check` finds with one line in the crontab.
+fn line(env: &TestEnv, command: &str) -> Option<String> {
+    check(env, &format!("@daily {command}"), "/bin/true")
+}
+
+/// What `check` finds with these lines in the crontab.
+fn check(env: &TestEnv, crontab: &str, handler: &str) -> Option<String> {
+    with_lines(env, crontab);
     env.script("bin/elsewhere", "true");
     let path = format!("{}:/usr/bin:/bin", env.path("bin").display());
     with(env, &["check", "--", handler], &[("PATH", &path)])
@@ -495,6 +535,48 @@ fn messages_about_cron_are_those_of_the_page() {
         &[
             ("no line of this user works on this queue; `backlog crontab` prints one", |env| {
                 check(env, "", "/bin/true")
+            }),
+            ("cron finds no ... in ...: write its whole path, or PATH=... above the line", |env| {
+                line(env, "backlog process --db DB --ndays 1 -- /bin/true")
+            }),
+            ("cron starts it in ..., where no ... is: write its whole path", |env| {
+                line(env, "P process --db DB --ndays 1 -- ./no-such")
+            }),
+            ("... is found only as long as it starts in ...: write its whole path", |env| {
+                line(env, "P process --db DB --ndays 1 -- bin/sh")
+            }),
+            (
+                "cron ends the command at a %, what follows is its standard input: write \\%",
+                |env| line(env, "P process --db DB --where \"ID % 2 = 0\" --ndays 1 -- /bin/true"),
+            ),
+            ("what a pass says is thrown away: ...", |env| {
+                line(env, "P process --db DB --ndays 1 -- /bin/true >/dev/null 2>&1")
+            }),
+            ("sh reads &> as & and >: ...", |env| {
+                line(env, "P process --db DB --ndays 1 -- /bin/true &>/dev/null")
+            }),
+            (
+                "MAILTO is empty and its output goes nowhere else: nobody hears of archived \
+                 records; ...",
+                |env| {
+                    let line = "@daily P process --db DB --ndays 1 -- /bin/true";
+                    check(env, &format!("MAILTO=\"\"\n{line}"), "/bin/true")
+                },
+            ),
+            ("cron has nothing to send mail with: ...", |env| {
+                let said = line(env, "P process --db DB --ndays 1 -- /bin/true");
+                said.filter(|_| !Path::new("/usr/sbin/sendmail").exists())
+            }),
+            (
+                "it has no ..., on which it relies and which this shell has: write it above the line",
+                |env| line(env, "P process --ndays 1 -- /bin/true"),
+            ),
+            ("it finds no password for ..., which here is in ...: ...", |env| {
+                let pass = "P process --state-dir /x --db postgres://u@127.0.0.1:1/d --ndays 1";
+                with_lines(env, &format!("@daily {pass} -- /bin/true"));
+                let path = format!("{}:/usr/bin:/bin", env.path("bin").display());
+                let args = ["check", "--db", "postgres://u@127.0.0.1:1/d"];
+                with(env, &args, &[("PATH", &path), ("PGPASSWORD", "secret")])
             }),
             ("... is not where cron starts: write its whole path", |env| {
                 check(env, "", "./handler")

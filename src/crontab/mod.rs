@@ -197,7 +197,7 @@ impl Line {
         match words {
             [cd, path] if cd == "cd" => self.directory = Some(self.starts_in().join(path)),
             [read, ..] if [".", "source"].contains(&read.as_str()) => {
-                self.has_more_variables = true
+                self.has_more_variables = true;
             }
             _ => {}
         }

@@ -134,16 +134,16 @@ impl Shell<'_> {
             } else if rest.is_empty() {
                 return tokens;
             } else {
-                let mut word = Word { shell: self, rest, text: String::new() };
+                let mut word = Word::new(self, rest);
                 word.read();
-                let (raw, text) = (&rest[..rest.len() - word.rest.len()], word.text);
+                let (raw, words) = (&rest[..rest.len() - word.rest.len()], word.words);
                 rest = word.rest;
                 match operator(rest).filter(|it| it.starts_with(['<', '>'])) {
                     Some(operator) if raw.bytes().all(|byte| byte.is_ascii_digit()) => {
                         rest = &rest[operator.len()..];
-                        tokens.push(Token::Operator(Some(text), operator));
+                        tokens.push(Token::Operator(Some(raw.into()), operator));
                     }
-                    Some(_) | None => tokens.push(Token::Word(text)),
+                    Some(_) | None => tokens.extend(words.into_iter().map(Token::Word)),
                 }
             }
         }
@@ -169,20 +169,27 @@ fn operator(text: &str) -> Option<&'static str> {
     OPERATORS.into_iter().find(|operator| text.starts_with(operator))
 }
 
-/// A word as far as it was read.
+/// A word as far as it was read, which a variable may make none or several of.
 struct Word<'a> {
     shell: &'a Shell<'a>,
     rest: &'a str,
-    text: String,
+    words: Vec<String>,
+    /// Whether the last of the words goes on.
+    is_open: bool,
+    is_quoted: bool,
 }
 
-impl Word<'_> {
+impl<'a> Word<'a> {
+    fn new(shell: &'a Shell<'a>, rest: &'a str) -> Self {
+        Self { shell, rest, words: Vec::new(), is_open: false, is_quoted: false }
+    }
+
     fn read(&mut self) {
         if let Some(home) = (self.shell.variable)("HOME")
             && let Some(rest) = self.rest.strip_prefix('~')
             && (rest.is_empty() || rest.starts_with([' ', '\t', '/', ';', '&', '|', ')']))
         {
-            self.text += &home;
+            self.push(&home);
             self.rest = rest;
         }
         while let Some(c) = self.rest.chars().next() {
@@ -190,7 +197,7 @@ impl Word<'_> {
                 ' ' | '\t' | '\n' | '&' | '|' | ';' | '<' | '>' | '(' | ')' => return,
                 '\'' => self.single_quoted(),
                 '"' => self.double_quoted(),
-                c => self.unquoted(c, |_| true),
+                c => self.character(c, |_| true),
             }
         }
     }
@@ -198,29 +205,53 @@ impl Word<'_> {
     fn single_quoted(&mut self) {
         let quoted = &self.rest[1..];
         let end = quoted.find('\'').unwrap_or(quoted.len());
-        self.text += &quoted[..end];
+        self.push(&quoted[..end]);
         self.rest = quoted.get(end + 1..).unwrap_or("");
     }
 
     fn double_quoted(&mut self) {
-        self.rest = &self.rest[1..];
+        (self.rest, self.is_quoted) = (&self.rest[1..], true);
+        self.push("");
         while let Some(c) = self.rest.chars().next() {
             if c == '"' {
                 self.rest = &self.rest[1..];
-                return;
+                break;
             }
-            self.unquoted(c, |escaped| "$`\"\\\n".contains(escaped));
+            self.character(c, |escaped| "$`\"\\\n".contains(escaped));
         }
+        self.is_quoted = false;
+    }
+
+    fn push(&mut self, text: &str) {
+        match self.words.last_mut().filter(|_| self.is_open) {
+            Some(word) => *word += text,
+            None => self.words.push(text.into()),
+        }
+        self.is_open = true;
+    }
+
+    /// The value of a variable, which is split at its blanks unless it stands in quotes.
+    fn push_value(&mut self, value: &str) {
+        if self.is_quoted {
+            return self.push(value);
+        }
+        self.is_open &= !value.starts_with(char::is_whitespace);
+        for part in value.split_whitespace() {
+            self.push(part);
+            self.is_open = false;
+        }
+        let goes_on = value.ends_with(|c: char| !c.is_whitespace());
+        self.is_open |= goes_on;
     }
 
     /// One character, or what a dollar sign or a backslash makes of several.
-    fn unquoted(&mut self, c: char, is_escaped: impl Fn(char) -> bool) {
+    fn character(&mut self, c: char, is_escaped: impl Fn(char) -> bool) {
         let behind = &self.rest[c.len_utf8()..];
         let next = behind.chars().next();
         match (c, next) {
             ('\\', Some(escaped)) if is_escaped(escaped) => {
                 if escaped != '\n' {
-                    self.text.push(escaped);
+                    self.push(escaped.encode_utf8(&mut [0; 4]));
                 }
                 self.rest = &behind[escaped.len_utf8()..];
             }
@@ -228,15 +259,16 @@ impl Word<'_> {
             ('`', _) => self.raw(1 + behind.find('`').map_or(behind.len(), |end| end + 1)),
             ('$', _) => self.variable(),
             (c, _) => {
-                self.text.push(c);
+                self.push(c.encode_utf8(&mut [0; 4]));
                 self.rest = behind;
             }
         }
     }
 
     fn raw(&mut self, length: usize) {
-        self.text += &self.rest[..length];
-        self.rest = &self.rest[length..];
+        let (raw, rest) = self.rest.split_at(length);
+        self.push(raw);
+        self.rest = rest;
     }
 
     /// `$NAME` or `${NAME}`; one that is not known stays.
@@ -251,7 +283,7 @@ impl Word<'_> {
         let is_whole = !behind.starts_with('{') || behind[1 + name.len()..].starts_with('}');
         match (self.shell.variable)(name).filter(|_| is_whole) {
             Some(value) => {
-                self.text += &value;
+                self.push_value(&value);
                 self.rest = &self.rest[whole..];
             }
             None => self.raw(1),
@@ -349,6 +381,7 @@ mod tests {
         let variable = |name: &str| match name {
             "HOME" => Some("/h".into()),
             "A" => Some("a b".into()),
+            "E" => Some(String::new()),
             _ => None,
         };
         Shell { is_bash, variable: &variable }.simple_commands(text)
@@ -359,7 +392,8 @@ mod tests {
         for (text, expected) in [
             ("a  b\tc", "a|b|c"),
             ("a 'b c' d\\ e \"f 'g\"", "a|b c|d e|f 'g"),
-            ("a '$A' \"$A\" ${A}x $B ${A:-x}", "a|$A|a b|a bx|$B|${A:-x}"),
+            ("a '$A' \"$A\" ${A}x$A $B ${A:-x}", "a|$A|a b|a|bxa|b|$B|${A:-x}"),
+            ("a $E b$E \"$E\" $E$E''", "a|b||"),
             (r#"a "\$A \a \"" \$A"#, r#"a|$A \a "|$A"#),
             ("~/a ~b '~/c' $HOME/d ~;~", "/h/a|~b|~/c|/h/d|/h / /h"),
             ("a $(b $(c; d) 'e') `f g`", "a|$(b $(c; d) 'e')|`f g`"),

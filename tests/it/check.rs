@@ -495,7 +495,7 @@ fn lines_of_the_system_and_of_other_users_are_read_by_root() {
 #[test]
 fn queues_that_have_the_same_records_are_named() {
     let env = TestEnv::with_schema(
-        "CREATE TABLE t (id INTEGER PRIMARY KEY, other INT, status TEXT DEFAULT 'NEW', mail TEXT DEFAULT 'NEW', kind TEXT, date_inserted TEXT DEFAULT '2026-11-20');
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, other INT, status TEXT DEFAULT 'NEW', mail TEXT DEFAULT 'NEW', kind TEXT, n INT, sent INT, seen INT, date_inserted TEXT DEFAULT '2026-11-20');
          CREATE TABLE u (id INTEGER PRIMARY KEY, status TEXT DEFAULT 'NEW', date_inserted TEXT DEFAULT '2026-11-20');
          INSERT INTO t (kind) VALUES ('a'), ('b'), ('c'), ('b'), ('a'); UPDATE t SET status = 'SUCCESS' WHERE id = 4",
     );
@@ -516,11 +516,26 @@ fn queues_that_have_the_same_records_are_named() {
         ("where = \"kind > 'b'\"", String::new()),
         ("table = 'u'", String::new()),
         ("status = 'mail'", String::new()),
+        (
+            "status = 'mail'\nfailures = 'n'",
+            "warning queue \"b\" has 4 pending records of this one as well, such as 1, and both write \
+             their failures to n: give each its own, or none (failures = \"\")"
+                .into(),
+        ),
+        (
+            "status = false\nwhere = 'sent IS NULL'\non_success = { sent = 1 }",
+            "error queue \"b\" has 5 pending records of this one as well, such as 1: ".to_string() + remedy,
+        ),
+        ("status = false\nwhere = 'seen IS NULL'\non_success = { seen = 1 }", String::new()),
         ("shard = '2/2'", String::new()),
         ("table = 'missing'", String::new()),
     ] {
         let own = match other {
             "" | "status = 'mail'" => "",
+            "status = 'mail'\nfailures = 'n'" => "failures = 'n'",
+            other if other.starts_with("status = false") => {
+                "status = false\nwhere = 'sent IS NULL OR n IS NULL'\non_success = { sent = 1, n = 1 }"
+            }
             "shard = '2/2'" => "shard = '1/2'",
             _ => "where = \"kind < 'c'\"",
         };
@@ -531,6 +546,17 @@ fn queues_that_have_the_same_records_are_named() {
         let expected: Vec<_> = Some(expected).into_iter().filter(|it| !it.is_empty()).collect();
         assert_eq!(found, expected, "{other}");
     }
+    // Of a queue that is only typed no more is known.
+    assert_eq!(findings(&env, "queues", &["--table", "t"]), [""; 0]);
+    std::fs::remove_file(env.path("backlog.toml")).unwrap();
+    let pass = format!("@daily backlog process --db {} --table t --ndays 9", env.db().display());
+    let line = |condition: &str| format!("{pass} --where \"{condition}\" -- x\n");
+    with_crontab(&env, &[line("kind < 'c'"), line("kind >= 'b'"), line("kind = 'z'")].concat());
+    let overlap =
+        format!("error line 2 has 1 pending record of this one as well, such as 2: {remedy}");
+    let found = findings(&env, "queues", &["--table", "t", "--where", "kind < 'c'"]);
+    assert_eq!(found, [overlap]);
+    assert_eq!(findings(&env, "queues", &["--table", "t"]), [""; 0]);
 }
 
 #[test]

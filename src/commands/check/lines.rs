@@ -24,6 +24,8 @@ const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 pub struct QueueLines {
     scheduled: Scheduled,
     read: Vec<ReadLine>,
+    /// The queues of the other lines, with where these are.
+    pub others: Vec<(String, Queue)>,
 }
 
 /// A line that works on the queue, or that is not understood.
@@ -39,8 +41,10 @@ impl QueueLines {
         let mut scheduled = cadence::scheduled(shell);
         let lines = std::mem::take(&mut scheduled.lines).into_iter();
         let lines = lines.filter(is_of_a_pass);
-        let read = lines.filter_map(|line| ReadLine::new(line, queue, shell));
-        Self { read: read.collect(), scheduled }
+        let mut others = Vec::new();
+        let read =
+            lines.filter_map(|line| ReadLine::new(line, queue, shell, &mut others)).collect();
+        Self { scheduled, read, others }
     }
 
     pub fn is_any(&self) -> bool {
@@ -96,7 +100,12 @@ impl QueueLines {
 
 impl ReadLine {
     /// None if the line is understood, and about something else.
-    fn new(line: Line, queue: &Queue, shell: &Environment) -> Option<Self> {
+    fn new(
+        line: Line,
+        queue: &Queue,
+        shell: &Environment,
+        others: &mut Vec<(String, Queue)>,
+    ) -> Option<Self> {
         let mut passes = cadence::passes(&line, &[]);
         let mut lacks = Vec::new();
         if !is_complete(&passes)
@@ -105,9 +114,11 @@ impl ReadLine {
         {
             (passes, lacks) = (Ok(found), more);
         }
-        let passes = passes.map(|mut passes| {
-            passes.retain(|pass| pass.queue.is_same(queue));
-            passes
+        let passes = passes.map(|passes| {
+            let is_own = |pass: &LinePass| pass.queue.is_same(queue);
+            let (own, rest): (Vec<_>, Vec<_>) = passes.into_iter().partition(is_own);
+            others.extend(rest.into_iter().map(|pass| (line.scheduler.to_string(), pass.queue)));
+            own
         });
         // Behind a percent sign there may be what says whose line it is.
         let is_of_others = passes.as_ref().is_ok_and(Vec::is_empty);

@@ -97,7 +97,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
-        queues::check(&mut findings, &queue, resolved, &mut *database);
+        queues::check(&mut findings, &queue, resolved, &lines, &mut *database);
         if args.rehearse {
             the_rehearsal(&mut findings, &queue, schedule.as_ref(), &handler, console);
         }

@@ -1,37 +1,57 @@
-//! Queues of backlog.toml in one table: whether a record would be tried by more than one of them.
+//! Queues in one table: whether a record would be tried by more than one of them.
 
 use anyhow::Result;
 
 use super::super::open;
 use super::Findings;
+use super::lines::QueueLines;
 use crate::options::{Queue, Resolved, TypedOptions};
 use crate::record::counted;
-use crate::store::{Access, Database, Table};
+use crate::report::Level;
+use crate::store::{Access, Column, Database, Table};
 
-/// Looks at each other queue of backlog.toml that is in the same table.
+/// Looks at each other queue in the same table: those of backlog.toml, and of lines that name none. A
+/// queue that is only typed here, and that no line works on, is not one of them.
 pub fn check(
     findings: &mut Findings,
     queue: &Queue,
     resolved: &Resolved<'_>,
+    lines: &QueueLines,
     database: &mut dyn Database,
 ) {
-    let sources = resolved.sources;
-    // What was typed is about this queue alone.
-    let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
-    let Some(file) = &sources.file else { return };
-    for name in file.queues().filter(|name| *name != queue.name) {
-        // What is wrong with it is found where it is looked at itself.
-        let resolved = sources.resolve(&typed, Some(name));
-        let Ok(other) = resolved.and_then(|resolved| resolved.queue()) else { continue };
+    let mut others = of_file(queue, resolved);
+    let is_of_file =
+        |name: &str| resolved.sources.file.iter().any(|it| it.queues().any(|it| it == name));
+    if !lines.is_any() && !is_of_file(&queue.name) {
+        return;
+    }
+    for (line, other) in lines.others.iter().filter(|(_, other)| !is_of_file(&other.name)) {
+        if !others.iter().any(|(_, it)| it.is_same(other)) {
+            others.push((line.clone(), other.clone()));
+        }
+    }
+    for (label, other) in others {
         if other.db.identity() != queue.db.identity() || are_shards(queue, &other) {
             continue;
         }
+        // What is wrong with it is found where it is looked at itself.
         let Ok(there) = open(&other, Access::ReadOnly) else { continue };
-        let found = complaint(queue, &other, database, there.table());
-        if let Some(why) = findings.wrong("queues", found).flatten() {
-            findings.error("queues", why);
+        let found = complaint(queue, &other, &label, database, there.table());
+        if let Some((level, why)) = findings.wrong("queues", found).flatten() {
+            findings.add(level, "queues", why);
         }
     }
+}
+
+fn of_file(queue: &Queue, resolved: &Resolved<'_>) -> Vec<(String, Queue)> {
+    // What was typed is about this queue alone.
+    let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
+    let names = resolved.sources.file.iter().flat_map(|file| file.queues().collect::<Vec<_>>());
+    let other = |name: &str| {
+        let other = resolved.sources.resolve(&typed, Some(name)).ok()?.queue().ok()?;
+        Some((format!("queue {name:?}"), other))
+    };
+    names.filter(|name| *name != queue.name).filter_map(other).collect()
 }
 
 /// Whether they are different parts of the same division.
@@ -39,44 +59,76 @@ fn are_shards(queue: &Queue, other: &Queue) -> bool {
     queue.shard.zip(other.shard).is_some_and(|(one, other)| one.is_apart_from(other))
 }
 
-/// Why two queues get into each other's way, if they do.
+/// What is wrong with two queues in one table, if anything is.
 fn complaint(
     queue: &Queue,
     other: &Queue,
+    label: &str,
     database: &mut dyn Database,
     there: &Table,
-) -> Result<Option<String>> {
-    let (here, name) = (database.table(), &other.name);
+) -> Result<Option<(Level, String)>> {
+    let here = database.table();
     if here.sql != there.sql {
         return Ok(None);
     }
-    let ids = |table: &Table| table.id.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-    let (own, others) = (ids(here), ids(there));
+    let (own, others) = (names(&here.id), names(&there.id));
     if own != others {
-        return Ok(Some(format!(
-            "queue {name:?} has {} for the id of the same table, not {}: neither sees the claims of \
+        let why = format!(
+            "{label} has {} for the id of the same table, not {}: neither sees the claims of \
              the other, so give both the same",
             others.join(", "),
             own.join(", ")
-        )));
+        );
+        return Ok(Some((Level::Error, why)));
     }
-    // Each has a status of its own then, and a record two kinds of work.
-    let status = |table: &Table| table.statuses.column.as_ref().map(|it| it.name.clone());
-    if let (Some(own), Some(others)) = (status(here), status(there))
-        && own != others
-    {
+    let is_other_work = is_other_work(here, there);
+    let counters = shared_counters(here, there).join(" and ");
+    let is_same =
+        queue.mapping.conditions == other.mapping.conditions && here.pending() == there.pending();
+    let remedy = "give each a `where` that leaves out what the other has";
+    if is_same && !is_other_work {
+        let why = format!("{label} works on the same records: {remedy}");
+        return Ok(Some((Level::Error, why)));
+    }
+    if is_other_work && counters.is_empty() {
         return Ok(None);
     }
-    let remedy = "give each a `where` that leaves out what the other has";
-    if queue.mapping.conditions == other.mapping.conditions
-        && status(here) == status(there)
-        && here.pending() == there.pending()
-    {
-        return Ok(Some(format!("queue {name:?} works on the same records: {remedy}")));
-    }
-    let shared = database.shared_with(there)?;
-    Ok(shared.map(|(rows, id)| {
-        let records = counted(rows, "pending record");
-        format!("queue {name:?} has {records} of this one as well, such as {id}: {remedy}")
+    let Some((rows, id)) = database.shared_with(there)? else { return Ok(None) };
+    let records = counted(rows, "pending record");
+    let shared = format!("{label} has {records} of this one as well, such as {id}");
+    Ok(Some(match is_other_work {
+        false => (Level::Error, format!("{shared}: {remedy}")),
+        true => {
+            let why = format!("{shared}, and both write their failures to {counters}");
+            (Level::Warning, format!("{why}: give each its own, or none (failures = \"\")"))
+        }
     }))
+}
+
+fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a str> {
+    columns.into_iter().map(|column| column.name.as_str()).collect()
+}
+
+/// Whether a record that is done for one is as pending as before for the other: each has a status
+/// of its own, or sets columns of its own.
+fn is_other_work(here: &Table, there: &Table) -> bool {
+    let (own, others) = (columns_of_success(here), columns_of_success(there));
+    let deletes = here.deletes_finished || there.deletes_finished;
+    let is_shared = own.iter().any(|column| others.contains(column));
+    !deletes && !is_shared && !own.is_empty() && !others.is_empty()
+}
+
+/// The columns that say that a record is done.
+fn columns_of_success(table: &Table) -> Vec<&str> {
+    match &table.statuses.column {
+        Some(column) => vec![&column.name],
+        None => names(table.on_success.iter().map(|effect| &effect.column)),
+    }
+}
+
+/// The columns of failures that both have.
+fn shared_counters<'a>(here: &'a Table, there: &Table) -> Vec<&'a str> {
+    let others = names(there.counter_columns());
+    let own = names(here.counter_columns()).into_iter();
+    own.filter(|column| others.contains(column)).collect()
 }

@@ -399,6 +399,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_service_says_goes_where_its_unit_says() {
+        for (said, stdout, stderr) in [
+            ("", Sink::Told, Sink::Told),
+            ("StandardOutput=null", Sink::Nothing, Sink::Nothing),
+            ("StandardOutput=null\nStandardError=journal", Sink::Nothing, Sink::Told),
+            ("StandardError=append:/var/log/x", Sink::Told, Sink::Elsewhere),
+        ] {
+            let found = of_units("OnCalendar=daily", &format!("{said}\nExecStart=backlog process"));
+            assert_eq!(found[0].output, Output { stdout, stderr }, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_may_set_more_variables_is_known() {
+        let units = [
+            ("a.timer", "[Timer]\nOnCalendar=daily\n"),
+            ("a.service", "[Service]\nExecStart=backlog process\nEnvironmentFile=-/no/such\n"),
+            ("b.timer", "[Timer]\nOnCalendar=daily\n"),
+            ("b.service", "[Service]\nExecStart=backlog process\nEnvironmentFile=/\n"),
+            ("c.timer", "[Timer]\nOnCalendar=daily\n"),
+            ("c.service", "[Service]\nExecStart=backlog process\n"),
+        ];
+        let (dir, directory) = directory(&units);
+        std::fs::create_dir(dir.path().join("c.service.d")).unwrap();
+        let found = timers(&[directory], "backlog");
+        let has_more: Vec<_> = found.iter().map(|line| line.has_more_variables).collect();
+        assert_eq!(has_more, [false, true, true]);
+    }
+
+    #[test]
     fn what_is_no_timer_of_ours_is_passed_over() {
         let service = "[Service]\nExecStart=backlog process\n";
         let (dir, directory) = directory(&[

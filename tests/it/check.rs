@@ -391,6 +391,9 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         "backlog process --db /other.db --policy even -- no-such >/dev/null 2>&1".into(),
     ];
     let fine: String = fine.iter().map(|it| line(it)).collect();
+    let by_hand = line(&format!("{pass} --on-archive /bin/true -- /bin/true"));
+    let fine =
+        format!("{fine}MAILTO=\"\"\n{by_hand}{}", line(&format!("{pass} -- /bin/true >>/x 2>&1")));
     let mut found = complaints(&env, &fine);
     found.retain(|it| !it.starts_with("warning several lines"));
     assert_eq!(found, [""; 0]);

@@ -167,7 +167,7 @@ fn what_else_is_wrong_is_said_at_once() {
 
 #[test]
 fn the_lines_of_the_crontab_are_read_and_what_they_cover() {
-    let env = TestEnv::minimal();
+    let env = TestEnv::new();
     let config = "[queue.a]\ndb = 'test.db'\nndays = 2\nexec = ['true']\n";
     std::fs::write(env.path("etc.toml"), config).unwrap();
     let db = env.db().display().to_string();
@@ -272,7 +272,7 @@ fn complaints(env: &TestEnv, lines: &str) -> Vec<String> {
 
 #[test]
 fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
-    let env = TestEnv::minimal();
+    let env = TestEnv::new();
     with_programs(&env);
     env.script("crlf", "");
     std::fs::write(env.path("plain"), "").unwrap();
@@ -371,6 +371,21 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         let found = complaints(&env, &lines);
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{lines}{found:#?}\n{expected}");
     }
+    // Where the handler is looked for is not known behind a profile, unless it is named in full.
+    let with_profile = line(&format!(". ~/.profile; {pass} -- DIR/no-such"))
+        + &line(". /x; backlog process --ndays 1 -- y");
+    let found = complaints(&env, &with_profile);
+    assert!(found[0] == format!("error line 1: there is no {dir}/no-such"), "{found:#?}");
+    assert!(found[1].starts_with("warning line 2: no database: "), "{found:#?}");
+    assert_eq!(found.len(), 2, "{found:#?}");
+    let digest = line(&format!("{pass} --on-archive-digest no-such -- /bin/true"));
+    let found = complaints(&env, &digest);
+    assert_eq!(
+        found,
+        [format!(
+            "error line 1: --on-archive-digest: cron finds no no-such in /usr/bin:/bin: {remedy}"
+        )]
+    );
     // What is behind the percent sign says more, so the rest is not understood.
     let cut = line(&format!("{pass} --where \"PAYLOAD LIKE 'a%'\" -- /bin/true"));
     let found = complaints(&env, &cut);
@@ -397,6 +412,18 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     let mut found = complaints(&env, &fine);
     found.retain(|it| !it.starts_with("warning several lines"));
     assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn what_the_schedule_and_the_handler_of_lines_miss_in_the_table_is_said_once() {
+    let env = TestEnv::minimal();
+    let path = with_programs(&env);
+    let pass = format!("backlog process --db {} --fibonacci", env.db().display());
+    let lines = format!("@daily {pass} -- x '{{PAYLOD}}'\n").repeat(2);
+    let found = complaints(&env, &format!("{path}{lines}"));
+    assert!(found[0].starts_with("error line 2: --fibonacci goes by FAILURES"), "{found:#?}");
+    let misspelt = "error line 2: {PAYLOD} is no column; did you mean {PAYLOAD}?";
+    assert_eq!(found[1..], [misspelt, "warning several lines try records of all ages"]);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Lines of crontabs, and timers: whether each does under cron what it is meant to do, and what those of
 //! a queue cover together.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::super::assemble::require;
 use super::super::cadence::{self, LinePass};
+use super::super::require_columns;
 use super::Findings;
 use super::programs::{of_handler, of_line};
 use crate::crontab::{Crontab, Line, Scheduled, Scheduler, Sink};
@@ -14,7 +17,8 @@ use crate::options::{Environment, Handler, Queue};
 use crate::report::Level;
 use crate::schedule;
 use crate::secure_file::is_root;
-use crate::store::is_url;
+use crate::store::{Table, is_url};
+use crate::system_error::chain;
 use crate::time::days;
 
 /// Where cron looks for what sends mail.
@@ -48,7 +52,34 @@ impl QueueLines {
     }
 
     pub fn is_any(&self) -> bool {
-        self.read.iter().any(|it| it.passes.as_ref().is_ok_and(|passes| !passes.is_empty()))
+        self.passes().next().is_some()
+    }
+
+    /// The passes over the queue, each with its line.
+    fn passes(&self) -> impl Iterator<Item = (&Line, &LinePass)> {
+        let lines = self.read.iter().filter_map(|it| Some((&it.line, it.passes.as_ref().ok()?)));
+        lines.flat_map(|(line, passes)| passes.iter().map(move |pass| (line, pass)))
+    }
+
+    /// Whether a line goes by counts of failures.
+    pub fn need_counter(&self) -> bool {
+        self.passes().any(|(_, pass)| pass.schedule.policy.needs_counter())
+    }
+
+    /// What the schedules and the handlers of the lines miss in the table, once for all.
+    pub fn check_table(&self, findings: &mut Findings, table: &Table) {
+        let mut told: HashSet<_> = findings.0.iter().map(|finding| finding.text.clone()).collect();
+        for (Line { scheduler, .. }, LinePass { queue, schedule, handler, .. }) in self.passes() {
+            // Its commands are looked for where the line looks for them.
+            let queue = Queue { on_archive: None, on_archive_digest: None, ..queue.clone() };
+            let handler = handler.as_ref().ok().and_then(Option::as_ref);
+            for found in [require_columns(table, schedule), require(handler, &queue, table)] {
+                let Err(why) = found else { continue };
+                if told.insert(chain(&why)) {
+                    findings.error(scheduler.about(), format!("{scheduler}: {}", chain(&why)));
+                }
+            }
+        }
     }
 
     pub fn check(&self, findings: &mut Findings, queue: &Queue) {
@@ -79,9 +110,7 @@ impl QueueLines {
 
     /// What the lines of the queue leave out, or do twice.
     fn coverage(&self, findings: &mut Findings) {
-        let lines = self.read.iter().filter_map(|it| Some((it, it.passes.as_ref().ok()?)));
-        let passes: Vec<_> =
-            lines.flat_map(|(it, passes)| passes.iter().map(|pass| (&it.line, pass))).collect();
+        let passes: Vec<_> = self.passes().collect();
         let Some((first, _)) = passes.first() else {
             let none = "no line of this user works on this queue; `backlog crontab` prints one";
             return findings.warning("crontab", none);
@@ -152,7 +181,7 @@ impl ReadLine {
             let why = format!("it has no {lacks}, on which it relies and which this shell has");
             tell(Level::Error, format!("{why}: write it {}", line.place_of_variables()));
         }
-        if let Some(why) = of_line(line).filter(|_| !line.has_more_variables) {
+        if let Some(why) = of_line(line) {
             tell(Level::Error, why);
         }
         complaints_of_output(line, passes).into_iter().for_each(|why| tell(Level::Warning, why));
@@ -229,14 +258,19 @@ fn complaints_of_output(line: &Line, passes: &[LinePass]) -> Vec<String> {
 fn complaints_of_pass(line: &Line, pass: &LinePass, queue: &Queue) -> Vec<(Level, String)> {
     let mut complaints = Vec::new();
     match &pass.handler {
-        Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })))
-            if !line.has_more_variables =>
-        {
+        Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
             complaints.extend(of_handler(argv, line));
         }
-        Ok(Some(Handler::Exec { .. } | Handler::Stream(_) | Handler::Post(_))) => {}
+        Ok(Some(Handler::Post(_))) => {}
         Ok(None) => complaints.push((Level::Error, Handler::none().to_string())),
         Err(why) => complaints.push((Level::Error, why.to_string())),
+    }
+    let Queue { on_archive, on_archive_digest, .. } = &pass.queue;
+    let on_archive = on_archive.iter().map(|argv| ("--on-archive", argv));
+    let digest = on_archive_digest.iter().map(|argv| ("--on-archive-digest", argv));
+    for (option, argv) in on_archive.chain(digest) {
+        let found = of_handler(argv, line);
+        complaints.extend(found.map(|(level, why)| (level, format!("{option}: {why}"))));
     }
     // Another user's file can be looked for by root only.
     let is_seen = !line.has_more_variables && (line.user.is_none() || is_root());

@@ -70,6 +70,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     }
     let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+    let by_count = by_count || lines.need_counter();
     if let Some(mut database) = findings.wrong("database", open(&queue, Access::ReadOnly)) {
         database.leave_alone()?;
         the_database(&mut findings, &queue, &mut *database);
@@ -88,6 +89,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         if let Ok(handler) = &handler {
             findings.wrong("handler", require(handler.as_ref(), &queue, table));
         }
+        lines.check_table(&mut findings, table);
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
         }

@@ -42,6 +42,10 @@ fn search(program: &OsStr, path: &OsStr, directory: &Path) -> Found {
 
 /// The same for a line. Whether another user may execute a file is his to know.
 fn search_for(line: &Line, program: &OsStr) -> Found {
+    // Where else it is looked for is not known.
+    if line.has_more_variables && Path::new(program).is_relative() {
+        return Found::Unseen;
+    }
     let found = search(program, OsStr::new(line.path()), line.starts_in());
     match &found {
         Found::Plain(file) if line.user.is_some() && may_be_executed(file) => Found::Unseen,

@@ -662,6 +662,9 @@ fn a_rehearsal_says_what_the_table_refuses_and_leaves_it_as_it_was() {
     assert!(none[0].starts_with("warning it goes by a schedule: say one, "), "{none:?}");
     assert_eq!(findings(&env, "rehearsal", &["--fibonacci"]), [""; 0]);
     env.sql("DROP TRIGGER no");
+    let db = env.db().display().to_string();
+    with_crontab(&env, &format!("@daily /bin/backlog process --db {db} --fibonacci -- /bin/true"));
+    assert_eq!(findings(&env, "rehearsal", &["--rehearse"]).len(), 2);
     let held = env.pausing();
     let pass = ["process", "--fibonacci", "--jobs", "2", "--", "sh", "-c", &held.script];
     let mut pass = env.spawn(&pass);

@@ -52,13 +52,17 @@ impl QueueLines {
     }
 
     pub fn is_any(&self) -> bool {
-        self.passes().next().is_some()
+        self.first().is_some()
     }
 
     /// The passes over the queue, each with its line.
     fn passes(&self) -> impl Iterator<Item = (&Line, &LinePass)> {
         let lines = self.read.iter().filter_map(|it| Some((&it.line, it.passes.as_ref().ok()?)));
         lines.flat_map(|(line, passes)| passes.iter().map(move |pass| (line, pass)))
+    }
+
+    pub fn first(&self) -> Option<&LinePass> {
+        self.passes().next().map(|(_, pass)| pass)
     }
 
     /// Whether a line goes by counts of failures.

@@ -101,7 +101,8 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         }
         queues::check(&mut findings, &queue, resolved, &lines, &mut *database);
         if args.rehearse {
-            the_rehearsal(&mut findings, &queue, schedule.as_ref(), &handler, console);
+            let schedule = schedule.as_ref();
+            the_rehearsal(&mut findings, &queue, schedule, &handler, &lines, console);
         }
     }
     if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
@@ -170,16 +171,19 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
     }
 }
 
-/// The rehearsal of a pass that begins now.
+/// The rehearsal of a pass that begins now: of the first line, unless a schedule is chosen here.
 fn the_rehearsal(
     findings: &mut Findings,
     queue: &Queue,
     schedule: Option<&Schedule>,
     handler: &Result<Option<Handler>, ExitError>,
+    lines: &QueueLines,
     console: &Console<'_>,
 ) {
+    let line = lines.first().filter(|_| schedule.is_none());
+    let handler = line.map_or(handler, |pass| &pass.handler);
     let handler = handler.as_ref().ok().and_then(Option::as_ref);
-    let Some(schedule) = schedule else {
+    let Some(schedule) = schedule.or_else(|| line.map(|pass| &pass.schedule)) else {
         let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
         return findings.warning("rehearsal", why);
     };

@@ -547,6 +547,10 @@ fn queues_that_have_the_same_records_are_named() {
         ("table = 'u'", String::new()),
         ("status = 'mail'", String::new()),
         (
+            "status = 'mail'\non_success = 'delete'",
+            "error queue \"b\" has 3 pending records of this one as well, such as 1: ".to_string() + remedy,
+        ),
+        (
             "status = 'mail'\nfailures = 'n'",
             "warning queue \"b\" has 4 pending records of this one as well, such as 1, and both write \
              their failures to n: give each its own, or none (failures = \"\")"
@@ -618,7 +622,7 @@ fn an_index_that_is_read_from_one_end_to_the_other_counts_as_none() {
     let missing = "no index finds pending records: the whole table is read for that";
     for (index, is_fine) in [
         ("(other, s, at, id)", false),
-        ("(other, at, id) WHERE other > 0", false),
+        ("(other, s, at, id) WHERE at IS NOT NULL", false),
         ("(at, id) WHERE s IN ('NEW', 'ERROR')", true),
         ("(s, at, id)", true),
     ] {

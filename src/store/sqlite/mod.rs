@@ -286,8 +286,13 @@ impl SqliteEngine {
             self.connection.query_row(sql, [index], |row| row.get(0)).optional()?;
         let created = created.unwrap_or_default().to_uppercase();
         let condition = created.split_once("WHERE").map_or("", |(_, condition)| condition);
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let words: Vec<_> = condition.split(|c| !is_part(c)).collect();
         let mut columns = table.statuses.column.iter().chain(&table.condition_columns);
-        Ok(columns.any(|column| condition.contains(&column.name.to_uppercase())))
+        Ok(columns.any(|column| {
+            let name = column.name.to_uppercase();
+            words.contains(&name.as_str()) || condition.contains(&quote(&name))
+        }))
     }
 
     fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {

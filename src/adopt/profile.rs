@@ -26,7 +26,8 @@ pub fn is_none(value: &Value) -> bool {
 impl<'a> Profile<'a> {
     /// The profiles of all columns.
     pub fn all(outline: &'a Outline, sample: &'a Sample) -> Vec<Self> {
-        let prefix = common_prefix(outline.columns.iter().map(|column| column.name.as_str()));
+        let names: Vec<_> = outline.columns.iter().map(|column| column.name.as_str()).collect();
+        let prefix = common_prefix(&names);
         let columns = outline.columns.iter().enumerate();
         let profile = |(index, column): (usize, &'a Column)| {
             let values: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
@@ -65,10 +66,7 @@ impl<'a> Profile<'a> {
     }
 
     pub fn number_at(&self, row: usize) -> Option<i64> {
-        match self.values.get(row)? {
-            Value::Integer(number) => Some(*number),
-            _ => None,
-        }
+        if let Value::Integer(number) = self.values.get(row)? { Some(*number) } else { None }
     }
 
     /// Whether it holds small numbers from 0 up, or may.
@@ -86,6 +84,15 @@ impl<'a> Profile<'a> {
         matches!(self.column.holds, Holds::Integers | Holds::Numbers)
             && self.column.legal.is_none()
             && self.values.iter().all(is_count)
+    }
+
+    /// Whether the newest rows have the largest number, which is what is left of it.
+    pub fn counts_down(&self) -> bool {
+        let newest = self.values.iter().rev().take(5);
+        let numbers = newest.map(|value| if let Value::Integer(it) = value { *it } else { 0 });
+        let most = (0..self.values.len()).filter_map(|row| self.number_at(row)).max();
+        let numbers: Vec<_> = numbers.collect();
+        most.is_some_and(|most| most > 1 && numbers.iter().all(|it| *it == most))
     }
 
     pub fn holds_text(&self) -> bool {

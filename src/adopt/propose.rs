@@ -211,8 +211,8 @@ impl<'a> Evidence<'a> {
             vec!["date_inserted = false".into()],
             "there is none: records go by their ids, and by their count of failures",
         ));
-        let due = self.date_of(Word::Due).filter(|_| is_none || full.iter().all(|it| is_other(it)));
-        if is_none && due.is_some() && self.counter().is_some() {
+        let is_due_alone = self.date_of(Word::Due).is_some() && full.iter().all(|it| is_other(it));
+        if is_due_alone && self.counter().is_some() {
             let why = "no column holds the insertion date, so records go by their ids";
             proposal.line(why, "date_inserted = false".into());
             return false;
@@ -236,7 +236,7 @@ impl<'a> Evidence<'a> {
     }
 
     pub fn counter(&self) -> Option<&Profile<'a>> {
-        self.only(Word::Attempts, Profile::counts)
+        self.only(Word::Attempts, |it| it.counts() && !it.counts_down())
     }
 
     fn pending(&self, proposal: &mut Proposal, values: &mut Values<'_>) -> Option<Pending> {
@@ -280,7 +280,7 @@ impl<'a> Evidence<'a> {
                 0 => {
                     let name = counter.name().to_lowercase();
                     let is_said = |it: &&str| name.contains(*it) && !name.contains("retr");
-                    ["attempt", "tries"].iter().any(|it| is_said(it)) && !name.contains("fail")
+                    ["attempt", "tries"].iter().any(is_said) && !name.contains("fail")
                 }
                 _ => above * 10 >= all * 9,
             };
@@ -351,6 +351,19 @@ impl<'a> Evidence<'a> {
                 why: format!("{} and {} are called so", first.name(), second.name()),
                 choices: due.iter().map(of).collect(),
             }));
+        } else if let Some(column) = self.to_come().filter(|_| due.is_empty()) {
+            let line = format!("on_failure = {{ {} = \"{{next}}\" }}", bare(column.name()));
+            proposal.step(Step::Question(Question {
+                about: format!("does {} say when a record is due?", column.name()),
+                why: "it has dates to come".into(),
+                choices: vec![
+                    Choice::new(
+                        vec![line],
+                        "yes: no record is tried before, and it gets the next attempt",
+                    ),
+                    Choice::new(Vec::new(), "no"),
+                ],
+            }));
         } else if let Some(columns) = set([next.clone(), updated]) {
             if next.is_some() {
                 proposal.step(Step::Comment(
@@ -359,6 +372,16 @@ impl<'a> Evidence<'a> {
             }
             proposal.step(Step::Lines(vec![format!("on_failure = {{ {columns} }}")]));
         }
+    }
+
+    /// A column with dates to come, and no word of what they are.
+    fn to_come(&self) -> Option<&Profile<'a>> {
+        let now = self.newest()?;
+        let is_to_come = |it: &&Profile<'a>| {
+            let instants = it.instants.as_deref().unwrap_or_default();
+            it.roles.is_empty() && instants.iter().flatten().any(|at| *at > now)
+        };
+        self.profiles.iter().find(is_to_come)
     }
 
     /// Whether finished rows have it, and others have not.

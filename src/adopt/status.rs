@@ -8,7 +8,7 @@ use super::propose::{Evidence, OnSuccess, Pending, Values, of_sample, shown};
 use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning};
 use super::{Choice, Proposal, Question, Step};
 use crate::nearest::listed;
-use crate::record::Value;
+use crate::record::{Status, Value};
 use crate::store::quoted_if_needed;
 use crate::time::{DAY, HOUR, Instant};
 
@@ -31,27 +31,38 @@ struct Reading {
 }
 
 impl Words {
-    /// Fails with the first value that is none of the usual words.
-    fn of_column(profile: &Profile<'_>, there: &[(Value, u64)]) -> Result<Self, String> {
+    /// Fails with the first value that is none of the usual words, unless new rows have it.
+    fn of_column(
+        profile: &Profile<'_>,
+        default: Option<&str>,
+        there: &[(Value, u64)],
+    ) -> Result<Self, String> {
         let mut words = Self::default();
         for (value, rows) in there {
             let Value::Text(text) = value else { return Err(format!("it holds {}", shown(there))) };
-            words
-                .add(text, *rows)
+            let is_default = (default == Some(text)).then_some((Meaning::New, 0));
+            let (meaning, rank) = meaning(text)
+                .or(is_default)
                 .ok_or_else(|| format!("nobody can tell of {}", value.shown()))?;
+            words.add(meaning, rank, text, *rows);
         }
         let is_there = |label: &String| there.iter().any(|(it, _)| it.to_string() == *label);
         for label in profile.column.legal.iter().flatten().filter(|label| !is_there(label)) {
-            words.add(label, 0).ok_or_else(|| format!("nobody can tell of {label:?}"))?;
+            let (meaning, rank) = meaning(label).unwrap_or((Meaning::Other, 0));
+            words.add(meaning, rank, label, 0);
         }
         Ok(words)
     }
 
-    fn add(&mut self, text: &str, rows: u64) -> Option<()> {
-        let (meaning, rank) = meaning(text)?;
+    fn add(&mut self, meaning: Meaning, rank: usize, text: &str, rows: u64) {
         self.0.push(Found { meaning, rank, text: text.into(), rows });
         self.0.sort_by_key(|it| it.rank);
-        Some(())
+    }
+
+    /// Whether these are the values that a table of `backlog init` has.
+    fn are_our_own(&self) -> bool {
+        let own = |it: &Found| Status::OURS.iter().any(|status| status.name() == it.text);
+        self.0.iter().all(own) && self.of(Meaning::Failed) == [Status::Error.name()]
     }
 
     fn all(&self, meaning: Meaning) -> Vec<&Found> {
@@ -64,7 +75,7 @@ impl Words {
 
     /// The values of a row that nobody has tried. Of two that a new row may have, the other one may be
     /// behind it: in somebody's hand.
-    fn new(&self, default: Option<&str>) -> Option<Vec<String>> {
+    fn untried(&self, default: Option<&str>) -> Option<Vec<String>> {
         let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
         let is_default = |it: &&&Found| Some(it.text.as_str()) == default;
         let first = match (&new[..], &entered[..]) {
@@ -99,8 +110,9 @@ pub fn by_status(
 ) -> Option<Pending> {
     let name = profile.name();
     let there = values(name).unwrap_or_else(|| of_sample(profile));
-    let read = Words::of_column(profile, &there).and_then(|words| {
-        let new = words.new(default_of(profile).as_deref());
+    let default = default_of(profile);
+    let read = Words::of_column(profile, default.as_deref(), &there).and_then(|words| {
+        let new = words.untried(default.as_deref());
         let new = new.ok_or_else(|| format!("it holds {}", shown(&there)))?;
         match words.of(Meaning::Success).is_empty() {
             true => Err(format!("no value says that a record is done: {}", shown(&there))),
@@ -178,38 +190,47 @@ fn readings(
     let (failed, retry) = (words.of(Meaning::Failed), words.of(Meaning::Retry));
     let given_up = words.of(Meaning::GivenUp);
     let surely = words.all(Meaning::GivenUp).iter().any(|it| it.rank < SURELY_GIVEN_UP);
-    let again = Reading {
+    let reading = |again: &[String], over: &[String]| Reading {
         new: new.clone(),
-        error: [failed.clone(), retry.clone()].concat(),
-        archived: given_up.clone(),
+        error: match [again, &retry].concat() {
+            none if none.is_empty() => new[..1].to_vec(),
+            error => error,
+        },
+        archived: [over, &given_up].concat(),
     };
-    let error = if retry.is_empty() { new[..1].to_vec() } else { retry.clone() };
-    let over = Reading { new, error, archived: [failed.clone(), given_up].concat() };
-    let is_again = match (failed.is_empty(), retry.is_empty(), surely) {
-        (true, true, _) => Some(false),
-        (true, false, _) => Some(true),
-        (false, false, false) => Some(false),
-        (false, true, true) => Some(true),
-        (false, _, _) => is_tried_again(evidence, profile, &failed),
+    let is_again = |word: &String| match (failed.len(), retry.is_empty(), surely) {
+        _ if words.are_our_own() => Some(true),
+        (1, false, false) => Some(false),
+        (1, true, true) => Some(true),
+        _ => is_tried_again(evidence, profile, word),
     };
-    match is_again {
-        Some(true) => vec![again],
-        Some(false) => vec![over],
-        None => vec![again, over],
+    let told: Vec<_> = failed.iter().map(|word| (word.clone(), is_again(word))).collect();
+    let told_so = |is: Option<bool>| -> Vec<String> {
+        told.iter().filter(|(_, it)| *it == is).map(|(word, _)| word.clone()).collect()
+    };
+    let (mut again, over, mut open) = (told_so(Some(true)), told_so(Some(false)), told_so(None));
+    // Of two words for failures, that with fewer attempts comes before the other.
+    if let ([first], [last]) = (&open[..], &over[..])
+        && evidence.most_attempts(profile, first) < evidence.least_attempts(profile, last)
+    {
+        again.append(&mut open);
+    }
+    match open[..] {
+        [] => vec![reading(&again, &over)],
+        _ => vec![
+            reading(&[&again[..], &open].concat(), &over),
+            reading(&again, &[&open[..], &over].concat()),
+        ],
     }
 }
 
 /// Whether what has failed is tried again, as far as the rows show it.
-fn is_tried_again(
-    evidence: &Evidence<'_>,
-    status: &Profile<'_>,
-    failed: &[String],
-) -> Option<bool> {
+fn is_tried_again(evidence: &Evidence<'_>, status: &Profile<'_>, word: &str) -> Option<bool> {
     let rows = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
         let holds = |row: &usize| matches!(status.values[*row], Value::Text(text) if is(text));
         (0..evidence.rows()).filter(holds).collect()
     };
-    let failed = rows(&|text| failed.iter().any(|it| it == text));
+    let failed = rows(&|text| text == word);
     if failed.len() < 3 {
         return None;
     }
@@ -218,10 +239,12 @@ fn is_tried_again(
             .is_some_and(|it| matches!(it.0, Meaning::New | Meaning::Later | Meaning::Entered))
     });
     let done = rows(&|text| meaning(text).is_some_and(|it| it.0 == Meaning::Success));
-    let now = evidence.newest()?;
+    let now = evidence.newest();
     let due = evidence.date_of(Word::Due);
-    let is_to_come =
-        |row: &usize| due.and_then(|due| due.instant_at(*row)).is_some_and(|at| at > now);
+    let is_to_come = |row: &usize| {
+        let at = due.and_then(|due| due.instant_at(*row));
+        at.zip(now).is_some_and(|(at, now)| at > now)
+    };
     if failed.iter().any(is_to_come) {
         return due.is_some_and(|due| done.iter().all(|row| due.is_none_at(*row))).then_some(true);
     }
@@ -234,12 +257,30 @@ fn is_tried_again(
     let is_spent = failed.iter().map(spent).all(|it| it == Some(true));
     let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
     let is_of_one_count = counts.windows(2).all(|pair| pair[0] == pair[1]);
-    let are_left = evidence.are_left(&failed, now);
+    let are_left = now.is_some_and(|now| evidence.are_left(&failed, now));
     let is_over = is_spent || is_retried_as_new || is_of_one_count && are_left;
     is_over.then_some(false)
 }
 
 impl Evidence<'_> {
+    fn attempts<'e>(
+        &'e self,
+        status: &'e Profile<'_>,
+        word: &'e str,
+    ) -> impl Iterator<Item = i64> + 'e {
+        let rows = (0..self.rows())
+            .filter(move |row| matches!(status.values[*row], Value::Text(text) if text == word));
+        rows.filter_map(|row| self.counter()?.number_at(row))
+    }
+
+    fn most_attempts(&self, status: &Profile<'_>, word: &str) -> i64 {
+        self.attempts(status, word).max().unwrap_or(i64::MAX)
+    }
+
+    fn least_attempts(&self, status: &Profile<'_>, word: &str) -> i64 {
+        self.attempts(status, word).min().unwrap_or(i64::MIN)
+    }
+
     /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
     /// comes back to them. Long is an eighth of the time that the rows are about, up to a day.
     fn are_left(&self, rows: &[usize], now: Instant) -> bool {

@@ -20,8 +20,14 @@ pub fn by_dates(
     let done = evidence.all(Word::Done).filter(|it| it.is_date() && !it.is_full());
     let done: Vec<_> = done.collect();
     match (&done[..], &truths[..]) {
-        ([], [only]) => Some(by_truth(evidence, only, proposal)),
-        ([only], []) if are_kept(evidence, only) => by_done(evidence, only, proposal),
+        _ if evidence.has_state_elsewhere() => {
+            ask_about_elsewhere(evidence, proposal);
+            None
+        }
+        ([], [only]) if !evidence.has_other_flags(only) => Some(by_truth(evidence, only, proposal)),
+        ([only], []) if are_kept(evidence, only) && !evidence.has_other_flags(only) => {
+            by_done(evidence, only, proposal)
+        }
         ([], []) => by_absence(evidence, proposal),
         (_, _) => {
             let names = done.iter().chain(&truths).map(|it| it.name());
@@ -180,7 +186,42 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
     })
 }
 
+/// Words of other tables that have a part of the state of this one.
+const STATES: [&str; 7] = ["failed", "claimed", "ready", "blocked", "locked", "dead", "execution"];
+/// Words of flags that have a part of the state.
+const FLAGS: [&str; 10] = [
+    "error",
+    "failed",
+    "fail",
+    "archived",
+    "dead",
+    "cancelled",
+    "canceled",
+    "disabled",
+    "skipped",
+    "success",
+];
+
 impl Evidence<'_> {
+    /// Whether tables that refer to this one, or begin as it does, are called after states.
+    fn has_state_elsewhere(&self) -> bool {
+        let names = self.outline.related.iter().map(|name| name.to_lowercase());
+        names.into_iter().any(|name| STATES.iter().any(|state| name.contains(state)))
+    }
+
+    /// Whether other columns say yes or no to what may be a state as well.
+    fn has_other_flags(&self, done: &Profile<'_>) -> bool {
+        let is_flag = |it: &&Profile<'_>| {
+            let name = it.name().to_lowercase();
+            let word =
+                name.strip_prefix("is_").or_else(|| name.strip_prefix("has_")).unwrap_or(&name);
+            let is_bit =
+                |value: &&Value| matches!(value, Value::Integer(0 | 1) | Value::Boolean(_));
+            FLAGS.contains(&word) && !it.values.is_empty() && it.values.iter().all(is_bit)
+        };
+        self.profiles.iter().filter(is_flag).any(|it| it.name() != done.name())
+    }
+
     /// The last number of a key of numbers, where all rows are in the sample.
     fn last_number(&self) -> Option<u64> {
         let [key] = &self.outline.keys.first()?[..] else { return None };
@@ -238,6 +279,18 @@ fn ask_about_begun(
             Choice::new(lines(&narrowed), "in somebody's hand: it is left alone"),
             Choice::new(lines(conditions), "it is tried again"),
         ],
+    }));
+}
+
+fn ask_about_elsewhere(evidence: &Evidence<'_>, proposal: &mut Proposal) {
+    let tables = listed("", evidence.outline.related.iter().map(String::as_str));
+    proposal.step(Step::Question(Question {
+        about: "which rows are pending, and what makes one done?".into(),
+        why: format!("other tables may say it: {tables}"),
+        choices: vec![Choice::new(
+            vec!["where = \"CONDITION\"".into(), "on_success = { COLUMN = \"{now}\" }".into()],
+            "a condition says it, with subqueries in those tables",
+        )],
     }));
 }
 

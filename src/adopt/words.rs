@@ -31,7 +31,10 @@ pub enum Word {
 
 /// The words of each role, joined as in a name without the words for dates.
 const WORDS: [(Word, &str); 16] = [
-    (Word::Status, "status state status_name state_name status_id status_code"),
+    (
+        Word::Status,
+        "status state status_name statename statusname state_name status_id status_code",
+    ),
     (
         Word::Created,
         "created create creation inserted insert insertion enqueued enqueue queued added \
@@ -61,7 +64,7 @@ const WORDS: [(Word, &str); 16] = [
     ),
     (
         Word::Due,
-        "run scheduled schedule available next_attempt next_retry next_run next_try next due \
+        "delayed run scheduled schedule available next_attempt next_retry next_run next_try next due \
          process_after process visible execute execution send deliver deliver_after not_before \
          retry retry_after wait_until start_after run_after publish eta perform visible_after \
          visible_from invisible_until next_execution next_delivery next_send send_after \
@@ -76,14 +79,8 @@ const WORDS: [(Word, &str); 16] = [
     (Word::Expires, "expires expire expiry expiration valid_until keep_until ttl timeout"),
     (
         Word::Attempts,
-        "attempts attempt attempt_count attempts_count attempt_number tries try_count retries \
-         retry_count retries_count retry failures failure_count failures_count fail_count \
-         failed_count error_count errors_count num_retries num_attempts num_tries \
-         number_of_retries number_of_attempts number_of_tries number_of_trials number_of_failures \
-         send_count send_attempts failed_attempts times_failed delivery_attempts delivery_count \
-         delivery_tries consecutive_failures trials execution_count executions_count executions \
-         processing_attempts retry_number tries_count trys sendcount process_attempts \
-         failed_tries errors_number",
+        "attempt attempts try tries trys retry retries trial trials failures fails failure fail errors \
+         executions",
     ),
     (
         Word::MostAttempts,
@@ -138,7 +135,8 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
             known.split(' ').any(|it| joined == it || joined.ends_with(&format!("_{it}")))
         }
         // Without a word for dates they are texts or numbers.
-        Word::Error | Word::Attempts | Word::MostAttempts | Word::Kind => has(known, &joined),
+        Word::Error | Word::MostAttempts | Word::Kind => has(known, &joined),
+        Word::Attempts => is_count(&words, known),
         Word::Created
         | Word::Done
         | Word::GivenUp
@@ -161,6 +159,22 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     roles
 }
 
+/// Words beside that of what is counted.
+const OF_COUNTS: &str = "num number count counter counts of times no total failed send sent delivery \
+                         processing process execution consecutive made current job error made task";
+
+/// Whether a name is that of a count of such things: `number_of_retries`, `failed_attempts`.
+fn is_count(words: &[String], counted: &str) -> bool {
+    let is_counted = |word: &String| has(counted, word);
+    let counts = |word: &String| has("num number count counter counts times", word);
+    let is_alone = |word: &str| ["failure", "fail", "errors", "error"].contains(&word);
+    let is_one =
+        words.iter().any(is_counted) || words.iter().any(|it| it == "error" || it == "failed");
+    words.iter().all(|word| is_counted(word) || has(OF_COUNTS, word))
+        && is_one
+        && (words.iter().any(counts) || words.iter().any(|it| is_counted(it) && !is_alone(it)))
+}
+
 /// Whether a word is one of these, which have blanks between them.
 fn has(words: &str, word: &str) -> bool {
     words.split(' ').any(|it| it == word)
@@ -173,12 +187,12 @@ pub fn is_just_a_date(name: &str, prefix: &str) -> bool {
 }
 
 /// What the names of nearly all columns begin with, up to a `_`: `job_`.
-pub fn common_prefix<'a>(names: impl Iterator<Item = &'a str> + Clone) -> &'a str {
-    let all = names.clone().count();
-    let prefixes = names.clone().filter_map(|name| Some(&name[..=name.find('_')?]));
-    let shares =
-        |prefix: &&str| names.clone().filter(|it| it.starts_with(prefix)).count() * 5 >= all * 4;
-    prefixes.into_iter().find(shares).filter(|_| all > 2).unwrap_or("")
+pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
+    let mut prefixes = names.iter().filter_map(|name| Some(&name[..=name.find('_')?]));
+    let shares = |prefix: &&str| {
+        names.iter().filter(|it| it.starts_with(prefix)).count() * 5 >= names.len() * 4
+    };
+    prefixes.find(shares).filter(|_| names.len() > 2).unwrap_or("")
 }
 
 /// Meaning of a value of a status.
@@ -223,8 +237,8 @@ const STATUSES: [(Meaning, &str); 8] = [
     ),
     (
         Meaning::GivenUp,
-        "dead discarded abandoned exhausted given_up buried dead_letter dead_lettered deadletter \
-         permanent_failure permanently_failed undeliverable archived killed terminated excluded \
+        "dead discarded killed abandoned exhausted given_up buried dead_letter dead_lettered deadletter \
+         permanent_failure permanently_failed undeliverable archived terminated excluded \
          removed",
     ),
     (
@@ -238,7 +252,7 @@ const STATUSES: [(Meaning, &str); 8] = [
 ];
 
 /// How many words of [`Meaning::GivenUp`] can mean nothing else.
-pub const SURELY_GIVEN_UP: usize = 12;
+pub const SURELY_GIVEN_UP: usize = 13;
 
 /// The meaning of a value, and its place among those that mean the same.
 pub fn meaning(value: &str) -> Option<(Meaning, usize)> {

@@ -59,7 +59,7 @@ const OF_A_CHECK: &[(Exit, &str)] = &[
     TRY_LATER,
 ];
 
-static COMMANDS: [CommandHelp; 17] = [
+static COMMANDS: [CommandHelp; 18] = [
     CommandHelp {
         command: "backlog",
         examples: &[
@@ -72,6 +72,22 @@ static COMMANDS: [CommandHelp; 17] = [
             ("backlog status --db shop.db", "What became of them"),
         ],
         exits: OF_A_PASS,
+    },
+    CommandHelp {
+        command: "adopt",
+        examples: &[
+            ("backlog adopt --db app.db", "The table that looks like a queue"),
+            ("backlog adopt --db app.db --table mails > backlog.toml", "Of a table, to a file"),
+        ],
+        exits: &[
+            DONE,
+            (Exit::Failed, "a question is open, or it could not be done"),
+            (
+                Exit::Usage,
+                "the command line makes no sense, or it is not clear which table is meant",
+            ),
+            TRY_LATER,
+        ],
     },
     CommandHelp {
         command: "init",

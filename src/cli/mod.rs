@@ -35,6 +35,7 @@ pub use typed::Typed;
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 #[command(max_term_width = help::WIDTH, disable_help_flag = true, disable_version_flag = true)]
+#[command(help_template = "{about-with-newline}{usage-heading} {usage}\n\n{all-args}{after-help}")]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,

@@ -43,6 +43,8 @@ pub struct Outline {
     pub keys: Vec<Vec<String>>,
     /// About how many rows there are, if the database knows without counting them.
     pub rows: Option<u64>,
+    /// The tables whose foreign keys lead to it, and those whose names begin as its own.
+    pub related: Vec<String>,
 }
 
 /// Rows of a table, by columns: those of the first end of its key, and behind them those of the last.
@@ -53,10 +55,11 @@ pub struct Sample {
     pub unread: Option<String>,
 }
 
-/// A key of a table, and about how many rows it has.
+/// The keys of a table, about how many rows it has, and the tables that refer to it.
 pub struct Keys {
     pub keys: Vec<Vec<String>>,
     pub rows: Option<u64>,
+    pub referenced_by: Vec<String>,
 }
 
 /// An engine that can be explored.
@@ -129,11 +132,17 @@ impl<E: Explorable> Explore for Explorer<E> {
             Some(name) => vec![name.to_string()],
             None => self.0.table_names()?,
         };
+        let all = self.0.table_names()?;
         let outline = |name: String| {
             let listed = self.0.listed(&name)?;
-            let Keys { keys, rows } = self.0.keys(&listed)?;
+            let Keys { keys, rows, referenced_by } = self.0.keys(&listed)?;
             let Listed { name, sql, columns, .. } = listed;
-            Ok(Outline { name, sql, columns, keys, rows })
+            let prefix = name.rfind('_').map(|at| &name[..=at]);
+            let is_sister =
+                |it: &&String| prefix.is_some_and(|prefix| it.starts_with(prefix)) && **it != name;
+            let sisters = all.iter().filter(is_sister).cloned();
+            let related = referenced_by.into_iter().chain(sisters).collect();
+            Ok(Outline { name, sql, columns, keys, rows, related })
         };
         names.into_iter().map(outline).collect()
     }

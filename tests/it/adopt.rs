@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use test_support::cluster::{Database, cluster};
+use test_support::cluster::{Cluster, Database, cluster};
 
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, skipped};
 
@@ -156,7 +156,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
         };
         let env = TestEnv::with_schema(&schema("sqlite"));
         let mut on_both = vec![env];
-        let database = cluster().map(|cluster| cluster.database());
+        let database = cluster().map(Cluster::database);
         on_both.extend(database.as_ref().map(|database| {
             database.sql(&schema("postgres"));
             TestEnv::on(database)
@@ -216,7 +216,7 @@ fn a_password_is_in_no_proposal() {
     assert!(adopted.stdout.contains("db = \"postgres://"), "{adopted:?}");
 }
 
-/// How a proposal compares with the key of a table: see tests/tables/unseen/README.txt.
+/// How a proposal compares with the key of a table: see tests/tables/public/README.md.
 #[derive(Debug, PartialEq)]
 enum Mark {
     Right,
@@ -236,6 +236,12 @@ fn column(mapping: &toml::Table, key: &str) -> Option<String> {
     value.as_str().map(str::to_lowercase)
 }
 
+fn id_columns(mapping: &toml::Table) -> Vec<String> {
+    let id = &mapping["id"];
+    let several = id.as_array().into_iter().flatten().chain(id.as_str().is_some().then_some(id));
+    several.map(|it| it.as_str().unwrap().to_string()).collect()
+}
+
 fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let table = key["table"].as_str().unwrap();
     let adopted = env.run(&["adopt", "--table", table]);
@@ -248,12 +254,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
     let (queue, mapping) = mapping["queue"].as_table().unwrap().iter().next().unwrap();
     let mapping = mapping.as_table().unwrap();
     let wrong = |what: &str| Mark::Wrong(format!("{what}: {mapping:?}"));
-    let id = match &mapping["id"] {
-        toml::Value::String(id) => vec![id.to_lowercase()],
-        ids => {
-            ids.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_lowercase()).collect()
-        }
-    };
+    let id: Vec<_> = id_columns(mapping).iter().map(|it| it.to_lowercase()).collect();
     let ids = key["id"].as_array().unwrap().iter();
     let mut ids = ids.map(|id| {
         id.as_array()
@@ -288,7 +289,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         .filter(|(_, value)| value.as_str() == Some("{next}"))
         .map(|(name, _)| name.to_lowercase());
     let (due, keys) = (due.next(), texts(key, "due"));
-    if due.is_some() != !keys.is_empty() || due.is_some_and(|due| !keys.contains(&due)) {
+    if due.is_some() == keys.is_empty() || due.is_some_and(|due| !keys.contains(&due)) {
         return wrong("due");
     }
     if let (Some(status), Some(values)) = (mapping.get("status"), key.get("values")) {
@@ -333,10 +334,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
         })
         .collect();
     let quoted = |name: &str| format!("CAST(\"{}\" AS text)", name.replace('"', "\"\""));
-    let names: Vec<_> = match &mapping["id"] {
-        toml::Value::String(id) => vec![quoted(id)],
-        ids => ids.as_array().unwrap().iter().map(|it| quoted(it.as_str().unwrap())).collect(),
-    };
+    let names: Vec<_> = id_columns(mapping).iter().map(|it| quoted(it)).collect();
     let name = match database {
         Some(_) => table.split('.').map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join("."),
         None => format!("\"{table}\""),
@@ -356,7 +354,7 @@ fn mark(env: &TestEnv, database: Option<&Database>, key: &toml::Table) -> Mark {
 /// Tables that were described before `adopt` was written, and not looked at meanwhile.
 #[test]
 fn unseen_tables_are_right_or_a_question() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/unseen");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/public");
     let Ok(found) = fs::read_dir(directory) else { return };
     let (mut right, mut asked, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for entry in found {

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
+    "adopt",
     "init",
     "add",
     "process",

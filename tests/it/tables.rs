@@ -217,7 +217,6 @@ fn dotnet_cap() {
             after: Some(
                 "1865043271389614081|0|2026-11-21 00:00:00|Succeeded\n1865043271389614082|1||Failed\n1865043271389614083|3|2026-11-21 00:00:00|Succeeded\n1865043271389614084|0|2026-11-21 10:00:03|Succeeded\n1865043271389614085|0|2999-01-01 00:00:00|Delayed",
             ),
-            ..OnPostgres::default()
         },
         ..Case::default()
     });
@@ -345,7 +344,7 @@ fn rows(env: &TestEnv, database: Option<&Database>, table: &str) -> Vec<Row> {
     let Some(database) = database else {
         let connection = env.connection();
         let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();
-        let names: Vec<_> = statement.column_names().into_iter().map(String::from).collect();
+        let names: Vec<_> = statement.column_names().map(String::from).collect();
         let row = |row: &rusqlite::Row<'_>| {
             let value = |index| format!("{:?}", row.get_ref(index).unwrap());
             Ok(names.iter().cloned().zip((0..names.len()).map(value)).collect())

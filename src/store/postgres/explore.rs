@@ -54,14 +54,20 @@ impl Explorable for PgEngine {
         let estimate = "SELECT reltuples::bigint FROM pg_class WHERE oid = $1::text::regclass";
         let rows = self.query(estimate, &[Param::text(&table.sql)])?;
         let rows = rows.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
-        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows })
+        let referring = self.query(
+            "SELECT DISTINCT conrelid::regclass::text FROM pg_constraint \
+             WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
+            &[Param::text(&table.sql)],
+        )?;
+        let referenced_by = referring.iter().map(|row| row.get(0)).collect();
+        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, referenced_by })
     }
 
     fn glimpse(column: &Column) -> String {
-        match column.holds {
-            Holds::Bytes => "NULL::text".into(),
-            _ => format!("left({}::text, 200)", quote(&column.name)),
+        if column.holds == Holds::Bytes {
+            return "NULL::text".into();
         }
+        format!("left({}::text, 200)", quote(&column.name))
     }
 
     fn statistics(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, f64)>> {

@@ -42,7 +42,16 @@ impl Explorable for SqliteEngine {
         }
         let last = format!("SELECT max(rowid) FROM {}", table.sql);
         let rows = self.connection.query_row(&last, [], |row| row.get::<_, Option<i64>>(0));
-        Ok(Keys { keys, rows: rows.ok().flatten().map(i64::unsigned_abs) })
+        let referring = "SELECT DISTINCT t.name FROM pragma_table_list AS t, \
+                         pragma_foreign_key_list(t.name) AS f \
+                         WHERE t.schema = 'main' AND f.\"table\" = ?1 COLLATE NOCASE";
+        let mut referring = self.connection.prepare(referring)?;
+        let referring = referring.query_map([&table.name], |row| row.get(0))?;
+        Ok(Keys {
+            keys,
+            rows: rows.ok().flatten().map(i64::unsigned_abs),
+            referenced_by: referring.collect::<rusqlite::Result<_>>()?,
+        })
     }
 
     fn glimpse(column: &Column) -> String {

@@ -77,7 +77,7 @@ static COMMANDS: [CommandHelp; 18] = [
         command: "adopt",
         examples: &[
             ("backlog adopt --db app.db", "The table that looks like a queue"),
-            ("backlog adopt --db app.db --table mails > backlog.toml", "Of a table, to a file"),
+            ("backlog adopt --db app.db --table orders > backlog.toml", "Of a table, to a file"),
         ],
         exits: &[
             DONE,

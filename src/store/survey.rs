@@ -259,6 +259,7 @@ fn missing_indexes(
         let columns = names(date.into_iter().chain(others));
         lacks("pending records", "INDEX", "backlog", columns, condition.clone());
     }
+    let by_count = by_count && table.due_column().is_none();
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {
         let finds = "what is due by its count of failures";
         lacks(finds, "INDEX", "backlog_waiting", columns, condition);

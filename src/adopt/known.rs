@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::{Choice, Proposal, Question, Step, value_text};
 use crate::nearest::listed;
-use crate::store::Outline;
+use crate::store::{Column, Outline};
 
 const PAGE: &str = include_str!("../../docs/tables.md");
 
@@ -37,8 +37,8 @@ impl Known {
     }
 
     /// The table of the page that this is, by its name and by all columns that the page names.
-    pub fn of(outline: &Outline) -> Option<Self> {
-        Self::all().find(|known| known.has_name(&outline.name) && known.has_columns(outline))
+    pub fn of(table: &str, columns: &[Column]) -> Option<Self> {
+        Self::all().find(|known| known.has_name(table) && known.has_columns(columns))
     }
 
     fn table(&self) -> &str {
@@ -52,8 +52,8 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    fn has_columns(&self, outline: &Outline) -> bool {
-        let has = |name: &str| outline.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+    fn has_columns(&self, columns: &[Column]) -> bool {
+        let has = |name: &str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
         self.columns().all(|name| has(&name))
     }
 

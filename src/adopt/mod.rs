@@ -149,7 +149,7 @@ pub fn propose(database: &mut dyn Explore, outline: &Outline) -> Proposal {
         let column = outline.columns.iter().find(|it| it.name.eq_ignore_ascii_case(name))?;
         database.values(outline, column)
     };
-    match known::Known::of(outline) {
+    match known::Known::of(&outline.name, &outline.columns) {
         Some(known) => {
             let texts = |values: Vec<(crate::record::Value, u64)>| {
                 values.into_iter().map(|(value, _)| value.to_string()).collect()

@@ -2,7 +2,7 @@
 
 use crate::date::{Dates, Format, Spelling};
 use crate::record::Value;
-use crate::store::{Column, Holds, Outline, Sample};
+use crate::store::{Column, Holds, Sample};
 use crate::time::Instant;
 
 use super::words::{Word, common_prefix, is_just_a_date, roles};
@@ -25,10 +25,10 @@ pub fn is_none(value: &Value) -> bool {
 
 impl<'a> Profile<'a> {
     /// The profiles of all columns.
-    pub fn all(outline: &'a Outline, sample: &'a Sample) -> Vec<Self> {
-        let names: Vec<_> = outline.columns.iter().map(|column| column.name.as_str()).collect();
+    pub fn all(columns: &'a [Column], sample: &'a Sample) -> Vec<Self> {
+        let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
         let prefix = common_prefix(&names);
-        let columns = outline.columns.iter().enumerate();
+        let columns = columns.iter().enumerate();
         let profile = |(index, column): (usize, &'a Column)| {
             let values: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
             let instants = instants(column, &values);

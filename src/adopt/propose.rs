@@ -9,7 +9,7 @@ use super::{Choice, Proposal, Question, Step, status, without_status};
 use crate::date::Format;
 use crate::nearest::listed;
 use crate::record::{Value, counted};
-use crate::store::{Holds, Outline, Sample, quoted_if_needed};
+use crate::store::{Holds, Listed, Outline, Sample, quoted_if_needed};
 use crate::time::Instant;
 
 /// Looks up the values of a column, and how many rows have each.
@@ -22,12 +22,12 @@ const NAMES: [&str; 16] = [
 ];
 
 /// How much a table is like one of jobs, from 0; one that is known is so at once.
-pub fn likeness(outline: &Outline) -> u32 {
-    if Known::of(outline).is_some() {
+pub fn likeness(table: &Listed) -> u32 {
+    if Known::of(&table.name, &table.columns).is_some() {
         return 100;
     }
     let nothing = Sample::default();
-    let profiles = Profile::all(outline, &nothing);
+    let profiles = Profile::all(&table.columns, &nothing);
     let has = |word: Word| profiles.iter().any(|it| it.is(word));
     let weights = [
         (Word::Status, 3),
@@ -42,7 +42,7 @@ pub fn likeness(outline: &Outline) -> u32 {
         (Word::Kind, 1),
     ];
     let tells = [Word::Status, Word::Done, Word::Attempts, Word::Locked].into_iter().any(has);
-    let name = outline.name.to_ascii_lowercase();
+    let name = table.name.to_ascii_lowercase();
     let is_called_so = NAMES.iter().any(|it| name.contains(it));
     let by_columns: u32 =
         weights.into_iter().filter(|(word, _)| has(*word)).map(|(_, weight)| weight).sum();
@@ -79,7 +79,7 @@ pub enum OnSuccess {
 }
 
 pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -> Proposal {
-    let evidence = Evidence { outline, sample, profiles: Profile::all(outline, sample) };
+    let evidence = Evidence { outline, sample, profiles: Profile::all(&outline.columns, sample) };
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline);
     if let Some(why) = &sample.unread {

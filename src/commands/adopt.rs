@@ -14,7 +14,7 @@ use crate::exit::{Exit, usage};
 use crate::nearest::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
 use crate::record::{counted, one_line};
-use crate::store::{self, Outline};
+use crate::store::{self, COUNTED, Listed, Outline};
 
 /// What a table that is clearly one of jobs is at least, and by how much before the next.
 const CLEARLY: u32 = 6;
@@ -32,9 +32,12 @@ pub fn run(
     };
     let place = location(db.clone(), None, environment)?;
     let mut database = place.explore()?;
-    let outlines = database.outlines(args.table.as_deref())?;
-    let outline = chosen(&outlines, args, &database.place(), console)?;
-    let proposal = propose(&mut *database, outline);
+    let name = match &args.table {
+        Some(name) => name.clone(),
+        None => chosen(&database.tables()?, &database.place(), console)?,
+    };
+    let outline = database.outline(&name)?;
+    let proposal = propose(&mut *database, &outline);
     let proposal = proposal.answered(|question| answer(question, console))?;
     let open = proposal.questions().count();
     let written = written_db(&db, environment);
@@ -47,8 +50,10 @@ pub fn run(
     console.out.write_all(text.as_bytes())?;
     console.out.flush()?;
     drop(database);
-    say(&format!("table {}: {}", outline.name, found(&proposal, outline)))?;
-    if open == 0 {
+    say(&format!("table {}: {}", outline.name, found(&proposal, &outline)))?;
+    if outline.rows.is_some_and(|rows| rows > COUNTED) {
+        say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
+    } else if open == 0 {
         // With the database as it was typed: its URL may have a password.
         let section = proposal.section(&db.to_string_lossy());
         checked(&section, &proposal.queue, environment, console)?;
@@ -66,40 +71,32 @@ fn written_db(db: &Path, environment: &Environment) -> String {
     environment.directory.join(db).display().to_string()
 }
 
-/// The table that is meant: the only one, the only one that is clearly one of jobs, or as somebody at
-/// the terminal says.
-fn chosen<'a>(
-    outlines: &'a [Outline],
-    args: &Adopt,
-    place: &str,
-    console: &Console<'_>,
-) -> Result<&'a Outline> {
-    if let ([only], Some(_)) = (outlines, &args.table) {
-        return Ok(only);
-    }
-    let mut ranked: Vec<_> = outlines.iter().map(|it| (likeness(it), it)).collect();
+/// The table that is meant: the only one that is clearly one of jobs, or as somebody at the terminal
+/// says.
+fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
+    let mut ranked: Vec<_> = tables.iter().map(|it| (likeness(it), it)).collect();
     ranked.sort_by_key(|(likeness, _)| std::cmp::Reverse(*likeness));
-    let names = || listed("", outlines.iter().map(|it| it.name.as_str()));
+    let names = || listed("", tables.iter().map(|it| it.name.as_str()));
     let likely: Vec<_> = ranked.iter().filter(|(it, _)| *it >= CLEARLY).collect();
     match likely[..] {
-        [] if outlines.is_empty() => bail!("there are no tables in {place}"),
+        [] if tables.is_empty() => bail!("there are no tables in {place}"),
         [] => bail!(usage(format!(
             "no table of {place} looks like one of jobs: name yours with --table; tables here: {}",
             names()
         ))),
-        [(_, only)] => Ok(only),
+        [(_, only)] => Ok(only.name.clone()),
         [(first, one), (second, _), ..] if *first >= second + BEFORE => {
             let others = likely[1..].iter().map(|(_, it)| it.name.as_str());
             say(&format!("other tables that may be meant, by --table: {}", listed("", others)))?;
-            Ok(one)
+            Ok(one.name.clone())
         }
         _ => {
-            let tables: Vec<_> = likely.iter().map(|(_, it)| it.name.clone()).collect();
-            match console.terminal.choose("which table is the queue?", &tables)? {
-                Some(index) => Ok(likely[index].1),
+            let names: Vec<_> = likely.iter().map(|(_, it)| it.name.clone()).collect();
+            match console.terminal.choose("which table is the queue?", &names)? {
+                Some(index) => Ok(names[index].clone()),
                 None => bail!(usage(format!(
                     "which table? name it with --table; these look like one of jobs: {}",
-                    listed("", tables.iter().map(String::as_str))
+                    listed("", names.iter().map(String::as_str))
                 ))),
             }
         }

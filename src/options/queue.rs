@@ -260,7 +260,7 @@ impl TableOptions {
                 mapping.dates.zone = zone.unwrap_or(Zone::UTC);
             }
             "failures" => {
-                let mut parts = parts(value)?;
+                let mut parts = parts(value).map_err(|_| COLUMN_OR_NONE)?;
                 if let Some(column) = part(&mut parts, "column", column_or_none)? {
                     mapping.failures = column;
                 }
@@ -273,7 +273,7 @@ impl TableOptions {
             }
             "last_failure" => mapping.last_failure = column_or_none(value)?,
             "last_error" => {
-                let mut parts = parts(value)?;
+                let mut parts = parts(value).map_err(|_| COLUMN_OR_NONE)?;
                 if let Some(column) = part(&mut parts, "column", column_or_none)? {
                     mapping.last_error = column;
                 }
@@ -316,8 +316,10 @@ fn column_or_none(value: Value) -> Result<Name, String> {
     if value.is_str() || value.is_integer() {
         return text(value).map(Name::given);
     }
-    Err("write a column, or \"\" for none".into())
+    Err(COLUMN_OR_NONE.into())
 }
+
+const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";
 
 const ASSIGNMENTS: &str = "write columns to set, { tried_at = \"{now}\" }";
 

@@ -18,15 +18,17 @@ const MOST: Duration = Duration::from_secs(1);
 const ROWS: usize = 300;
 /// More different values than this are those of no status.
 const VALUES: usize = 20;
-/// The rows of larger tables are not counted by value.
-const COUNTED: u64 = 200_000;
+/// The rows of larger tables are not counted.
+pub const COUNTED: u64 = 200_000;
 
 /// A database that is looked at without a mapping.
 pub trait Explore {
     fn place(&self) -> String;
 
-    /// The tables by their names, or only the one that is meant.
-    fn outlines(&mut self, only: Option<&str>) -> Result<Vec<Outline>>;
+    /// All tables with their columns.
+    fn tables(&mut self) -> Result<Vec<Listed>>;
+
+    fn outline(&mut self, name: &str) -> Result<Outline>;
 
     fn sample(&mut self, outline: &Outline) -> Sample;
 
@@ -126,25 +128,22 @@ impl<E: Explorable> Explore for Explorer<E> {
         self.0.place()
     }
 
-    fn outlines(&mut self, only: Option<&str>) -> Result<Vec<Outline>> {
+    fn tables(&mut self) -> Result<Vec<Listed>> {
         let _acting = self.0.take_rights()?;
-        let names = match only {
-            Some(name) => vec![name.to_string()],
-            None => self.0.table_names()?,
-        };
-        let all = self.0.table_names()?;
-        let outline = |name: String| {
-            let listed = self.0.listed(&name)?;
-            let Keys { keys, rows, referenced_by } = self.0.keys(&listed)?;
-            let Listed { name, sql, columns, .. } = listed;
-            let prefix = name.rfind('_').map(|at| &name[..=at]);
-            let is_sister =
-                |it: &&String| prefix.is_some_and(|prefix| it.starts_with(prefix)) && **it != name;
-            let sisters = all.iter().filter(is_sister).cloned();
-            let related = referenced_by.into_iter().chain(sisters).collect();
-            Ok(Outline { name, sql, columns, keys, rows, related })
-        };
-        names.into_iter().map(outline).collect()
+        self.0.table_names()?.iter().map(|name| self.0.listed(name)).collect()
+    }
+
+    fn outline(&mut self, name: &str) -> Result<Outline> {
+        let _acting = self.0.take_rights()?;
+        let listed = self.0.listed(name)?;
+        let Keys { keys, rows, referenced_by } = self.0.keys(&listed)?;
+        let Listed { name, sql, columns, .. } = listed;
+        let prefix = name.rfind('_').map(|at| &name[..=at]);
+        let is_sister =
+            |it: &String| prefix.is_some_and(|prefix| it.starts_with(prefix)) && *it != name;
+        let sisters = self.0.table_names()?.into_iter().filter(is_sister);
+        let related = referenced_by.into_iter().chain(sisters).collect();
+        Ok(Outline { name, sql, columns, keys, rows, related })
     }
 
     fn sample(&mut self, outline: &Outline) -> Sample {

@@ -40,7 +40,7 @@ pub use postgres::without_password;
 
 pub use claims::LineLock;
 pub use error::Retry;
-pub use explore::{Explore, Outline, Sample};
+pub use explore::{COUNTED, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
@@ -49,7 +49,7 @@ pub use state_dir::{
     PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending, StatusValue};
-pub use table::{Charged, Column, Holds, Table, quoted_if_needed};
+pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due, of those that a query selects.

@@ -173,7 +173,10 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }", "did you mean column?"),
         ("[queue.a]\nfibonacci = 1", "fibonacci = 1: write true or false"),
         ("[queue.a]\non_success = 'remove'", "or \"delete\""),
-        ("[queue.a]\non_success = { x = '{noww}' }", "legal are {now}, {error}, {null} and {+1}"),
+        (
+            "[queue.a]\non_success = { x = '{noww}' }",
+            "legal are {now}, {next}, {error}, {null} and {+1}",
+        ),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
         ("[defaults]\r\nevery = 5m\r\n", "line 2: write every = \"5m\"\n"),

@@ -52,7 +52,7 @@ pub fn likeness(table: &Listed) -> u32 {
 /// A table and its sample, under way to a proposal.
 pub struct Evidence<'a> {
     pub outline: &'a Outline,
-    sample: &'a Sample,
+    pub sample: &'a Sample,
     pub profiles: Vec<Profile<'a>>,
 }
 

@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_secs(1);
 const ROWS: usize = 300;
 /// More different values than this are those of no status.
 const VALUES: usize = 20;
-/// The rows of larger tables are not counted.
+/// The rows of larger tables are not counted, but where that takes a second.
 pub const COUNTED: u64 = 200_000;
 
 /// A database that is looked at without a mapping.
@@ -53,6 +53,8 @@ pub struct Outline {
 #[derive(Default)]
 pub struct Sample {
     pub rows: Vec<Vec<Value>>,
+    /// Whether these are all that there are.
+    pub is_whole: bool,
     /// Why there are none, if they could not be read.
     pub unread: Option<String>,
 }
@@ -155,18 +157,18 @@ impl<E: Explorable> Explore for Explorer<E> {
             let why = ends.into_iter().find_map(Result::err).map(|error| error.words);
             return Sample { unread: why, ..Sample::default() };
         };
-        // Else these are all that there are.
-        if rows.len() == ROWS && !outline.keys.is_empty() {
+        let is_whole = rows.len() < ROWS;
+        if !is_whole && !outline.keys.is_empty() {
             last.reverse();
             rows.extend(last);
         }
-        Sample { rows, unread: None }
+        Sample { rows, is_whole, unread: None }
     }
 
     fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {
         let _acting = self.0.take_rights().ok()?;
-        if let Some(rows) = outline.rows.filter(|rows| *rows > COUNTED) {
-            let shares = self.0.statistics(outline, column)?;
+        let of_many = outline.rows.filter(|rows| *rows > COUNTED);
+        if let Some((rows, shares)) = of_many.zip(self.0.statistics(outline, column)) {
             #[expect(
                 clippy::cast_precision_loss,
                 clippy::cast_possible_truncation,

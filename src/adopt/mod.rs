@@ -106,7 +106,8 @@ impl Proposal {
                     ));
                     for Choice { lines, says } in choices {
                         text += &commented(&format!("- {says}:"));
-                        text.extend(lines.iter().map(|line| format!("# {line}\n")));
+                        let lines = lines.iter().flat_map(|line| line.lines());
+                        text.extend(lines.map(|line| format!("# {line}\n")));
                     }
                 }
             }

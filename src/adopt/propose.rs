@@ -202,27 +202,29 @@ impl<'a> Evidence<'a> {
             proposal.line(format!("when a record was inserted: {why}"), self.date_line(profile));
             return true;
         }
-        let mut choices: Vec<_> = full
-            .iter()
-            .map(|it| Choice::new(vec![self.date_line(it)], format!("{} is that date", it.name())))
-            .collect();
-        let is_none = choices.is_empty();
-        choices.push(Choice::new(
-            vec!["date_inserted = false".into()],
-            "there is none: records go by their ids, and by their count of failures",
-        ));
         let is_due_alone = self.date_of(Word::Due).is_some() && full.iter().all(|it| is_other(it));
         if is_due_alone && self.counter().is_some() {
             let why = "no column holds the insertion date, so records go by their ids";
             proposal.line(why, "date_inserted = false".into());
             return false;
         }
+        self.ask_for_date(proposal, &full);
+        !full.is_empty()
+    }
+
+    fn ask_for_date(&self, proposal: &mut Proposal, full: &[&Profile<'a>]) {
+        let choice = |it: &&Profile<'a>| {
+            Choice::new(vec![self.date_line(it)], format!("{} is that date", it.name()))
+        };
+        let none = Choice::new(
+            vec!["date_inserted = false".into()],
+            "there is none: records go by their ids, and by their count of failures",
+        );
         proposal.step(Step::Question(Question {
             about: "when was a record inserted?".into(),
             why: "no column is called so that is never NULL".into(),
-            choices,
+            choices: full.iter().map(choice).chain([none]).collect(),
         }));
-        !is_none
     }
 
     fn date_line(&self, profile: &Profile<'a>) -> String {

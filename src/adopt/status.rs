@@ -156,19 +156,29 @@ pub fn by_status(
         }
         return Some(pending(evidence, profile, &words, reading));
     }
+    ask_about_failed(name, &words, &readings, &there, proposal);
+    None
+}
+
+fn ask_about_failed(
+    name: &str,
+    words: &Words,
+    readings: &[Reading],
+    there: &[(Value, u64)],
+    proposal: &mut Proposal,
+) {
     let failed = words.of(Meaning::Failed);
     let choices = readings.iter().zip(["tried again", "given up for good"]);
     let choices =
-        choices.map(|(reading, says)| Choice::new(vec![line(name, &words, reading)], says));
+        choices.map(|(reading, says)| Choice::new(vec![line(name, words, reading)], says));
     proposal.step(Step::Question(Question {
         about: format!(
             "is {name} = {} tried again?",
             listed("", failed.iter().map(String::as_str))
         ),
-        why: format!("the rows do not show it; {}", shown(&there)),
+        why: format!("the rows do not show it; {}", shown(there)),
         choices: choices.collect(),
     }));
-    None
 }
 
 fn pending(

@@ -245,20 +245,7 @@ impl TableOptions {
             "date_inserted" if value.as_bool() == Some(false) => {
                 mapping.inserted = DateSource::None;
             }
-            "date_inserted" => {
-                let mut parts = parts(value)?;
-                let column = part(&mut parts, "column", text)?;
-                let expression = part(&mut parts, "sql", text)?;
-                mapping.inserted = match (column, expression) {
-                    (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
-                    (Some(column), None) => DateSource::Column(Name::given(column)),
-                    (None, Some(sql)) => DateSource::Expression(sql),
-                    (None, None) => mapping.inserted.clone(),
-                };
-                mapping.dates.format = part(&mut parts, "format", |value| text(value)?.parse())?;
-                let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
-                mapping.dates.zone = zone.unwrap_or(Zone::UTC);
-            }
+            "date_inserted" => read_date(mapping, parts(value)?)?,
             "failures" => {
                 let mut parts = parts(value).map_err(|_| COLUMN_OR_NONE)?;
                 if let Some(column) = part(&mut parts, "column", column_or_none)? {
@@ -309,6 +296,22 @@ impl TableOptions {
         }
         Ok(mapping)
     }
+}
+
+/// The insertion date: its column or expression, and how it is read.
+fn read_date(mapping: &mut Mapping, mut parts: Table) -> Result<(), String> {
+    let column = part(&mut parts, "column", text)?;
+    let expression = part(&mut parts, "sql", text)?;
+    mapping.inserted = match (column, expression) {
+        (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
+        (Some(column), None) => DateSource::Column(Name::given(column)),
+        (None, Some(sql)) => DateSource::Expression(sql),
+        (None, None) => mapping.inserted.clone(),
+    };
+    mapping.dates.format = part(&mut parts, "format", |value| text(value)?.parse())?;
+    let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
+    mapping.dates.zone = zone.unwrap_or(Zone::UTC);
+    Ok(())
 }
 
 /// A column that a table need not have. `false` stands for no status column only, so it is refused.

@@ -9,7 +9,7 @@ use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
 use crate::store::engine::Ask;
 use crate::store::sql::id_param;
-use crate::time::NEVER;
+use crate::time::{Instant, NEVER};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verb {
@@ -121,16 +121,7 @@ impl Table {
         let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
         let before = |column: &Column| before(record, column);
         let status = self.statuses.value(settlement.status(record.status));
-        // As it was to the letter, where several values mean the same.
-        let is_kept = match settlement.transition {
-            Transition::Undone => true,
-            Transition::Renewed => self.is_new_by_value(record),
-            Transition::Begun
-            | Transition::Succeeded
-            | Transition::Failed
-            | Transition::Archived => false,
-        };
-        let status = status.filter(|_| !is_kept);
+        let status = status.filter(|_| !self.keeps_status(settlement, record));
         sets.optional(&self.statuses.column, |it| status.cloned().unwrap_or_else(|| before(it)));
         match &settlement.counter {
             Counter::AsBefore => {
@@ -159,16 +150,7 @@ impl Table {
             }
         }
         if let Some(column) = self.due_column() {
-            let due_at = match settlement.transition {
-                Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
-                // What was only put off by the application stays so when it is brought back.
-                Transition::Renewed if settlement.counter == Counter::Reset => {
-                    let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
-                    Some(settlement.at).filter(|_| is_later && record.failures > 0)
-                }
-                Transition::Renewed => Some(settlement.at),
-                Transition::Undone | Transition::Succeeded | Transition::Archived => None,
-            };
+            let due_at = due_at(record, settlement, *retry_at);
             let due_at = due_at.map(|at| column.most(column.spelling.write(at, zone)));
             sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
         }
@@ -189,10 +171,21 @@ impl Table {
         sets
     }
 
-    /// Whether the status column says NEW, also of a row that a condition says is archived.
-    fn is_new_by_value(&self, record: &Record) -> bool {
-        let value = self.statuses.column.as_ref().map(|column| before(record, column));
-        value.is_some_and(|value| self.statuses.all_values(&[Status::New]).contains(&&value))
+    /// Whether a status stays as it is to the letter, where several values mean the same. A row that
+    /// a condition says is archived may still have one of NEW.
+    fn keeps_status(&self, settlement: &Settlement, record: &Record) -> bool {
+        match settlement.transition {
+            Transition::Undone => true,
+            Transition::Renewed => {
+                let value = self.statuses.column.as_ref().map(|column| before(record, column));
+                let new = self.statuses.all_values(&[Status::New]);
+                value.is_some_and(|value| new.contains(&&value))
+            }
+            Transition::Begun
+            | Transition::Succeeded
+            | Transition::Failed
+            | Transition::Archived => false,
+        }
     }
 
     /// No last failure: NULL, or if that cannot be, the insertion date.
@@ -229,6 +222,20 @@ impl Table {
             };
             Some(Term { column, role: Role::Guard, value: Cow::Borrowed(held) })
         })
+    }
+}
+
+/// What a due column is set to; none leaves it as it was before the attempt.
+fn due_at(record: &Record, settlement: &Settlement, retry_at: Option<Instant>) -> Option<Instant> {
+    match settlement.transition {
+        Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
+        // What was only put off by the application stays so when it is brought back.
+        Transition::Renewed if settlement.counter == Counter::Reset => {
+            let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
+            Some(settlement.at).filter(|_| is_later && record.failures > 0)
+        }
+        Transition::Renewed => Some(settlement.at),
+        Transition::Undone | Transition::Succeeded | Transition::Archived => None,
     }
 }
 

@@ -104,28 +104,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     let is_typed = matches!(inserted.holds, Holds::Instants | Holds::ClockTimes);
     let format = mapping.dates.format.filter(|_| !is_typed);
     let other_dates = Dates { format: None, zone: mapping.dates.zone.clone() };
-    let spelt = |column: Column| lookup.spelt(column, &inserted.spelling, &other_dates);
-    let last_failure = |column: Column| {
-        let usual = column.spelling.clone();
-        let mut column = spelt(column)?;
-        // What is written there is read again, to the second.
-        if !column.spelling.reads_back(&other_dates) {
-            column.spelling = usual;
-        }
-        Ok::<_, Error>(column)
-    };
-    let effects = |key: &'static str, assignments: &[Assignment]| -> Result<Vec<Effect>> {
-        let effect = |Assignment { column, to }: &Assignment| {
-            let column = lookup.required(column).context(key)?;
-            let is_instant = matches!(to, Assigned::Now | Assigned::Next);
-            let column = if is_instant { spelt(column)? } else { column };
-            if *to == Assigned::Next {
-                lookup.require_dates(&column, &other_dates).context(key)?;
-            }
-            Ok(Effect { column, to: to.clone() })
-        };
-        assignments.iter().map(effect).collect()
-    };
+    let others = OtherDates { lookup: &lookup, inserted: &inserted.spelling, dates: &other_dates };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
     let mut complaints = Vec::new();
@@ -136,28 +115,18 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             complaints.extend(lookup.complaint(is_count, name, column, &other_dates)?);
         }
     }
-    let on_failure = effects("on_failure", &mapping.on_failure)?;
-    let mut due_at = on_failure.iter().filter(|effect| effect.to == Assigned::Next);
-    let (due, twice) = (due_at.next(), due_at.next());
-    ensure!(
-        twice.is_none(),
-        "on_failure sets two columns to {{next}}: only one can say what is due"
-    );
+    let on_failure = others.effects("on_failure", &mapping.on_failure)?;
     let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
-    let mut last_error = lookup.named(&mapping.last_error)?;
-    if let (Some(column), Some(most)) = (&mut last_error, mapping.most_of_error) {
-        column.most_chars = Some(column.most_chars.map_or(most, |own| own.min(most)));
-    }
     // Each on a line of its own, so that a comment in it ends there.
     let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
     Ok(Table {
         complaints,
         failures,
-        last_failure: last_failed.map(last_failure).transpose()?,
-        last_error,
+        last_failure: last_failed.map(|it| others.last_failure(it)).transpose()?,
+        last_error: lookup.last_error(mapping)?,
         max_attempts: max_attempts.transpose().context("max_attempts")?,
         counts_attempts: mapping.counts_attempts,
-        due_at: due.map(|effect| effect.column.clone()),
+        due_at: due_column(&on_failure)?,
         keeps_schedule: false,
         archived: mapping.archived.clone(),
         is_undated: mapping.inserted == DateSource::None,
@@ -167,11 +136,11 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
             Some(name) => Some(lookup.required(name)?),
             None => lookup.optional(PAYLOAD),
         },
-        on_success: effects("on_success", &mapping.on_success)?,
+        on_success: others.effects("on_success", &mapping.on_success)?,
         deletes_finished: mapping.deletes_finished,
         on_failure,
-        on_archive: effects("on_archive", &mapping.on_archive)?,
-        on_restore: effects("on_restore", &mapping.on_restore)?,
+        on_archive: others.effects("on_archive", &mapping.on_archive)?,
+        on_restore: others.effects("on_restore", &mapping.on_restore)?,
         dates: Dates { format, zone: mapping.dates.zone.clone() },
         id,
         statuses,
@@ -182,6 +151,59 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         dialect: lookup.table.dialect,
         columns: lookup.table.columns,
     })
+}
+
+/// The column that is set to the next attempt.
+fn due_column(on_failure: &[Effect]) -> Result<Option<Column>> {
+    let mut due = on_failure.iter().filter(|effect| effect.to == Assigned::Next);
+    let (first, second) = (due.next(), due.next());
+    ensure!(
+        second.is_none(),
+        "on_failure sets two columns to {{next}}: only one can say what is due"
+    );
+    Ok(first.map(|effect| effect.column.clone()))
+}
+
+/// Lookup of the columns that hold other dates than that of insertion.
+struct OtherDates<'a> {
+    lookup: &'a Lookup<'a>,
+    inserted: &'a Spelling,
+    dates: &'a Dates,
+}
+
+impl OtherDates<'_> {
+    fn spelt(&self, column: Column) -> Result<Column> {
+        self.lookup.spelt(column, self.inserted, self.dates)
+    }
+
+    /// What is written there is read again, to the second.
+    fn last_failure(&self, column: Column) -> Result<Column> {
+        let usual = column.spelling.clone();
+        let mut column = self.spelt(column)?;
+        if !column.spelling.reads_back(self.dates) {
+            column.spelling = usual;
+        }
+        Ok(column)
+    }
+
+    fn effects(&self, key: &'static str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
+        let effect = |Assignment { column, to }: &Assignment| {
+            let column = self.lookup.required(column).context(key)?;
+            let is_instant = matches!(to, Assigned::Now | Assigned::Next);
+            let column = if is_instant { self.spelt(column)? } else { column };
+            if *to == Assigned::Next {
+                ensure!(
+                    key == "on_failure",
+                    "{key} cannot set {} to {{next}}: only a failure has a next attempt \
+                     (on_failure)",
+                    column.name
+                );
+                self.lookup.require_dates(&column, self.dates).context(key)?;
+            }
+            Ok(Effect { column, to: to.clone() })
+        };
+        assignments.iter().map(effect).collect()
+    }
 }
 
 impl Lookup<'_> {
@@ -267,6 +289,14 @@ impl Lookup<'_> {
             bail!("{what} holds no date{format}, but {shown}; {READABLE}");
         }
         Ok(column)
+    }
+
+    fn last_error(&self, mapping: &Mapping) -> Result<Option<Column>> {
+        let column = self.named(&mapping.last_error)?;
+        Ok(column.map(|column| {
+            let limits = [column.most_chars, mapping.most_of_error].into_iter().flatten();
+            Column { most_chars: limits.min(), ..column }
+        }))
     }
 
     /// Fails if none of the values of a due column can be read.

@@ -141,7 +141,7 @@ pub fn by_status(
             return None;
         }
     };
-    let readings = readings(evidence, profile, &words, new);
+    let readings = readings(evidence, profile, &words, &new);
     if let [reading] = &readings[..] {
         proposal.line(
             format!("the status, by the usual words; {}", shown(&there)),
@@ -206,13 +206,13 @@ fn readings(
     evidence: &Evidence<'_>,
     profile: &Profile<'_>,
     words: &Words,
-    new: Vec<String>,
+    new: &[String],
 ) -> Vec<Reading> {
     let (failed, retry) = (words.of(Meaning::Failed), words.of(Meaning::Retry));
     let given_up = words.of(Meaning::GivenUp);
     let surely = words.all(Meaning::GivenUp).iter().any(|it| it.rank < SURELY_GIVEN_UP);
     let reading = |again: &[String], over: &[String]| Reading {
-        new: new.clone(),
+        new: new.to_vec(),
         error: match [again, &retry].concat() {
             none if none.is_empty() => new[..1].to_vec(),
             error => error,

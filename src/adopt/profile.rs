@@ -54,11 +54,15 @@ impl<'a> Profile<'a> {
 
     /// Whether every row has a value.
     pub fn is_full(&self) -> bool {
-        !self.values.is_empty() && self.values.iter().all(|value| !is_none(value))
+        !self.values.is_empty() && (0..self.values.len()).all(|row| !self.is_none_at(row))
     }
 
+    /// Whether a row has no value, or as a date none but 0.
     pub fn is_none_at(&self, row: usize) -> bool {
-        self.values.get(row).is_none_or(|value| is_none(value))
+        match &self.instants {
+            Some(instants) => instants.get(row).copied().flatten().is_none(),
+            None => self.values.get(row).is_none_or(|value| is_none(value)),
+        }
     }
 
     pub fn instant_at(&self, row: usize) -> Option<Instant> {

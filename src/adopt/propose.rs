@@ -189,6 +189,9 @@ impl<'a> Evidence<'a> {
         let ordered = |it: &&&Profile<'a>| it.follows_the_key();
         let (found, why) = match (&created[..], &others[..]) {
             ([only], _) => (Some(*only), "called so, and never NULL"),
+            ([first, second], _) if are_twins(first.name(), second.name()) => {
+                (Some(*first), "called so, and never NULL, as is its twin")
+            }
             ([first, ..], _) if created.iter().filter(ordered).count() == 1 => {
                 let one = created.iter().find(ordered).copied();
                 (one.or(Some(*first)), "the one that follows the order of the key")
@@ -468,6 +471,12 @@ impl<'a> Evidence<'a> {
         proposal
             .step(Step::Lines(vec!["# exec = [\"/usr/local/bin/YOUR-COMMAND\", \"{id}\"]".into()]));
     }
+}
+
+/// Whether two columns begin with the same word: `created_stamp` and `created_tx_stamp`.
+fn are_twins(one: &str, other: &str) -> bool {
+    let first = |name: &str| name.split('_').next().map(str::to_lowercase);
+    first(one) == first(other)
 }
 
 /// A name as a key of TOML.

@@ -5,7 +5,7 @@ use toml::Value as Toml;
 
 use super::profile::Profile;
 use super::propose::{Evidence, OnSuccess, Pending, Values, of_sample, shown};
-use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning};
+use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning, prefix_of_values};
 use super::{Choice, Proposal, Question, Step};
 use crate::nearest::listed;
 use crate::record::{Status, Value};
@@ -38,6 +38,11 @@ impl Words {
         there: &[(Value, u64)],
     ) -> Result<Self, String> {
         let mut words = Self::default();
+        let texts = there.iter().filter_map(|(value, _)| {
+            if let Value::Text(text) = value { Some(text.as_str()) } else { None }
+        });
+        let prefix = prefix_of_values(&texts.collect::<Vec<_>>());
+        let meaning = |text: &str| meaning(text.strip_prefix(prefix).unwrap_or(text));
         for (value, rows) in there {
             let Value::Text(text) = value else { return Err(format!("it holds {}", shown(there))) };
             let is_default = (default == Some(text)).then_some((Meaning::New, 0));
@@ -51,12 +56,23 @@ impl Words {
             let (meaning, rank) = meaning(label).unwrap_or((Meaning::Other, 0));
             words.add(meaning, rank, label, 0);
         }
+        words.find_success();
         Ok(words)
     }
 
     fn add(&mut self, meaning: Meaning, rank: usize, text: &str, rows: u64) {
         self.0.push(Found { meaning, rank, text: text.into(), rows });
         self.0.sort_by_key(|it| it.rank);
+    }
+
+    /// Has the value of most rows mean that they are done, where no word says it.
+    fn find_success(&mut self) {
+        let all: u64 = self.0.iter().map(|it| it.rows).sum();
+        let has_none = self.all(Meaning::Success).is_empty() && !self.all(Meaning::New).is_empty();
+        let most = self.0.iter_mut().find(|it| it.meaning == Meaning::Entered && it.rows * 2 > all);
+        if let Some(most) = most.filter(|_| has_none) {
+            most.meaning = Meaning::Success;
+        }
     }
 
     /// Whether these are the values that a table of `backlog init` has.
@@ -75,12 +91,20 @@ impl Words {
 
     /// The values of a row that nobody has tried. Of two that a new row may have, the other one may be
     /// behind it: in somebody's hand.
-    fn untried(&self, default: Option<&str>) -> Option<Vec<String>> {
+    fn untried(
+        &self,
+        default: Option<&str>,
+        is_overtaken: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<String>> {
         let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
         let is_default = |it: &&&Found| Some(it.text.as_str()) == default;
         let first = match (&new[..], &entered[..]) {
             ([only], []) | ([], [only]) => vec![only.text.clone()],
-            ([only], [_, ..]) if is_default(&only) => vec![only.text.clone()],
+            ([only], [_, ..])
+                if is_default(&only) || entered.iter().all(|it| is_overtaken(&it.text)) =>
+            {
+                vec![only.text.clone()]
+            }
             ([], []) => vec![],
             (several, []) => {
                 let usual = several.iter().find(is_default)?;
@@ -119,7 +143,9 @@ pub fn by_status(
     there.extend(missed);
     let default = default_of(profile);
     let read = Words::of_column(profile, default.as_deref(), &there).and_then(|words| {
-        let new = words.untried(default.as_deref());
+        let success = words.of(Meaning::Success);
+        let is_overtaken = |word: &str| is_overtaken(evidence, profile, word, &success);
+        let new = words.untried(default.as_deref(), &is_overtaken);
         let new = new.ok_or_else(|| format!("it holds {}", shown(&there)))?;
         match words.of(Meaning::Success).is_empty() {
             _ if !is_known => Err(format!(
@@ -217,7 +243,8 @@ fn readings(
             none if none.is_empty() => new[..1].to_vec(),
             error => error,
         },
-        archived: [over, &given_up].concat(),
+        // What was discarded beside what failed for good was perhaps never tried.
+        archived: if over.is_empty() { given_up.clone() } else { over.to_vec() },
     };
     let is_again = |word: &String| match (failed.len(), retry.is_empty(), surely) {
         _ if words.are_our_own() => Some(true),
@@ -243,6 +270,21 @@ fn readings(
             reading(&again, &[&open[..], &over].concat()),
         ],
     }
+}
+
+/// Whether rows with a value are none that wait: of the newer ones many are done.
+fn is_overtaken(
+    evidence: &Evidence<'_>,
+    status: &Profile<'_>,
+    word: &str,
+    success: &[String],
+) -> bool {
+    let holds = |row: &usize, is: &dyn Fn(&String) -> bool| matches!(status.values[*row], Value::Text(text) if is(text));
+    let last = (0..evidence.rows()).rfind(|row| holds(row, &|text| text == word));
+    last.is_some_and(|last| {
+        let newer = last..evidence.rows();
+        newer.filter(|row| holds(row, &|text| success.contains(text))).count() > 10
+    })
 }
 
 /// Whether what has failed is tried again, as far as the rows show it.
@@ -304,7 +346,7 @@ impl Evidence<'_> {
 
     /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
     /// comes back to them. Long is an eighth of the time that the rows are about, up to a day.
-    fn are_left(&self, rows: &[usize], now: Instant) -> bool {
+    pub fn are_left(&self, rows: &[usize], now: Instant) -> bool {
         let words = [Word::Updated, Word::Tried, Word::Done, Word::Failed];
         let touched = |row: usize| {
             let dates = words.iter().flat_map(|word| self.all(*word));

@@ -16,7 +16,8 @@ pub fn by_dates(
     proposal: &mut Proposal,
     values: &mut Values<'_>,
 ) -> Option<Pending> {
-    let truths: Vec<_> = evidence.all(Word::Done).filter(|it| is_truth(it, values)).collect();
+    let mut is_truth = |it: &Profile<'_>| Truth::of(it, values).is_some();
+    let truths: Vec<_> = evidence.all(Word::Done).filter(|it| is_truth(it)).collect();
     let done = evidence.all(Word::Done).filter(|it| it.is_date() && !it.is_full());
     let done: Vec<_> = done.collect();
     match (&done[..], &truths[..]) {
@@ -24,7 +25,9 @@ pub fn by_dates(
             ask_about_elsewhere(evidence, proposal);
             None
         }
-        ([], [only]) if !evidence.has_other_flags(only) => Some(by_truth(evidence, only, proposal)),
+        ([], [only]) if !evidence.has_other_flags(only) => {
+            Truth::of(only, values).map(|truth| by_truth(evidence, only, &truth, proposal))
+        }
         ([only], []) if are_kept(evidence, only) && !evidence.has_other_flags(only) => {
             by_done(evidence, only, proposal)
         }
@@ -57,21 +60,24 @@ fn are_kept(evidence: &Evidence<'_>, done: &Profile<'_>) -> bool {
     kept > 0 && kept * 4 >= evidence.rows()
 }
 
-fn by_truth(evidence: &Evidence<'_>, done: &Profile<'_>, proposal: &mut Proposal) -> Pending {
-    let name = done.name();
-    let is_boolean = done.column.holds == Holds::Booleans;
-    let (no, yes) = if is_boolean { ("false", "true") } else { ("0", "1") };
-    let column = Toml::from(name);
+fn by_truth(
+    evidence: &Evidence<'_>,
+    done: &Profile<'_>,
+    truth: &Truth,
+    proposal: &mut Proposal,
+) -> Pending {
+    let (column, Truth { no, yes }) = (Toml::from(done.name()), truth);
     proposal.line(
         "no status: this says whether a record is done",
         format!("status = {{ column = {column}, new = {no}, error = {no}, success = {yes} }}"),
     );
-    let is_done =
-        |row: &usize| matches!(done.values[*row], Value::Integer(1) | Value::Boolean(true));
-    let sql = quoted_if_needed(name);
+    let is_done = |row: &usize| {
+        *yes == done.values[*row].to_string()
+            || *yes == Toml::from(done.values[*row].to_string()).to_string()
+    };
     Pending {
-        conditions: Vec::new(),
-        open: if is_boolean { format!("NOT {sql}") } else { format!("{sql} = 0") },
+        conditions: evidence.is_free(),
+        open: truth.is_no(done),
         done: (0..evidence.rows()).filter(is_done).collect(),
         on_success: OnSuccess::Status,
         archives: false,
@@ -92,18 +98,23 @@ fn by_done(
         instants.iter().flatten().all(|at| now.is_none_or(|now| *at <= now))
     };
     let given_up = nullable(Word::GivenUp);
-    let given_up: Vec<_> = given_up.iter().filter(is_past).copied().collect();
-    let open = format!("{} IS NULL", quoted_if_needed(done.name()));
+    let mut given_up: Vec<_> = given_up.iter().filter(is_past).copied().collect();
+    let open = is_none(done);
     let mut conditions = vec![open.clone()];
     let others = [nullable(Word::Cancelled), nullable(Word::Deleted)].concat();
     let of_others = given_up.iter().copied().chain(others);
-    conditions.extend(of_others.map(|it| format!("{} IS NULL", quoted_if_needed(it.name()))));
-    conditions.extend(not_in_hand(evidence));
+    conditions.extend(of_others.map(is_none));
+    conditions.extend(evidence.is_free());
     if let [failed] = nullable(Word::Failed)[..] {
-        let both = (0..evidence.rows()).any(|row| !failed.is_none_at(row) && !done.is_none_at(row));
-        if !both && given_up.is_empty() {
-            ask_about_failed_date(proposal, done, failed, &conditions);
-            return None;
+        let rows = (0..evidence.rows()).filter(|row| !failed.is_none_at(*row));
+        let (both, failures): (Vec<_>, Vec<_>) = rows.partition(|row| !done.is_none_at(*row));
+        if both.is_empty() && given_up.is_empty() {
+            if !now.is_some_and(|now| evidence.are_left(&failures, now)) {
+                ask_about_failed_date(proposal, done, failed, &conditions);
+                return None;
+            }
+            conditions.push(is_none(failed));
+            given_up.push(failed);
         }
     }
     if let Some(begun) = begun(evidence, done) {
@@ -118,7 +129,7 @@ fn by_done(
             ask_about_begun(proposal, done, begun, &conditions);
             return None;
         }
-        conditions.push(format!("{} IS NULL", quoted_if_needed(begun.name())));
+        conditions.push(is_none(begun));
     }
     if let [given_up] = given_up[..] {
         proposal.step(Step::Comment(format!("given up: {} has a date", given_up.name())));
@@ -131,6 +142,17 @@ fn by_done(
         on_success: OnSuccess::Date(done.name().into()),
         archives: given_up.len() == 1,
     })
+}
+
+/// The condition of rows without a date, which is NULL or 0.
+fn is_none(profile: &Profile<'_>) -> String {
+    let name = quoted_if_needed(profile.name());
+    let has_zeros = profile.values.iter().any(|value| matches!(value, Value::Integer(0)));
+    match (has_zeros, profile.column.not_null) {
+        (true, true) => format!("{name} = 0"),
+        (true, false) => format!("coalesce({name}, 0) = 0"),
+        (false, _) => format!("{name} IS NULL"),
+    }
 }
 
 /// The date when an attempt began, where rows have it that are not done.
@@ -162,7 +184,11 @@ fn not_in_hand(evidence: &Evidence<'_>) -> Option<String> {
 fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pending> {
     let words = [Word::Attempts, Word::Due, Word::Locked, Word::MostAttempts, Word::Error];
     let is_of_jobs = words.iter().filter(|it| evidence.all(**it).next().is_some()).count() > 1;
-    let last = evidence.last_number().filter(|_| is_of_jobs);
+    // A column that may say it is one to be asked about.
+    let may_say =
+        evidence.all(Word::Done).next().is_some() || evidence.flags(FLAGS).next().is_some();
+    let is_known = is_of_jobs && !may_say && evidence.sample.is_whole;
+    let last = evidence.last_number().filter(|_| is_known);
     let rows = evidence.rows();
     let Some(last) = last.filter(|last| rows > 0 && *last > 4 * rows as u64) else {
         ask_about_pending(proposal);
@@ -189,18 +215,10 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
 /// Words of other tables that have a part of the state of this one.
 const STATES: [&str; 7] = ["failed", "claimed", "ready", "blocked", "locked", "dead", "execution"];
 /// Words of flags that have a part of the state.
-const FLAGS: [&str; 10] = [
-    "error",
-    "failed",
-    "fail",
-    "archived",
-    "dead",
-    "cancelled",
-    "canceled",
-    "disabled",
-    "skipped",
-    "success",
-];
+const FLAGS: &str = "error failed fail success iserror isfailed";
+/// Words of flags that take a record out of the queue.
+const OUT: &str = "blocked dead archived cancelled canceled disabled skipped discarded abandoned paused \
+                   suspended expired isblocked";
 
 impl Evidence<'_> {
     /// Whether tables that refer to this one, or begin as it does, are called after states.
@@ -209,17 +227,46 @@ impl Evidence<'_> {
         names.into_iter().any(|name| STATES.iter().any(|state| name.contains(state)))
     }
 
+    /// Columns that say yes or no, and are called by one of these words.
+    fn flags(&self, words: &str) -> impl Iterator<Item = &Profile<'_>> {
+        let is_bit = |value: &&Value| match value {
+            Value::Integer(0 | 1) | Value::Boolean(_) => true,
+            Value::Text(text) => {
+                ["Y", "N", "y", "n", "t", "f", "yes", "no"].contains(&text.as_str())
+            }
+            Value::Null
+            | Value::Integer(_)
+            | Value::Real(_)
+            | Value::Bytes(_)
+            | Value::Blob(_)
+            | Value::Json(_) => false,
+        };
+        self.profiles.iter().filter(move |it| {
+            let name = it.name().to_lowercase();
+            let name =
+                name.strip_prefix("is_").or_else(|| name.strip_prefix("has_")).unwrap_or(&name);
+            words.split_whitespace().any(|word| word == name)
+                && !it.values.is_empty()
+                && it.values.iter().all(is_bit)
+        })
+    }
+
     /// Whether other columns say yes or no to what may be a state as well.
     fn has_other_flags(&self, done: &Profile<'_>) -> bool {
-        let is_flag = |it: &&Profile<'_>| {
-            let name = it.name().to_lowercase();
-            let word =
-                name.strip_prefix("is_").or_else(|| name.strip_prefix("has_")).unwrap_or(&name);
-            let is_bit =
-                |value: &&Value| matches!(value, Value::Integer(0 | 1) | Value::Boolean(_));
-            FLAGS.contains(&word) && !it.values.is_empty() && it.values.iter().all(is_bit)
+        self.flags(FLAGS).any(|it| it.name() != done.name())
+    }
+
+    /// The conditions of rows that no flag takes out of the queue, and that nobody has in hand.
+    fn is_free(&self) -> Vec<String> {
+        let condition = |it: &Profile<'_>| {
+            let name = quoted_if_needed(it.name());
+            match it.values.first() {
+                _ if it.column.holds == Holds::Booleans => format!("NOT {name}"),
+                Some(Value::Text(_)) => format!("{name} NOT IN ('Y', 'y', 't', 'yes')"),
+                _ => format!("{name} = 0"),
+            }
         };
-        self.profiles.iter().filter(is_flag).any(|it| it.name() != done.name())
+        self.flags(OUT).map(condition).chain(not_in_hand(self)).collect()
     }
 
     /// The last number of a key of numbers, where all rows are in the sample.
@@ -317,13 +364,41 @@ fn archived_by(column: &str) -> Vec<String> {
     ]
 }
 
-/// Whether a column says yes or no.
-fn is_truth(profile: &Profile<'_>, values: &mut Values<'_>) -> bool {
-    let Column { holds, declared, .. } = profile.column;
-    if *holds == Holds::Booleans || declared.to_ascii_uppercase().contains("BOOL") {
-        return true;
+/// The two values of a column that says yes or no, as TOML has them.
+struct Truth {
+    no: String,
+    yes: String,
+}
+
+impl Truth {
+    fn of(profile: &Profile<'_>, values: &mut Values<'_>) -> Option<Self> {
+        const TEXTS: [(&str, &str); 4] = [("N", "Y"), ("n", "y"), ("no", "yes"), ("f", "t")];
+        let Column { holds, declared, .. } = profile.column;
+        if *holds == Holds::Booleans {
+            return Some(Self { no: "false".into(), yes: "true".into() });
+        }
+        let is_declared = declared.to_ascii_uppercase().contains("BOOL");
+        if is_declared || profile.counts() && are(&values(profile.name())?, ("0", "1")) {
+            return Some(Self { no: "0".into(), yes: "1".into() });
+        }
+        let all = values(profile.name()).filter(|_| *holds == Holds::Text)?;
+        let found = TEXTS.into_iter().find(|pair| are(&all, *pair))?;
+        let [no, yes] = [found.0, found.1].map(|it| Toml::from(it).to_string());
+        Some(Self { no, yes })
     }
-    let is_of_two = |(value, _): &(Value, u64)| matches!(value, Value::Integer(0 | 1));
-    profile.counts()
-        && values(profile.name()).is_some_and(|all| all.len() == 2 && all.iter().all(is_of_two))
+
+    /// The condition of rows that say no.
+    fn is_no(&self, profile: &Profile<'_>) -> String {
+        let name = quoted_if_needed(profile.name());
+        match profile.column.holds == Holds::Booleans {
+            true => format!("NOT {name}"),
+            false => format!("{name} = {}", self.no.replace('"', "'")),
+        }
+    }
+}
+
+/// Whether these are two values, and no others.
+fn are(values: &[(Value, u64)], (no, yes): (&str, &str)) -> bool {
+    let is_one = |(value, _): &(Value, u64)| [no, yes].contains(&&*value.to_string());
+    values.len() == 2 && values.iter().all(is_one)
 }

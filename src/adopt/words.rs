@@ -37,7 +37,7 @@ const WORDS: [(Word, &str); 16] = [
     ),
     (
         Word::Created,
-        "created create creation inserted insert insertion enqueued enqueue queued added \
+        "add created create creation inserted insert insertion enqueued enqueue queued added \
          submitted entered occurred received recorded raised registered requested stored",
     ),
     (
@@ -97,7 +97,7 @@ const WORDS: [(Word, &str); 16] = [
 ];
 
 /// Words that say that something is a date, and not which.
-const OF_DATES: &str = "at on date time datetime timestamp ts utc gmt when dt ms unix epoch";
+const OF_DATES: &str = "at on date time datetime timestamp stamp ts utc gmt when dt ms unix epoch";
 
 /// The words of a name: `OccurredOn` is `occurred` and `on`, `timecreated` is `time` and `created`.
 fn words(name: &str) -> Vec<String> {
@@ -116,7 +116,29 @@ fn words(name: &str) -> Vec<String> {
         before = c;
     }
     words.retain(|word| !word.is_empty());
-    words
+    words.iter().flat_map(|word| parts(word)).collect()
+}
+
+/// The known words that one is made of, as where a database folds the case of `nextAttemptTime`; the
+/// word itself if it is known, or if something of it is not.
+fn parts(word: &str) -> Vec<String> {
+    let known =
+        || WORDS.iter().flat_map(|(_, words)| words.split([' ', '_'])).chain(OF_DATES.split(' '));
+    let is_known = |part: &str| known().any(|it| it == part) || has(OF_COUNTS, part);
+    // Where each known part begins that leads from the start to here, the longest parts first.
+    let mut begins: Vec<Option<usize>> = vec![None; word.len() + 1];
+    for end in 1..=word.len() {
+        begins[end] = (0..end).find(|begin| {
+            let is_reached = *begin == 0 || begins[*begin].is_some();
+            is_reached && word.get(*begin..end).is_some_and(is_known)
+        });
+    }
+    let (mut parts, mut end) = (Vec::new(), word.len());
+    while let Some(begin) = begins[end] {
+        parts.insert(0, word[begin..end].to_string());
+        end = begin;
+    }
+    if end > 0 || parts.is_empty() { vec![word.into()] } else { parts }
 }
 
 /// The roles that a name tells. `prefix` begins the names of all columns of the table.
@@ -126,10 +148,6 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     let is_date = |word: &String| has(OF_DATES, word);
     let without: Vec<_> = words.iter().filter(|word| !is_date(word)).cloned().collect();
     let (joined, dateless) = (words.join("_"), without.join("_"));
-    let glued = |known: &str| {
-        ["time", "date", "dt"].iter().any(|it| joined == format!("{it}{known}"))
-            || ["at", "on", "date", "time"].iter().any(|it| joined == format!("{known}{it}"))
-    };
     let is_said = |role: Word, known: &str| match role {
         Word::Status => {
             known.split(' ').any(|it| joined == it || joined.ends_with(&format!("_{it}")))
@@ -147,7 +165,7 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
         | Word::Tried
         | Word::Due
         | Word::Updated
-        | Word::Expires => has(known, &dateless) || known.split(' ').any(glued),
+        | Word::Expires => has(known, &dateless),
     };
     let roles = WORDS.into_iter().filter(|(role, known)| is_said(*role, known));
     let mut roles: Vec<_> = roles.map(|(role, _)| role).collect();
@@ -243,7 +261,7 @@ const STATUSES: [(Meaning, &str); 8] = [
     ),
     (
         Meaning::Other,
-        "running processing in_progress inprogress active started working executing locked \
+        "revoked bounced invalid closed opened clicked ignored unsubscribed spam running processing in_progress inprogress active started working executing locked \
          sending reserved acquired leased busy claimed picked fetched cancelled canceled cancel \
          paused suspended cancel_requested on_hold hold held blocked draft skipped deleted \
          cancelling doing aborted stopped disabled taken delivering in_process in_delivery \
@@ -256,10 +274,50 @@ pub const SURELY_GIVEN_UP: usize = 13;
 
 /// The meaning of a value, and its place among those that mean the same.
 pub fn meaning(value: &str) -> Option<(Meaning, usize)> {
-    let value = words(value.trim()).join("_");
-    STATUSES.iter().find_map(|(meaning, words)| {
+    let parts = plain(value.trim());
+    let value = parts.join("_");
+    let usual = STATUSES.iter().find_map(|(meaning, words)| {
         Some((*meaning, words.split(' ').position(|word| word == value)?))
-    })
+    });
+    // `transmission_error`, but not `not_failed`
+    let is_failure = || match &parts[..] {
+        [first, .., last] => {
+            !has("not un to pre for awaiting partially", first) && has("failed error failure", last)
+        }
+        _ => false,
+    };
+    // `submitting`: somebody is at it.
+    let is_at_it = || value.ends_with("ing") && !value.contains("wait") && !value.contains("retry");
+    usual
+        .or_else(|| is_failure().then_some((Meaning::Failed, usize::MAX)))
+        .or_else(|| is_at_it().then_some((Meaning::Other, usize::MAX)))
+}
+
+/// The words of a value, in lower case.
+fn plain(value: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut before = ' ';
+    for c in value.chars() {
+        let begins = c.is_ascii_uppercase() && before.is_ascii_lowercase();
+        if words.is_empty() || begins || !c.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word: &String| !word.is_empty());
+    words
+}
+
+/// What all of several values begin with, up to a sign between words: `SERVICE_`.
+pub fn prefix_of_values<'a>(values: &[&'a str]) -> &'a str {
+    let Some(first) = values.first().filter(|_| values.len() > 2) else { return "" };
+    let mut ends =
+        first.rmatch_indices(['_', '-', '.', ':', ' ']).map(|(at, sign)| at + sign.len());
+    let shared = |end: &usize| values.iter().all(|value| value.starts_with(&first[..*end]));
+    ends.find(shared).map_or("", |end| &first[..end])
 }
 
 #[cfg(test)]

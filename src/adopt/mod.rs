@@ -135,7 +135,8 @@ fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || ['_', '-'].contains(&c);
     match !name.is_empty() && name.chars().all(is_bare) {
         true => name.into(),
-        false => Value::from(name).to_string(),
+        // A basic string on one line, which JSON's is as well.
+        false => serde_json::Value::from(name).to_string(),
     }
 }
 

@@ -70,6 +70,14 @@ pub struct Pending {
     pub archives: bool,
 }
 
+/// What is known of the insertion date.
+enum Date {
+    Known,
+    /// Which of these columns it is, was asked.
+    Asked(Vec<String>),
+    None,
+}
+
 #[derive(Clone, PartialEq)]
 pub enum OnSuccess {
     Status,
@@ -88,14 +96,14 @@ pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -
         proposal.step(Step::Comment("it has no rows, so only its columns tell something".into()));
     }
     evidence.id(&mut proposal);
-    let has_date = evidence.date(&mut proposal);
+    let date = evidence.date(&mut proposal);
     let mut pending = evidence.pending(&mut proposal, values);
     if let Some(pending) = &mut pending {
         evidence.narrow(pending, &mut proposal);
     }
     evidence.counters(&mut proposal, pending.as_ref());
-    evidence.writes(&mut proposal, pending.as_ref());
-    evidence.rest(&mut proposal, has_date);
+    evidence.writes(&mut proposal, pending.as_ref(), &date);
+    evidence.rest(&mut proposal, pending.as_ref(), &date);
     proposal
 }
 
@@ -147,7 +155,8 @@ impl<'a> Evidence<'a> {
             shown.sort();
             it.is_full() && shown.windows(2).all(|pair| pair[0] != pair[1])
         };
-        let unique = self.profiles.iter().filter(|it| !it.is_date()).filter(is_unique).take(3);
+        let unique = self.profiles.iter().filter(|it| !it.is_date() && !it.is(Word::Status));
+        let unique = unique.filter(is_unique).take(3);
         let mut choices: Vec<_> = unique
             .map(|it| Choice::new(vec![format!("id = {}", Toml::from(it.name()))], it.name()))
             .collect();
@@ -161,8 +170,7 @@ impl<'a> Evidence<'a> {
         }));
     }
 
-    /// The insertion date. False if there is none.
-    fn date(&self, proposal: &mut Proposal) -> bool {
+    fn date(&self, proposal: &mut Proposal) -> Date {
         let is_other = |it: &Profile<'a>| {
             // What every row has is not what is set when it is done.
             let others = [
@@ -181,7 +189,7 @@ impl<'a> Evidence<'a> {
         let full: Vec<_> = self
             .profiles
             .iter()
-            .filter(|it| it.is_date() && (it.is_full() || self.rows() == 0))
+            .filter(|it| it.is_date() && it.is_full() || self.rows() == 0 && it.is(Word::Created))
             .collect();
         let created: Vec<_> = full.iter().copied().filter(|it| it.is(Word::Created)).collect();
         let others = full.iter().copied().filter(|it| !it.is(Word::Created) && !is_other(it));
@@ -203,26 +211,33 @@ impl<'a> Evidence<'a> {
         };
         if let Some(profile) = found {
             proposal.line(format!("when a record was inserted: {why}"), self.date_line(profile));
-            return true;
+            return Date::Known;
         }
         let is_due_alone = self.date_of(Word::Due).is_some() && full.iter().all(|it| is_other(it));
         if is_due_alone && self.counter().is_some() {
             let why = "no column holds the insertion date, so records go by their ids";
             proposal.line(why, "date_inserted = false".into());
-            return false;
+            return Date::None;
         }
         self.ask_for_date(proposal, &full);
-        !full.is_empty()
+        Date::Asked(full.iter().map(|it| it.name().to_string()).collect())
     }
 
     fn ask_for_date(&self, proposal: &mut Proposal, full: &[&Profile<'a>]) {
         let choice = |it: &&Profile<'a>| {
             Choice::new(vec![self.date_line(it)], format!("{} is that date", it.name()))
         };
-        let none = Choice::new(
-            vec!["date_inserted = false".into()],
-            "there is none: records go by their ids, and by their count of failures",
-        );
+        // Without a date and a counter no schedule tells what is due.
+        let none = match self.counter() {
+            Some(_) => Choice::new(
+                vec!["date_inserted = false".into()],
+                "there is none: records go by their ids, and by their count of failures",
+            ),
+            None => Choice::new(
+                vec!["date_inserted = { sql = \"EXPRESSION\" }".into()],
+                "an expression over the columns of a row says it",
+            ),
+        };
         proposal.step(Step::Question(Question {
             about: "when was a record inserted?".into(),
             why: "no column is called so that is never NULL".into(),
@@ -260,7 +275,10 @@ impl<'a> Evidence<'a> {
                 proposal.step(Step::Question(Question {
                     about: "which column is the status?".into(),
                     why: format!("{} are called so", listed("", names)),
-                    choices: columns.iter().map(|it| status::unknown(it.name(), &[])).collect(),
+                    choices: columns
+                        .iter()
+                        .map(|it| status::unknown(it.name(), &[], self))
+                        .collect(),
                 }));
                 None
             }
@@ -320,9 +338,10 @@ impl<'a> Evidence<'a> {
     }
 
     /// What is written besides: when it was done, when it is due next, and that it was changed.
-    fn writes(&self, proposal: &mut Proposal, pending: Option<&Pending>) {
-        let updated = self.date_of(Word::Updated);
-        let updated = updated.map(|it| format!("{} = \"{{now}}\"", bare(it.name())));
+    fn writes(&self, proposal: &mut Proposal, pending: Option<&Pending>, date: &Date) {
+        let may_be_date =
+            |name: &str| matches!(date, Date::Asked(names) if names.iter().any(|it| it == name));
+        let updated = self.updated().filter(|name| !may_be_date(name)).map(set_to_now);
         let done = match pending.map(|pending| &pending.on_success) {
             Some(OnSuccess::Date(done)) => Some(done.as_str()),
             Some(OnSuccess::Status) => {
@@ -333,7 +352,7 @@ impl<'a> Evidence<'a> {
         };
         // An answer to what is pending says it, or nothing is left to be set.
         let is_set = pending.is_some_and(|pending| pending.on_success != OnSuccess::Delete);
-        let done = done.map(|name| format!("{} = \"{{now}}\"", bare(name)));
+        let done = done.map(set_to_now);
         let due: Vec<_> = self.all(Word::Due).filter(|it| it.is_date()).collect();
         let next = match due[..] {
             [only] => Some(format!("{} = \"{{next}}\"", bare(only.name()))),
@@ -377,6 +396,17 @@ impl<'a> Evidence<'a> {
             }
             proposal.step(Step::Lines(vec![format!("on_failure = {{ {columns} }}")]));
         }
+    }
+
+    /// The column of the last change.
+    fn updated(&self) -> Option<&str> {
+        self.date_of(Word::Updated).map(Profile::name)
+    }
+
+    /// The line for a success that sets a date, if there is one to be set, and that of the last change.
+    pub fn on_success(&self, done: Option<&str>) -> Option<String> {
+        let columns: Vec<_> = done.into_iter().chain(self.updated()).map(set_to_now).collect();
+        (!columns.is_empty()).then(|| format!("on_success = {{ {} }}", columns.join(", ")))
     }
 
     /// A column with dates to come, and no word of what they are.
@@ -452,7 +482,25 @@ impl<'a> Evidence<'a> {
     }
 
     /// The schedule, and what only the user knows.
-    fn rest(&self, proposal: &mut Proposal, has_date: bool) {
+    fn rest(&self, proposal: &mut Proposal, pending: Option<&Pending>, date: &Date) {
+        if pending.is_some_and(|pending| !pending.archives) {
+            proposal.step(Step::Comment(
+                "nothing here says that a record was given up: `archive` and --max-attempts need \
+                 status.archived, or on_archive with where_archived"
+                    .into(),
+            ));
+        }
+        let is_payload = |it: &&Profile<'a>| {
+            let names = ["payload", "body", "data", "content", "message", "args", "arguments"];
+            names.contains(&it.name().to_lowercase().as_str())
+                && matches!(it.column.holds, Holds::Text | Holds::Documents | Holds::Bytes)
+        };
+        if let Some(payload) = self.profiles.iter().find(is_payload) {
+            proposal.step(Step::Comment(
+                "the handler gets the whole row as JSON, or this alone:".into(),
+            ));
+            proposal.step(Step::Lines(vec![format!("# payload = {}", Toml::from(payload.name()))]));
+        }
         for kind in self.all(Word::Kind).filter(|it| it.holds_text()) {
             let mut there: Vec<_> = kind.values.iter().map(ToString::to_string).collect();
             there.retain(|it| !it.is_empty());
@@ -466,11 +514,16 @@ impl<'a> Evidence<'a> {
                 )));
             }
         }
-        let schedule = if has_date { "progressive = true" } else { "policy = \"even\"" };
+        let is_dated = !matches!(date, Date::None);
+        let schedule = if is_dated { "progressive = true" } else { "policy = \"even\"" };
         proposal.line("less and less often as time goes on", schedule.into());
         proposal
             .step(Step::Lines(vec!["# exec = [\"/usr/local/bin/YOUR-COMMAND\", \"{id}\"]".into()]));
     }
+}
+
+fn set_to_now(name: &str) -> String {
+    format!("{} = \"{{now}}\"", bare(name))
 }
 
 /// Whether two columns begin with the same word: `created_stamp` and `created_tx_stamp`.

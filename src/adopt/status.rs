@@ -95,6 +95,7 @@ impl Words {
         &self,
         default: Option<&str>,
         is_overtaken: &dyn Fn(&str) -> bool,
+        has_due_column: bool,
     ) -> Option<Vec<String>> {
         let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
         let is_default = |it: &&&Found| Some(it.text.as_str()) == default;
@@ -114,7 +115,12 @@ impl Words {
             }
             (_, _) => return None,
         };
-        let all = [first, self.of(Meaning::Later)].concat();
+        let later = self.of(Meaning::Later);
+        if !later.is_empty() && !first.is_empty() && !has_due_column {
+            // Nothing says when they are due.
+            return None;
+        }
+        let all = [first, later].concat();
         (!all.is_empty()).then_some(all)
     }
 }
@@ -145,7 +151,8 @@ pub fn by_status(
     let read = Words::of_column(profile, default.as_deref(), &there).and_then(|words| {
         let success = words.of(Meaning::Success);
         let is_overtaken = |word: &str| is_overtaken(evidence, profile, word, &success);
-        let new = words.untried(default.as_deref(), &is_overtaken);
+        let new =
+            words.untried(default.as_deref(), &is_overtaken, evidence.date_of(Word::Due).is_some());
         let new = new.ok_or_else(|| format!("it holds {}", shown(&there)))?;
         match words.of(Meaning::Success).is_empty() {
             _ if !is_known => Err(format!(
@@ -162,7 +169,7 @@ pub fn by_status(
             proposal.step(Step::Question(Question {
                 about: format!("what do the values of {name} mean?"),
                 why,
-                choices: vec![unknown(name, &there), none(name)],
+                choices: vec![unknown(name, &there, evidence), none(name)],
             }));
             return None;
         }
@@ -182,28 +189,31 @@ pub fn by_status(
         }
         return Some(pending(evidence, profile, &words, reading));
     }
-    ask_about_failed(name, &words, &readings, &there, proposal);
+    let lines = |reading: &Reading| {
+        let status = line(name, &words, reading);
+        [status].into_iter().chain(evidence.on_success(None)).collect()
+    };
+    let choices = readings.iter().zip(["tried again", "given up for good"]);
+    let choices = choices.map(|(reading, says)| Choice::new(lines(reading), says)).collect();
+    ask_about_failed(name, &words, &there, choices, proposal);
     None
 }
 
 fn ask_about_failed(
     name: &str,
     words: &Words,
-    readings: &[Reading],
     there: &[(Value, u64)],
+    choices: Vec<Choice>,
     proposal: &mut Proposal,
 ) {
     let failed = words.of(Meaning::Failed);
-    let choices = readings.iter().zip(["tried again", "given up for good"]);
-    let choices =
-        choices.map(|(reading, says)| Choice::new(vec![line(name, words, reading)], says));
     proposal.step(Step::Question(Question {
         about: format!(
             "is {name} = {} tried again?",
             listed("", failed.iter().map(String::as_str))
         ),
         why: format!("the rows do not show it; {}", shown(there)),
-        choices: choices.collect(),
+        choices,
     }));
 }
 
@@ -381,7 +391,7 @@ fn line(column: &str, words: &Words, reading: &Reading) -> String {
 }
 
 /// A status whose values somebody else has to sort.
-pub fn unknown(column: &str, there: &[(Value, u64)]) -> Choice {
+pub fn unknown(column: &str, there: &[(Value, u64)], evidence: &Evidence<'_>) -> Choice {
     let line = format!(
         "status = {{ column = {}, new = 0, error = 0, success = 0, archived = 0 }}",
         Toml::from(column)
@@ -390,10 +400,14 @@ pub fn unknown(column: &str, there: &[(Value, u64)]) -> Choice {
         [] => format!("{column} is the status: write its values"),
         there => format!("sort these values, in place of 0: {}", shown(there)),
     };
-    Choice::new(vec![line], says)
+    Choice::new([line].into_iter().chain(evidence.on_success(None)).collect(), says)
 }
 
 fn none(column: &str) -> Choice {
-    let lines = vec!["status = false".into(), "where = \"CONDITION\"".into()];
+    let lines = vec![
+        "status = false".into(),
+        "where = \"CONDITION\"".into(),
+        "on_success = { COLUMN = \"{now}\" }".into(),
+    ];
     Choice::new(lines, format!("{column} is no status: a condition says what is pending"))
 }

@@ -38,19 +38,17 @@ pub fn by_dates(
             proposal.step(Step::Question(Question {
                 about: "what says that a record is done?".into(),
                 why: format!("{} may", listed("", names.iter().copied())),
-                choices: names.iter().map(|name| by_null(name)).collect(),
+                choices: names.iter().map(|name| by_null(evidence, name)).collect(),
             }));
             None
         }
     }
 }
 
-fn by_null(name: &str) -> Choice {
+fn by_null(evidence: &Evidence<'_>, name: &str) -> Choice {
     let condition = format!("{} IS NULL", quoted_if_needed(name));
-    let lines = vec![
-        format!("where = {}", Toml::from(condition)),
-        format!("on_success = {{ {} = \"{{now}}\" }}", bare(name)),
-    ];
+    let condition = format!("where = {}", Toml::from(condition));
+    let lines = [condition].into_iter().chain(evidence.on_success(Some(name))).collect();
     Choice::new(lines, format!("a row is pending as long as {name} is NULL"))
 }
 

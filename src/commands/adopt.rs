@@ -43,10 +43,13 @@ pub fn run(
     let written = written_db(&db, environment);
     let text = format!(
         "# Proposed by `backlog adopt` for table {} of {}.\n# Nothing was changed there.\n\n{}",
-        outline.name,
-        database.place(),
+        one_line(&outline.name),
+        one_line(&database.place()),
         proposal.section(&written)
     );
+    if let Err(error) = text.parse::<toml::Table>() {
+        bail!("table {} cannot be described as TOML: {}", one_line(&outline.name), error.message());
+    }
     console.out.write_all(text.as_bytes())?;
     console.out.flush()?;
     drop(database);
@@ -128,7 +131,7 @@ fn checked(
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<()> {
-    let path = environment.directory.join("backlog.toml");
+    let path = environment.directory.join("backlog.toml, as proposed");
     let sources = Sources::proposed(path, section, environment.clone())?;
     let typed = TypedOptions {
         known: SECTIONS.iter().flat_map(|(_, keys)| *keys).map(|key| key.name).collect(),
@@ -149,7 +152,7 @@ fn checked(
 
 /// What to type next.
 fn next(proposal: &Proposal, open: usize, args: &Adopt, console: &Console<'_>) -> Result<()> {
-    let queue = &proposal.queue;
+    let queue = shlex::try_quote(&proposal.queue).unwrap_or_default();
     let mut steps = Vec::new();
     if io::stdout().is_terminal() || console.terminal.attended {
         let table =

@@ -152,7 +152,8 @@ pub const RESTORE: Verb = Verb {
 pub const RETRY: Verb = Verb {
     done: "made due",
     would: "make due",
-    from: &[Status::Error, Status::Archived],
+    from: &[Status::Error, Status::Archived, Status::New],
+    // What the application has put off stays so, unless it is named.
     of_many: &[Status::Error],
     to: (Transition::Renewed, Counter::AsBefore),
     require: Table::require_renewal,
@@ -194,7 +195,7 @@ pub fn edit(
     let id_columns = table.id.len();
     let now = console.clock.now();
     let (chosen, cause) = match args.ids.is_empty() {
-        true => chosen(args, &from, &queue, &mut *database, now)?,
+        true => chosen(verb, args, &from, &queue, &mut *database, now)?,
         false => (Vec::new(), None),
     };
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
@@ -250,6 +251,7 @@ impl Edit {
 
 /// The ids of the records that are chosen by what they are.
 fn chosen(
+    verb: &Verb,
     args: &Edit,
     from: &[Status],
     queue: &Queue,
@@ -262,6 +264,7 @@ fn chosen(
     let mut ids = Vec::new();
     database.scan(from, Order::Oldest, &mut |mut record| {
         let is_meant = queue.holds(&record.id)
+            && is_to_be_changed(verb, &record, from, now)
             && before.is_none_or(|before| record.inserted_at.is_some_and(|at| at < before))
             && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
@@ -270,6 +273,13 @@ fn chosen(
         Ok(Continue(()))
     })?;
     Ok((ids, cause))
+}
+
+/// Whether a record is one of those to be changed. One that is NEW can only be made due if it waits.
+fn is_to_be_changed(verb: &Verb, record: &Record, from: &[Status], now: Instant) -> bool {
+    let waits = record.due_at.is_some_and(|due_at| due_at > now);
+    let is_due = record.status == Status::New && !waits && verb.to.0 == Transition::Renewed;
+    from.contains(&record.status) && !is_due
 }
 
 /// Whether a person at a terminal wants so many records changed. Nobody else is asked.
@@ -311,7 +321,9 @@ impl Work<'_> {
                     self.store.release(&id);
                     (Exit::Done, "is in another shard, and is left so".into())
                 }
-                Claim::Held(mut record) if self.from.contains(&record.status) => {
+                Claim::Held(mut record)
+                    if is_to_be_changed(self.verb, &record, &self.from, self.now) =>
+                {
                     // A person may have been asked for a while.
                     if !self.cause.as_ref().is_none_or(|cause| cause.holds(&mut record)) {
                         self.store.release(&id);

@@ -162,8 +162,9 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
                  a status column they must make `where` true again.",
             ),
             Key::new("where_archived", "SQL condition", "", "\"failed_at IS NOT NULL\"").of_the_file(
-                "Rows without a status column that are archived, among those for which `where` does not \
-                 hold: so `status` and `list` show them, and `restore` brings them back.",
+                "Rows that are archived, among those for which `where` does not hold: so `status` and \
+                 `list` show them, and `restore` brings them back. With a status column they have one of \
+                 its values for NEW, ERROR or ARCHIVED.",
             ),
         ],
     ),

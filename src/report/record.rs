@@ -215,8 +215,9 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     };
     let last = match (has_counter, record.failures) {
         (false, _) => "failed last",
-        // Only a snooze leaves the one without the other.
-        (true, 0) => "snoozed",
+        // A snooze leaves the one without the other, and so does who restores it.
+        (true, 0) if record.status.is_pending() && record.last_error.is_none() => "snoozed",
+        (true, 0) => "the last",
         (true, _) => "the last",
     };
     let facts = [
@@ -251,8 +252,8 @@ fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> St
             "not tried: the record is younger than that".into()
         }
         Verdict::Due(Reason::New) => {
-            "was due, but not tried: the pass was cut short, another one held it, or its handler \
-             asked for later"
+            "was due, but not tried: the pass was cut short, another one held it, its handler asked \
+             for later, or it was archived then"
                 .into()
         }
         Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),

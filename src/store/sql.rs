@@ -139,7 +139,10 @@ impl Table {
             false => column.sql(),
         });
         let (columns, name) = (joined(columns, ", "), self.sql_name());
-        format!("EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition})")
+        format!(
+            "(({condition}) IS TRUE \
+             OR EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition}))"
+        )
     }
 
     /// The name in SQL without its schema.
@@ -229,6 +232,11 @@ impl Table {
 
     pub fn pending(&self) -> String {
         self.of_statuses(&Status::PENDING)
+    }
+
+    /// Whether a row is pending that was changed: what was brought back may wait until it is due.
+    pub fn still_pending(&self, is_renewed: bool) -> String {
+        if is_renewed { self.pending() } else { self.due_rows(&Status::PENDING) }
     }
 
     /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.

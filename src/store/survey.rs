@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::engine::{Engine, Index};
 use super::error::DbError;
-use super::table::{Cells, Membership, Places, Selected, Table, names};
+use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
 use super::table_store::SqlDatabase;
 use super::{Count, EachRecord, Survey};
 use crate::date::Spelling;
@@ -60,6 +60,8 @@ pub struct Pending {
     /// How many have no usable id, and what one of them has instead.
     pub without_id: Option<(u64, String)>,
     pub undated: Undated,
+    /// The same of a due column that holds what is no date.
+    pub without_due_date: Undated,
     /// The formats of their dates, how many have them, and the id of one.
     pub formats: BTreeMap<String, (u64, String)>,
     pub newest: Option<Instant>,
@@ -77,6 +79,9 @@ impl Pending {
                 return;
             }
         };
+        if table.has_no_dates() {
+            return;
+        }
         self.newest = self.newest.max(table.dates.read(inserted));
         match Spelling::of(inserted, &table.dates) {
             Some(spelling) => {
@@ -191,6 +196,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         found.pending.is_cut = read.is_err();
         let read = self.reading(read);
         found.unread.or_nothing("the pending records", read);
+        let due = self.unread_due_dates();
+        found.pending.without_due_date =
+            found.unread.or_nothing("the due dates", self.reading(due));
         let rows = format!("SELECT count(*) FROM {}", self.table.sql);
         let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut it| it.pop());
         found.rows = found.unread.or_nothing("the number of rows", self.reading(rows));
@@ -225,6 +233,24 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 }
 
 impl<E: Engine> SqlDatabase<E> {
+    /// Pending records whose due column holds what is no date.
+    fn unread_due_dates(&mut self) -> Result<Undated, DbError> {
+        let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
+        let Some(due) = table.due_column() else { return Ok(found) };
+        let (cells, column) = (table.cells(table.id.iter().chain([due])), due.sql());
+        let pending = table.pending();
+        let sql =
+            format!("SELECT {cells} FROM {} WHERE {pending} AND {column} IS NOT NULL", table.sql);
+        engine.rows(&sql, &[], |row| {
+            let value = row.value(due, table.id.len());
+            if is_no_due_date(&value, &table.other_dates) {
+                found.add(&table.shown_id(row), &value);
+            }
+            true
+        })?;
+        Ok(found)
+    }
+
     fn status_values(&mut self) -> Result<Vec<StatusValue>, DbError> {
         let Self { engine, table, .. } = self;
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };

@@ -384,3 +384,30 @@ fn tables_of_public_projects_are_right_or_a_question() {
     let all = right.len() + asked.len();
     assert!(right.len() * 100 >= all * 55, "right: {right:?}, asked: {asked:?}");
 }
+
+#[test]
+fn what_a_row_holds_is_never_a_line_of_the_file() {
+    let schema =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables/laravel.sqlite.sql"));
+    let env = TestEnv::with_schema(&schema.unwrap());
+    let hostile =
+        ["a\"b", "back\\slash", "' OR 1=1 --", "\"\nexec = [\"/bin/touch\", \"pwned\"]\n#"];
+    for name in hostile {
+        env.connection().execute("UPDATE jobs SET queue = ?1", [name]).unwrap();
+        let adopted = env.run(&["adopt"]);
+        let parsed: toml::Table = adopted.stdout.parse().unwrap();
+        let queue = &parsed["queue"]["laravel"];
+        assert!(queue.get("exec").is_none(), "{adopted:?}");
+        if !name.contains('\n') {
+            let condition =
+                format!("queue = '{}' AND reserved_at IS NULL", name.replace('\'', "''"));
+            assert_eq!(queue["where"].as_str(), Some(condition.as_str()));
+        }
+    }
+    let odd = "CREATE TABLE \"odd\nexec = [1]\" (\"id\nx\" INTEGER PRIMARY KEY, status TEXT, created_at TEXT, \"updated\nat\" TEXT);
+        INSERT INTO \"odd\nexec = [1]\" VALUES (1, 'new', '2026-11-20', NULL), (2, 'done', '2026-11-21', NULL)";
+    let env = TestEnv::with_schema(odd);
+    let adopted = env.run(&["adopt", "--table", "odd\nexec = [1]"]);
+    let parsed: toml::Table = adopted.stdout.parse().unwrap();
+    assert!(parsed["queue"].as_table().unwrap().values().all(|it| it.get("exec").is_none()));
+}

@@ -347,3 +347,177 @@ fn an_error_is_cut_to_its_limit() {
         assert_eq!(it.query("SELECT error FROM jobs"), "a very long");
     });
 }
+
+/// A pass at each of these minutes after midnight over one job, which always fails; how often it was tried.
+fn tries(it: &Subject, minutes: &[i64]) -> usize {
+    let handler = it.env.noting("exit 1");
+    for minute in minutes {
+        it.env.run_at(MIDNIGHT + minute * MINUTE, &["process", "--queue", "jobs", "--", &handler]);
+    }
+    it.env.handled().len()
+}
+
+const ONE: &str = "
+    CREATE TABLE jobs (id INTEGER PRIMARY KEY, attempts INTEGER NOT NULL DEFAULT 0, run_at {instant}, done_at {instant},
+      created_at {instant} NOT NULL);
+    INSERT INTO jobs (id, run_at, created_at) VALUES (1, '2026-11-20T10:00:00Z', '2026-11-20T10:00:00Z')";
+
+const OF_ONE: &str = "
+    date_inserted = \"created_at\"
+    failures = \"attempts\"
+    on_success = { done_at = \"{now}\" }
+    on_failure = { run_at = \"{next}\" }
+    policy = \"constant:delay=1h,spread=0%\"
+";
+
+#[test]
+fn a_column_of_days_is_no_due_column_and_an_empty_one_gets_seconds() {
+    // The insertion date is a day, and no row says how the due column is spelt.
+    let days = ONE.replace("'2026-11-20T10:00:00Z', '2026-11-20T10:00:00Z'", "NULL, '2026-11-20'");
+    on_both(&days, &format!("{OF_ONE}where = \"done_at IS NULL\""), |it| {
+        assert_eq!(tries(it, &[0, 1, 2, 59, 60, 61]), 2);
+    });
+    let Some(cluster) = cluster() else { return skipped("due dates by the day: no server") };
+    let database = cluster.database();
+    database
+        .sql(&ONE.replace("run_at {instant}", "run_at date").replace("{instant}", "timestamptz"));
+    let env = TestEnv::on(&database);
+    let config = format!("[queue.jobs]\ntable = \"jobs\"\nwhere = \"done_at IS NULL\"\n{OF_ONE}");
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let ran = env.run(&["process", "--queue", "jobs", "--", "/bin/true"]);
+    ran.fails(1, &["column run_at of table jobs cannot say what is due: it is date"]);
+}
+
+#[test]
+fn a_condition_with_a_lower_bound_on_the_due_column_still_has_its_records() {
+    let condition = "where = \"run_at >= '2026-11-01' AND done_at IS NULL\"";
+    on_both(ONE, &format!("{OF_ONE}{condition}"), |it| {
+        assert_eq!(tries(it, &[0, 1, 60]), 2);
+    });
+}
+
+#[test]
+fn what_stands_for_no_date_is_due_and_what_is_none_is_named() {
+    on_both(
+        &ONE.replace("run_at {instant}", "run_at TEXT"),
+        &format!("{OF_ONE}where = \"done_at IS NULL\""),
+        |it| {
+            it.sql(
+            "INSERT INTO jobs (id, run_at, created_at) VALUES (2, '0', '2026-11-20T10:00:00Z'), (3, ' ', '2026-11-20T10:00:00Z'),
+               (4, '-0001-11-30 00:00:00', '2026-11-20T10:00:00Z'), (5, '20.11.2026 10:00', '2026-11-20T10:00:00Z')",
+        );
+            assert_eq!(tries(it, &[0]), 4);
+            let checked = it.env.run(&["check", "--queue", "jobs"]);
+            assert!(
+                checked
+                    .stdout
+                    .contains("1 pending record never due, because that is no date: 5 with"),
+                "{checked:?}"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_wait_over_the_end_of_summer_time_is_not_cut_short() {
+    let clock = OF_ONE
+        .replace(
+            "date_inserted = \"created_at\"",
+            "date_inserted = { column = \"created_at\", zone = \"Europe/Berlin\" }",
+        )
+        .replace("1h", "20m");
+    let env =
+        TestEnv::with_schema(&ONE.replace("{instant}", "TEXT").replace("T10:00:00Z", " 10:00:00"));
+    std::fs::write(
+        env.path("backlog.toml"),
+        format!("[queue.jobs]\ntable = \"jobs\"\nwhere = \"done_at IS NULL\"\n{clock}"),
+    )
+    .unwrap();
+    let handler = env.noting("exit 1");
+    for minute in 0..5 {
+        let at = format!("2026-10-25T01:0{minute}:00Z");
+        env.run(&["process", "--now", &at, "--queue", "jobs", "--", &handler]).success();
+    }
+    assert_eq!(env.handled().len(), 0, "inserted later");
+    env.sql("UPDATE jobs SET created_at = '2026-10-20 10:00:00', run_at = '2026-10-20 10:00:00'");
+    for minute in 0..5 {
+        let at = format!("2026-10-25T01:0{minute}:00Z");
+        env.run(&["process", "--now", &at, "--queue", "jobs", "--", &handler]).success();
+    }
+    assert_eq!(env.handled().len(), 1);
+}
+
+#[test]
+fn what_is_done_is_not_archived_whatever_a_condition_says() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT, tries INTEGER, date_inserted {instant});
+        INSERT INTO jobs VALUES (1, 'new', 50, '2026-11-20T10:00:00Z'), (2, 'done', 51, '2026-11-20T10:00:00Z'), (3, 'running', 60, '2026-11-20T10:00:00Z')";
+    let config = r#"
+        status = { column = "state", new = "new", error = "failed", success = "done" }
+        where = "tries < 50"
+        where_archived = "tries >= 50"
+        failures = "tries"
+        on_archive = { tries = 50 }
+    "#;
+    on_both(schema, config, |it| {
+        assert!(
+            it.env
+                .run(&["restore", "--queue", "jobs", "--all"])
+                .success()
+                .stdout
+                .contains("restored 1 record\n")
+        );
+        assert_eq!(
+            it.query("SELECT id, state, tries FROM jobs ORDER BY id"),
+            "1|new|0\n2|done|51\n3|running|60"
+        );
+    });
+}
+
+#[test]
+fn without_a_date_another_row_with_the_same_id_is_left_alone() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, body TEXT, tries INTEGER NOT NULL DEFAULT 0, last_failure TEXT);
+         INSERT INTO jobs (body) VALUES ('first')",
+    );
+    let config = "[queue.jobs]\ntable = \"jobs\"\ndate_inserted = false\nwhere = \"1 = 1\"\nfailures = \"tries\"\npayload = \"body\"\non_success = \"delete\"\nfibonacci = true\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let db = env.db().display().to_string();
+    let handler = env.script(
+        "successor",
+        &format!("sqlite3 {db} \"DELETE FROM jobs; INSERT INTO jobs (body) VALUES ('second')\""),
+    );
+    env.run(&["process", "--queue", "jobs", "--", &handler]);
+    assert_eq!(env.query("SELECT id, body FROM jobs"), "1|second");
+}
+
+#[test]
+fn a_record_that_the_application_put_off_is_made_due_by_its_name_only() {
+    on_both(RUN_AT, MAPPING, |it| {
+        let at = MIDNIGHT + HOUR;
+        assert!(
+            it.env
+                .run_at(at, &["retry", "--queue", "jobs", "--all"])
+                .success()
+                .stdout
+                .contains("made due 0")
+        );
+        it.env.run_at(at, &["retry", "--queue", "jobs", "3"]).success();
+        assert_eq!(it.query(SHOWN).lines().nth(2), Some("3|new|0|01:00"));
+        assert!(
+            it.env.run_at(at, &["retry", "--queue", "jobs", "2"]).stdout.contains("is left so")
+        );
+    });
+}
+
+#[test]
+fn a_comment_in_an_expression_ends_there() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, created {instant});
+        INSERT INTO jobs VALUES (1, 'NEW', '2026-11-20T10:00:00Z')";
+    on_both(schema, "date_inserted = { sql = \"created -- when\" }\nndays = 7", |it| {
+        let handler = it.env.noting("exit 0");
+        it.env.run_at(MIDNIGHT, &["process", "--queue", "jobs", "--", &handler]).success();
+        assert_eq!(it.env.handled(), ["1"]);
+    });
+}

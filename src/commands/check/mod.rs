@@ -317,6 +317,11 @@ fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instan
         let shown = found.undated.shown();
         findings.error("dates", format!("{records} without a readable {column}: {shown}"));
     }
+    if found.without_due_date.rows > 0 {
+        let records = counted(found.without_due_date.rows, "pending record");
+        let shown = found.without_due_date.shown();
+        findings.error("dates", format!("{records} never due, because that is no date: {shown}"));
+    }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
         let text = format!(
             "the newest pending record is from {newest}, {} from now: another clock, another zone \

@@ -174,6 +174,8 @@ pub fn lock_and_read_singly(
 /// Changes that differ in their values only.
 struct Group<'a> {
     verb: Verb,
+    /// Whether its rows are brought back.
+    renews: bool,
     terms: Vec<Term<'a>>,
     /// Each change's number, and its value for each term.
     rows: Vec<(usize, Vec<Option<String>>)>,
@@ -192,12 +194,16 @@ pub fn ask(
         let row = (*number, terms.iter().map(|term| param(&term.value)).collect());
         let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
         let is_like = |it: &&mut Group| {
-            let is_as_long = it.verb == verb && it.terms.len() == terms.len();
+            let is_as_long =
+                it.verb == verb && it.renews == change.renews() && it.terms.len() == terms.len();
             is_as_long && it.terms.iter().zip(&terms).all(is_same)
         };
         match groups.iter_mut().find(is_like) {
             Some(group) => group.rows.push(row),
-            None => groups.push(Group { verb, terms, rows: vec![row] }),
+            None => {
+                let renews = change.renews();
+                groups.push(Group { verb, renews, terms, rows: vec![row] });
+            }
         }
     }
     let mut params = Vec::new();
@@ -247,7 +253,7 @@ fn write_group(table: &Table, group: &Group, params: &mut Vec<Param>) -> String 
     given.numbers(group.rows.iter().map(|(number, _)| *number));
     let (rows, sets, condition) = (given.rows(), sets.join(", "), conditions.join(" AND "));
     *params = given.params;
-    let is_pending = format!("({}) IS TRUE", table.pending());
+    let is_pending = format!("({}) IS TRUE", table.still_pending(group.renews));
     let guards = table.guard_columns().into_iter().map(|it| format!(", {}", Postgres.cell(it)));
     let guards: String = guards.collect();
     match group.verb {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use super::SqliteEngine;
 use super::open::open_file;
@@ -13,7 +14,10 @@ use crate::store::table::{Catalog, Column, Listed, quote};
 
 /// Opens an existing file to be explored.
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
-    open_file(path, true, Access::ReadOnly).map(|(engine, _)| Explorer(engine))
+    let (engine, _acting) = open_file(path, true, Access::ReadOnly)?;
+    // Not even what a crash left is tidied up.
+    engine.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(Explorer(engine))
 }
 
 impl Explorable for SqliteEngine {

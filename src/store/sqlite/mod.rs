@@ -30,7 +30,7 @@ use super::table::{Charged, Column, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Claiming, Database, Inspection, Interrupter, Retry, RowWrite};
 use crate::query::{Order, Query};
-use crate::record::{Id, Value};
+use crate::record::Value;
 use crate::secure_file::ActingAs;
 use crate::system_error::words;
 use crate::time::Instant;
@@ -193,9 +193,8 @@ impl Engine for SqliteEngine {
             };
             let Some(charged) = charged else { continue };
             let is_asked = table.ends_by_condition() || ask == Ask::Rehearse;
-            let is_pending = is_asked
-                && (change.ends() || change.renews())
-                && self.is_pending(table, &change.record.id)?;
+            let is_pending =
+                is_asked && (change.ends() || change.renews()) && self.is_pending(table, change)?;
             all.push(Seen { number: *number, is_pending, charged });
         }
         Ok(all)
@@ -295,9 +294,10 @@ impl SqliteEngine {
         }))
     }
 
-    fn is_pending(&self, table: &Table, id: &Id) -> rusqlite::Result<bool> {
-        let sql = format!("{} AND {}", table.of_id("1"), table.pending());
-        self.connection.prepare_cached(&sql)?.exists(params_from_iter(id_params(id)))
+    fn is_pending(&self, table: &Table, change: &RowWrite) -> rusqlite::Result<bool> {
+        let sql = format!("{} AND {}", table.of_id("1"), table.still_pending(change.renews()));
+        let id = id_params(&change.record.id);
+        self.connection.prepare_cached(&sql)?.exists(params_from_iter(id))
     }
 
     /// Mistakes in a trigger's SQL, and what a trigger may not use, which show before it is run.

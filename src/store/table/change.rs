@@ -9,7 +9,7 @@ use crate::record::{Counter, Record, Settlement, Status, Transition, Value};
 use crate::store::RowWrite;
 use crate::store::engine::Ask;
 use crate::store::sql::id_param;
-use crate::time::{Instant, NEVER};
+use crate::time::{HOUR, Instant, NEVER};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verb {
@@ -150,8 +150,8 @@ impl Table {
             }
         }
         if let Some(column) = self.due_column() {
-            let due_at = due_at(record, settlement, *retry_at);
-            let due_at = due_at.map(|at| column.most(column.spelling.write(at, zone)));
+            let due_at = self.due_at(column, record, settlement, *retry_at);
+            let due_at = due_at.map(|at| self.written_due(column, at));
             sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
         }
         match settlement.transition {
@@ -169,6 +169,40 @@ impl Table {
             Transition::Begun | Transition::Undone | Transition::Renewed => {}
         }
         sets
+    }
+
+    /// What a due column is set to; none leaves it as it was before the attempt.
+    fn due_at(
+        &self,
+        column: &Column,
+        record: &Record,
+        settlement: &Settlement,
+        retry_at: Option<Instant>,
+    ) -> Option<Instant> {
+        match settlement.transition {
+            Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
+            // What was only put off by the application stays so when it is brought back.
+            Transition::Renewed if settlement.counter == Counter::Reset => {
+                let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
+                let never = self.other_dates.read(&self.written_due(column, NEVER));
+                let is_ours = record.failures > 0 || record.due_at == never;
+                Some(settlement.at).filter(|_| is_later && is_ours)
+            }
+            Transition::Renewed => Some(settlement.at),
+            Transition::Undone | Transition::Succeeded | Transition::Archived => None,
+        }
+    }
+
+    /// A due date as it is written. Where a clock shows that hour twice, it would be read as the first.
+    fn written_due(&self, column: &Column, at: Instant) -> Value {
+        let zone = &self.dates.zone;
+        let written = column.spelling.write(at, zone);
+        match self.other_dates.read(&written) {
+            Some(read) if read < at => {
+                column.most(column.spelling.write(at.saturating_add(HOUR), zone))
+            }
+            _ => column.most(written),
+        }
     }
 
     /// Whether a status stays as it is to the letter, where several values mean the same. A row that
@@ -199,7 +233,10 @@ impl Table {
     /// the time or by other rows, so it is not asked again: what it reads here must be as it was.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
-        distinct(read.chain(Some(&self.inserted).filter(|it| !it.is_expression)))
+        let date = Some(&self.inserted).filter(|it| !it.is_expression);
+        // Without a date another row with the id of a deleted one is told by all that there is.
+        let others = self.counter_columns().chain(&self.payload).filter(|_| self.is_undated);
+        distinct(read.chain(date).chain(others))
     }
 
     /// What a charge makes of a row where nothing else changes with it.
@@ -222,20 +259,6 @@ impl Table {
             };
             Some(Term { column, role: Role::Guard, value: Cow::Borrowed(held) })
         })
-    }
-}
-
-/// What a due column is set to; none leaves it as it was before the attempt.
-fn due_at(record: &Record, settlement: &Settlement, retry_at: Option<Instant>) -> Option<Instant> {
-    match settlement.transition {
-        Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
-        // What was only put off by the application stays so when it is brought back.
-        Transition::Renewed if settlement.counter == Counter::Reset => {
-            let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
-            Some(settlement.at).filter(|_| is_later && record.failures > 0)
-        }
-        Transition::Renewed => Some(settlement.at),
-        Transition::Undone | Transition::Succeeded | Transition::Archived => None,
     }
 }
 

@@ -65,7 +65,8 @@ impl Holds {
 impl Column {
     /// The column in SQL.
     pub fn sql(&self) -> String {
-        if self.is_expression { format!("({})", self.name) } else { quote(&self.name) }
+        // A comment in an expression ends with its line.
+        if self.is_expression { format!("({}\n)", self.name) } else { quote(&self.name) }
     }
 
     pub fn hold(&self, value: &Value) -> Value {
@@ -260,7 +261,12 @@ impl Statuses {
     ) -> Status {
         match membership {
             Membership::Other => return Status::Foreign,
-            Membership::Archived => return Status::Archived,
+            // What is done or in somebody's hand is so, whatever the condition says.
+            Membership::Archived => {
+                let mut may_be = [0, 1, 3].into_iter().flat_map(|index| &self.values[index]);
+                let is_archived = self.column.is_none() || may_be.any(is);
+                return if is_archived { Status::Archived } else { Status::Foreign };
+            }
             Membership::Queue => {}
         }
         let pending = if failed == Some(false) { Status::New } else { Status::Error };

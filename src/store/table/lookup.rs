@@ -122,7 +122,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     Ok(Table {
         complaints,
         failures,
-        last_failure: last_failed.map(|it| others.last_failure(it)).transpose()?,
+        last_failure: last_failed.map(|it| others.exactly_spelt(it)).transpose()?,
         last_error: lookup.last_error(mapping)?,
         max_attempts: max_attempts.transpose().context("max_attempts")?,
         counts_attempts: mapping.counts_attempts,
@@ -177,7 +177,7 @@ impl OtherDates<'_> {
     }
 
     /// What is written there is read again, to the second.
-    fn last_failure(&self, column: Column) -> Result<Column> {
+    fn exactly_spelt(&self, column: Column) -> Result<Column> {
         let usual = column.spelling.clone();
         let mut column = self.spelt(column)?;
         if !column.spelling.reads_back(self.dates) {
@@ -189,8 +189,11 @@ impl OtherDates<'_> {
     fn effects(&self, key: &'static str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
         let effect = |Assignment { column, to }: &Assignment| {
             let column = self.lookup.required(column).context(key)?;
-            let is_instant = matches!(to, Assigned::Now | Assigned::Next);
-            let column = if is_instant { self.spelt(column)? } else { column };
+            let column = match to {
+                Assigned::Now => self.spelt(column)?,
+                Assigned::Next => self.exactly_spelt(column)?,
+                Assigned::Constant(_) | Assigned::Error | Assigned::Add(_) => column,
+            };
             if *to == Assigned::Next {
                 ensure!(
                     key == "on_failure",
@@ -304,8 +307,13 @@ impl Lookup<'_> {
         let Column { name, declared, holds, .. } = column;
         let what = format!("column {name} of table {} cannot say what is due", self.table.name);
         ensure!(holds.dates(), "{what}: it is {declared}");
+        // A short number is exact to minutes only, and the server cuts an instant to its day.
+        let is_cut = declared == "real" || *holds == Holds::ClockTimes && declared == "date";
+        let is_exact = column.spelling.reads_back(dates) && !is_cut;
+        ensure!(is_exact, "{what}: it is {declared}, which has no seconds");
         let samples = self.catalog.samples(&self.table, column)?;
-        let mut dated = samples.iter().filter(|value| !is_never(value)).peekable();
+        let is_text = |value: &&Value| matches!(value, Value::Text(_)) && !is_never(value);
+        let mut dated = samples.iter().filter(is_text).peekable();
         let first = dated.peek().map(|value| value.shown());
         match first.filter(|_| dated.all(|value| dates.read(value).is_none())) {
             Some(value) => bail!("{what}: it holds {value}; {READABLE}"),

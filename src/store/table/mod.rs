@@ -10,7 +10,7 @@ pub use column::{
     Column, Holds, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
 pub use lookup::{Catalog, Listed, Trial, missing};
-pub use row::{Cell, Cells, Places, Selected};
+pub use row::{Cell, Cells, Places, Selected, is_no_due_date};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -203,7 +203,8 @@ impl Table {
         }
         if with_last_failure && self.last_failure.is_none() && self.due_at.is_none() {
             // It holds what the insertion date does.
-            lacks("LAST_FAILURE", &self.inserted.declared);
+            let declared = self.inserted.declared.as_str();
+            lacks("LAST_FAILURE", if declared.is_empty() { "TEXT" } else { declared });
         }
         ensure!(
             names.is_empty(),

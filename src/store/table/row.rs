@@ -42,18 +42,41 @@ fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
 }
 
-/// What a due column says. A date that lies beyond all that can be read is one to come.
+/// What a due column says. What lies beyond all that can be read is to come, and so is what is no date,
+/// which `check` names.
 fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
+    // Numbers that are less than any date, zero dates, and dates before our time.
     let is_past = || match &value {
-        Value::Integer(number) => *number < 1,
-        Value::Real(number) => *number < 1.0,
-        Value::Text(text) => text == "-infinity",
+        Value::Integer(number) => *number < LEAST,
+        Value::Real(number) => *number < 1e8,
+        Value::Text(text) => {
+            let text = text.trim();
+            text.is_empty() || text == "0" || text.starts_with('-') || text.ends_with("BC")
+        }
         Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
             false
         }
     };
-    dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(NEVER))
+    dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(BEYOND))
+}
+
+/// What lies beyond all dates that are read: not what we write for no attempt.
+const BEYOND: Instant = Instant(NEVER.0 + 1);
+/// Less than any date as a number.
+const LEAST: i64 = 100_000_000;
+
+/// Whether a due column holds what is no date, and nothing that stands for one.
+pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
+    let is_due = due_date(Err(value.clone()), dates) != Some(BEYOND) || dates.read(value).is_some();
+    let is_beyond = match value {
+        Value::Integer(_) | Value::Real(_) => true,
+        Value::Text(text) => text == "infinity",
+        Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
+            false
+        }
+    };
+    !is_due && !is_beyond
 }
 
 /// A column, and its place among those that are selected.

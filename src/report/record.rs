@@ -215,9 +215,8 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     };
     let last = match (has_counter, record.failures) {
         (false, _) => "failed last",
-        // A snooze leaves the one without the other, and so does who restores it.
-        (true, 0) if record.status.is_pending() && record.last_error.is_none() => "snoozed",
-        (true, 0) => "the last",
+        // Who is restored is NEW, and only a snooze leaves the one without the other.
+        (true, 0) if record.status == Status::Error => "snoozed",
         (true, _) => "the last",
     };
     let facts = [

@@ -34,6 +34,12 @@ pub fn scheduled(environment: &Environment) -> Scheduled {
     places.read(PROGRAM)
 }
 
+/// The users that /etc/passwd has.
+pub fn user_names() -> Vec<String> {
+    let users = users(&fs::read_to_string("/etc/passwd").unwrap_or_default());
+    users.into_iter().map(|user| user.name).collect()
+}
+
 fn unit_directories(environment: &Environment, home: &Path) -> Vec<UnitDirectory> {
     let directory = |path, starts_in| UnitDirectory { path, starts_in, home: home.into() };
     let own = environment.config_dir().map(|directory| directory.join("systemd/user"));

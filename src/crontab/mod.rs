@@ -36,11 +36,15 @@ pub struct Line {
     pub environment: Assignments,
     /// Where the command goes first.
     pub directory: Option<PathBuf>,
+    /// The first word of the command, if that is another program, which runs this one.
+    pub wrapper: Option<String>,
     /// As the command names it.
     pub program: String,
     /// What stands behind the program's name.
     pub arguments: Vec<String>,
     pub output: Output,
+    /// The files that it writes its output to.
+    pub files: Vec<String>,
     /// Whether a percent sign ends the command.
     pub is_cut: bool,
     /// Whether `&>` ends it, and the shell does not wait for it.
@@ -175,6 +179,7 @@ fn runs(commands: &[SimpleCommand], program: &str, line: &Line) -> Vec<Line> {
         line.prepare(words);
         let outer = Line {
             output: command.output(line.output),
+            files: [&line.files[..], &command.files].concat(),
             is_split: line.is_split || command.is_split,
             ..line.clone()
         };
@@ -214,7 +219,9 @@ impl Line {
         let has_more = self.has_more_variables || is_of_others || reads_profile;
         let mut environment = self.environment;
         environment.extend(words.iter().filter_map(|word| assignment(word)));
-        Self { has_more_variables: has_more, environment, ..self }
+        let first = words.iter().find(|word| assignment(word).is_none()).cloned();
+        let wrapper = self.wrapper.or(first);
+        Self { has_more_variables: has_more, environment, wrapper, ..self }
     }
 }
 

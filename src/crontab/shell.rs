@@ -5,6 +5,8 @@
 #[derive(Debug, Clone, Default)]
 pub struct SimpleCommand {
     pub words: Vec<String>,
+    /// The files that its own redirections write to.
+    pub files: Vec<String>,
     /// In the order in which they take effect, with those of the groups around it and of its pipe.
     redirections: Vec<Redirection>,
     /// Whether it ends with the `&` of `&>`, which is one word only in bash.
@@ -115,6 +117,9 @@ impl Shell<'_> {
             if let Some(Token::Word(target)) = tokens.next()
                 && !is_split
             {
+                let is_file =
+                    operator.contains('>') && !target.starts_with(|c: char| c.is_ascii_digit());
+                parser.current.files.extend(is_file.then(|| target.clone()));
                 parser.redirect(Redirection::new(descriptor.as_deref(), operator, &target));
             }
         }

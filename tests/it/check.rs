@@ -266,7 +266,11 @@ fn timers_run_a_queue_as_lines_do() {
 fn complaints(env: &TestEnv, lines: &str) -> Vec<String> {
     with_crontab(env, lines);
     let mut found = findings(env, "crontab", &[]);
-    found.retain(|it| !it.contains(", all ages") && !it.contains("line tries records of "));
+    let is_coverage = |it: &String| {
+        let words = [", all ages", "line tries records of ", "no line works on this queue"];
+        words.iter().any(|word| it.contains(word))
+    };
+    found.retain(|it| !is_coverage(it));
     found
 }
 
@@ -280,7 +284,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
     let (dir, db) = (env.path("").display().to_string(), env.db().display().to_string());
     let dir = dir.trim_end_matches('/');
     let line =
-        |command: &str| format!("@daily {}\n", command.replace("SHOP", &db).replace("DIR", dir));
+        |command: &str| format!("* * * * * {}\n", command.replace("SHOP", &db).replace("DIR", dir));
     let pass = "DIR/bin/backlog process --db SHOP --policy even";
     let remedy = "write its whole path, or PATH=... above the line";
     for (lines, expected) in [
@@ -297,7 +301,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line("bin/backlog process --db SHOP --policy even -- /bin/true")
-                .replacen("@daily", "@daily cd /;", 1),
+                .replacen("* * * * *", "* * * * * cd /;", 1),
             "error line 1: cron starts it in /, where no bin/backlog is: write its whole path".into(),
         ),
         (
@@ -362,6 +366,42 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
                 .into(),
         ),
         (
+            line(&format!("root {pass} -- /bin/true")),
+            "error line 1: it begins with the user root, which is for /etc/crontab and /etc/cron.d: a \
+             user's crontab has no such field"
+                .into(),
+        ),
+        (
+            line(&format!("flok -n /tmp/lock {pass} -- /bin/true")),
+            format!("error line 1: cron finds no flok in /usr/bin:/bin: {remedy}"),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true >>DIR/missing/log 2>&1")),
+            format!("error line 1: there is no directory for {dir}/missing/log: the shell starts nothing then"),
+        ),
+        (
+            line(&format!("cd DIR/missing && {pass} -- /bin/true")),
+            format!("error line 1: there is no directory {dir}/missing, where it goes first"),
+        ),
+        (
+            format!("SHELL=/bin/nosh\n{}", line(&format!("{pass} -- /bin/true"))),
+            "error line 2: SHELL=/bin/nosh above the line is no program: cron cannot start it".into(),
+        ),
+        (
+            line(&format!("{pass} --dry-run -- /bin/true")),
+            "warning line 1: it only lists what would be tried: leave --dry-run out".into(),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@hourly", 1),
+            "warning line 1: cron runs it every 1h at most, and its schedule counts in 1m: records wait \
+             longer than the schedule says"
+                .into(),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@reboot", 1),
+            "warning line 1: @reboot is no frequency that is known: ".into(),
+        ),
+        (
             line("DIR/bin/backlog process --policy even -- /bin/true"),
             "error line 1: it has no BACKLOG_DB, on which it relies and which this shell has: write it \
              above the line"
@@ -419,7 +459,7 @@ fn what_the_schedule_and_the_handler_of_lines_miss_in_the_table_is_said_once() {
     let env = TestEnv::minimal();
     let path = with_programs(&env);
     let pass = format!("backlog process --db {} --fibonacci", env.db().display());
-    let lines = format!("@daily {pass} -- x '{{PAYLOD}}'\n").repeat(2);
+    let lines = format!("* * * * * {pass} -- x '{{PAYLOD}}'\n").repeat(2);
     let found = complaints(&env, &format!("{path}{lines}"));
     assert!(found[0].starts_with("error line 2: --fibonacci goes by FAILURES"), "{found:#?}");
     let misspelt = "error line 2: {PAYLOD} is no column; did you mean {PAYLOAD}?";
@@ -1047,4 +1087,21 @@ fn a_damaged_page_is_a_finding_beside_the_others() {
     ] {
         assert!(ran.stdout.contains(line), "{line:?} is not in {}", ran.stdout);
     }
+}
+
+#[test]
+fn a_broken_line_covers_nothing() {
+    let env = TestEnv::new();
+    with_programs(&env);
+    let db = env.db().display().to_string();
+    let line = format!("* * * * * /no/such/backlog process --db {db} --ndays 360 -- /bin/true\n");
+    with_crontab(&env, &line);
+    let found = findings(&env, "crontab", &[]);
+    assert_eq!(
+        found,
+        [
+            "error line 1: there is no /no/such/backlog",
+            "error no line works on this queue as it stands"
+        ]
+    );
 }

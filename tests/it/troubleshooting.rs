@@ -585,12 +585,11 @@ fn messages_about_cron_are_those_of_the_page() {
                 check(env, "", "elsewhere")
             }),
             ("no line tries records of ...", |env| {
-                let line =
-                    "* * * * * /bin/backlog process --db DB --ndays 7 --min-ndays 1 -- true\n";
+                let line = "* * * * * P process --db DB --ndays 7 --min-ndays 1 -- true\n";
                 check(env, line, "/bin/true")
             }),
             ("several lines try records of ...", |env| {
-                let line = "* * * * * /bin/backlog process --db DB --ndays 1 -- true\n";
+                let line = "* * * * * P process --db DB --ndays 1 -- true\n";
                 check(env, &line.repeat(2), "/bin/true")
             }),
             (

@@ -9,17 +9,17 @@ use super::super::assemble::require;
 use super::super::cadence::{self, LinePass};
 use super::super::require_columns;
 use super::Findings;
-use super::programs::{of_handler, of_line};
+use super::programs::{of_handler, of_line, of_shell};
 use crate::crontab::{Crontab, Line, Scheduled, Scheduler, Sink};
 use crate::exit::ExitError;
 use crate::handlers::StreamSettings;
 use crate::options::{Environment, Handler, Queue};
 use crate::report::Level;
-use crate::schedule;
+use crate::schedule::{self, Policy, Schedule};
 use crate::secure_file::is_root;
 use crate::store::{Table, is_url};
 use crate::system_error::chain;
-use crate::time::days;
+use crate::time::{days, span};
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
@@ -30,6 +30,8 @@ pub struct QueueLines {
     read: Vec<ReadLine>,
     /// The queues of the other lines, with where these are.
     pub others: Vec<(String, Queue)>,
+    /// The names of the users of this machine.
+    users: Vec<String>,
 }
 
 /// A line that works on the queue, or that is not understood.
@@ -48,7 +50,7 @@ impl QueueLines {
         let mut others = Vec::new();
         let read =
             lines.filter_map(|line| ReadLine::new(line, queue, shell, &mut others)).collect();
-        Self { scheduled, read, others }
+        Self { scheduled, read, others, users: cadence::user_names() }
     }
 
     pub fn is_any(&self) -> bool {
@@ -93,8 +95,8 @@ impl QueueLines {
             findings.warning("crontab", format!("{}: {text}: rename it", line.scheduler));
         }
         if *is_any {
-            self.read.iter().for_each(|it| it.check(findings, queue));
-            self.coverage(findings);
+            self.read.iter().for_each(|it| it.check(findings, queue, &self.users));
+            self.coverage(findings, queue);
         } else {
             findings.warning("crontab", "there is no cron here");
         }
@@ -113,14 +115,17 @@ impl QueueLines {
     }
 
     /// What the lines of the queue leave out, or do twice.
-    fn coverage(&self, findings: &mut Findings) {
-        let passes: Vec<_> = self.passes().collect();
-        let Some((first, _)) = passes.first() else {
+    fn coverage(&self, findings: &mut Findings, queue: &Queue) {
+        let Some((first, _)) = self.passes().next() else {
             let none = "no line of this user works on this queue; `backlog crontab` prints one";
             return findings.warning("crontab", none);
         };
         let about = first.scheduler.about();
-        let ages = passes.iter().map(|(_, pass)| pass.schedule.policy.ages()).collect();
+        let working = self.read.iter().flat_map(|it| it.working(queue, &self.users));
+        let ages: Vec<_> = working.map(|pass| pass.schedule.policy.ages()).collect();
+        if ages.is_empty() {
+            return findings.error(about, "no line works on this queue as it stands");
+        }
         let (gaps, overlaps) = schedule::coverage(ages);
         for (from, to) in gaps {
             findings.error(about, format!("no line tries records of {}", band(from, Some(to))));
@@ -159,19 +164,42 @@ impl ReadLine {
         counts.then_some(Self { line, passes, lacks })
     }
 
-    fn check(&self, findings: &mut Findings, queue: &Queue) {
+    fn check(&self, findings: &mut Findings, queue: &Queue, users: &[String]) {
+        let (line, about) = (&self.line, self.line.scheduler.about());
+        let complaints = self.complaints(queue, users);
+        for (level, text) in &complaints {
+            findings.add(*level, about, format!("{}: {text}", line.scheduler));
+        }
+        for pass in self.working(queue, users) {
+            let (from, to) = pass.schedule.policy.ages();
+            let (policy, band) = (pass.schedule.policy.line(), band(from, to));
+            findings.ok(about, format!("{}: {policy}, {band}", line.shown()));
+        }
+    }
+
+    /// The passes of a line that does what it is meant to do.
+    fn working(&self, queue: &Queue, users: &[String]) -> &[LinePass] {
+        let is_broken = |(level, _): &(Level, String)| *level == Level::Error;
+        let only_lists = self.line.arguments.iter().any(|word| word == "--dry-run");
+        let passes = self.passes.as_deref().unwrap_or_default();
+        if only_lists || self.complaints(queue, users).iter().any(is_broken) { &[] } else { passes }
+    }
+
+    fn complaints(&self, queue: &Queue, users: &[String]) -> Vec<(Level, String)> {
         let Self { line, passes, lacks } = self;
-        let scheduler = &line.scheduler;
-        let about = scheduler.about();
-        let mut tell =
-            |level, text: String| findings.add(level, about, format!("{scheduler}: {text}"));
+        let mut complaints = Vec::new();
+        let mut tell = |level, text: String| complaints.push((level, text));
         if line.names_nobody() {
             let taken = format!("cron takes {} for the user's name", line.program);
-            return tell(Level::Error, format!("{taken}: write one in front of the command"));
+            return vec![(Level::Error, format!("{taken}: write one in front of the command"))];
         }
         if line.is_cut {
             let why = "cron ends the command at a %, what follows is its standard input";
             tell(Level::Error, format!("{why}: write \\%"));
+        }
+        if let Some(why) = of_shell(line, users) {
+            tell(Level::Error, why);
+            return complaints;
         }
         let passes = match passes {
             Ok(passes) => &passes[..],
@@ -190,15 +218,39 @@ impl ReadLine {
         }
         complaints_of_output(line, passes).into_iter().for_each(|why| tell(Level::Warning, why));
         for pass in passes {
-            for (level, why) in complaints_of_pass(line, pass, queue) {
-                tell(level, why);
+            complaints_of_pass(line, pass, queue)
+                .into_iter()
+                .for_each(|(level, why)| tell(level, why));
+            if let Some(why) = complaint_of_pace(line, pass) {
+                tell(Level::Warning, why);
             }
         }
-        for pass in passes {
-            let (from, to) = pass.schedule.policy.ages();
-            let (policy, band) = (pass.schedule.policy.line(), band(from, to));
-            findings.ok(about, format!("{}: {policy}, {band}", line.shown()));
-        }
+        complaints
+    }
+}
+
+/// What is said of a line that cron runs less often than its schedule counts.
+fn complaint_of_pace(
+    line: &Line,
+    LinePass { schedule: Schedule { policy, .. }, .. }: &LinePass,
+) -> Option<String> {
+    if line.arguments.iter().any(|word| word == "--dry-run") {
+        return Some("it only lists what would be tried: leave --dry-run out".into());
+    }
+    let every = policy.every_secs();
+    // By plain age cron's own frequency is the schedule.
+    if matches!(policy, Policy::Age(_)) || !line.scheduler.is_cron() {
+        return None;
+    }
+    let slower = "records wait longer than the schedule says";
+    match line.period() {
+        Some(period) if period <= every => None,
+        Some(period) => Some(format!(
+            "cron runs it every {} at most, and its schedule counts in {}: {slower}",
+            span(period),
+            span(every)
+        )),
+        None => Some(format!("{} is no frequency that is known: {slower}", line.times)),
     }
 }
 

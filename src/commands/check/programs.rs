@@ -57,6 +57,45 @@ fn may_be_executed(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.mode() & 0o111 != 0)
 }
 
+/// Words that a shell runs by itself.
+const BUILTINS: [&str; 16] = [
+    "exec", "command", "test", "[", ":", ".", "cd", "umask", "ulimit", "set", "export", "eval",
+    "time", "if", "while", "!",
+];
+
+/// What keeps a shell from starting the program of a line, if that shows.
+pub fn of_shell(line: &Line, users: &[String]) -> Option<String> {
+    if let Some(directory) = &line.directory
+        && !line.has_more_variables
+        && matches!(directory.try_exists(), Ok(false))
+    {
+        return Some(format!("there is no directory {}, where it goes first", directory.display()));
+    }
+    if let Some(shell) = line.environment.get("SHELL").filter(|it| !is_executable(Path::new(it))) {
+        return Some(format!("SHELL={shell} above the line is no program: cron cannot start it"));
+    }
+    let wrapper = line.wrapper.as_deref().filter(|it| !BUILTINS.contains(it));
+    if let Some(wrapper) = wrapper.filter(|it| !it.contains('$'))
+        && search_for(line, OsStr::new(wrapper)) == Found::Nowhere
+    {
+        let is_user = users.iter().any(|user| user == wrapper) && line.user.is_none();
+        return Some(match is_user {
+            true => format!(
+                "it begins with the user {wrapper}, which is for /etc/crontab and /etc/cron.d: a \
+                 user's crontab has no such field"
+            ),
+            false => nowhere(OsStr::new(wrapper), line),
+        });
+    }
+    let is_missing = |file: &&String| {
+        let path = line.starts_in().join(file);
+        let directory = path.parent().map(Path::try_exists);
+        !file.contains('$') && !line.has_more_variables && matches!(directory, Some(Ok(false)))
+    };
+    let file = line.files.iter().find(is_missing)?;
+    Some(format!("there is no directory for {file}: the shell starts nothing then"))
+}
+
 /// What is wrong with the program that a line runs, if that shows.
 pub fn of_line(line: &Line) -> Option<String> {
     let program = OsStr::new(&line.program);

@@ -393,13 +393,17 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@hourly", 1),
-            "warning line 1: cron runs it every 1h at most, and its schedule counts in 1m: records wait \
-             longer than the schedule says"
+            "warning line 1: cron leaves up to 1h between two runs, and the schedule counts in 1m: records \
+             wait longer than it says"
                 .into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@reboot", 1),
-            "warning line 1: @reboot is no frequency that is known: ".into(),
+            "warning line 1: @reboot runs it once: records that fail wait for the next boot".into(),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "99 * * * *", 1),
+            "warning line 1: 99 * * * * is no time that is in crontab(5)".into(),
         ),
         (
             line("DIR/bin/backlog process --policy even -- /bin/true"),

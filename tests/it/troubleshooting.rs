@@ -545,6 +545,21 @@ fn messages_about_cron_are_those_of_the_page() {
             ("... is found only as long as it starts in ...: write its whole path", |env| {
                 line(env, "P process --db DB --ndays 1 -- bin/sh")
             }),
+            ("there is no directory ..., where it goes first", |env| {
+                line(env, "cd DIR/no-such && P process --db DB --ndays 1 -- /bin/true")
+            }),
+            ("there is no directory for ...: the shell starts nothing then", |env| {
+                line(env, "P process --db DB --ndays 1 -- /bin/true >>DIR/no-such/log")
+            }),
+            ("SHELL=... above the line is no program: cron cannot start it", |env| {
+                let line = "@daily P process --db DB --ndays 1 -- /bin/true";
+                check(env, &format!("SHELL=/no-such\n{line}"), "/bin/true")
+            }),
+            (
+                "it begins with the user ..., which is for /etc/crontab and /etc/cron.d: a user's \
+                 crontab has no such field",
+                |env| line(env, "root P process --db DB --ndays 1 -- /bin/true"),
+            ),
             (
                 "cron ends the command at a %, what follows is its standard input: write \\%",
                 |env| line(env, "P process --db DB --where \"ID % 2 = 0\" --ndays 1 -- /bin/true"),
@@ -577,6 +592,20 @@ fn messages_about_cron_are_those_of_the_page() {
                 let path = format!("{}:/usr/bin:/bin", env.path("bin").display());
                 let args = ["check", "--db", "postgres://u@127.0.0.1:1/d"];
                 with(env, &args, &[("PATH", &path), ("PGPASSWORD", "secret")])
+            }),
+            ("it only lists what would be tried: leave --dry-run out", |env| {
+                line(env, "P process --db DB --ndays 1 --dry-run -- /bin/true")
+            }),
+            (
+                "cron leaves up to ... between two runs, and the schedule counts in ...: records \
+                 wait longer than it says",
+                |env| line(env, "P process --db DB --policy even -- /bin/true"),
+            ),
+            ("@reboot runs it once: records that fail wait for the next boot", |env| {
+                check(env, "@reboot P process --db DB --ndays 1 -- /bin/true", "/bin/true")
+            }),
+            ("... is no time that is in crontab(5)", |env| {
+                check(env, "60 * * * * P process --db DB --ndays 1 -- /bin/true", "/bin/true")
             }),
             ("... is not where cron starts: write its whole path", |env| {
                 check(env, "", "./handler")

@@ -15,7 +15,7 @@ use crate::exit::ExitError;
 use crate::handlers::StreamSettings;
 use crate::options::{Environment, Handler, Queue};
 use crate::report::Level;
-use crate::schedule::{self, Policy, Schedule};
+use crate::schedule::{self, Policy};
 use crate::secure_file::is_root;
 use crate::store::{Table, is_url};
 use crate::system_error::chain;
@@ -180,9 +180,16 @@ impl ReadLine {
     /// The passes of a line that does what it is meant to do.
     fn working(&self, queue: &Queue, users: &[String]) -> &[LinePass] {
         let is_broken = |(level, _): &(Level, String)| *level == Level::Error;
-        let only_lists = self.line.arguments.iter().any(|word| word == "--dry-run");
         let passes = self.passes.as_deref().unwrap_or_default();
-        if only_lists || self.complaints(queue, users).iter().any(is_broken) { &[] } else { passes }
+        if self.only_lists() || self.complaints(queue, users).iter().any(is_broken) {
+            &[]
+        } else {
+            passes
+        }
+    }
+
+    fn only_lists(&self) -> bool {
+        self.line.arguments.iter().any(|word| word == "--dry-run")
     }
 
     fn complaints(&self, queue: &Queue, users: &[String]) -> Vec<(Level, String)> {
@@ -216,41 +223,39 @@ impl ReadLine {
         if let Some(why) = of_line(line) {
             tell(Level::Error, why);
         }
+        if self.only_lists() {
+            tell(Level::Warning, "it only lists what would be tried: leave --dry-run out".into());
+        }
         complaints_of_output(line, passes).into_iter().for_each(|why| tell(Level::Warning, why));
         for pass in passes {
             complaints_of_pass(line, pass, queue)
                 .into_iter()
                 .for_each(|(level, why)| tell(level, why));
-            if let Some(why) = complaint_of_pace(line, pass) {
-                tell(Level::Warning, why);
-            }
+            complaint_of_times(line, pass).into_iter().for_each(|why| tell(Level::Warning, why));
         }
         complaints
     }
 }
 
-/// What is said of a line that cron runs less often than its schedule counts.
-fn complaint_of_pace(
-    line: &Line,
-    LinePass { schedule: Schedule { policy, .. }, .. }: &LinePass,
-) -> Option<String> {
-    if line.arguments.iter().any(|word| word == "--dry-run") {
-        return Some("it only lists what would be tried: leave --dry-run out".into());
-    }
-    let every = policy.every_secs();
-    // By plain age cron's own frequency is the schedule.
-    if matches!(policy, Policy::Age(_)) || !line.scheduler.is_cron() {
+/// What is said of when cron runs a line: never, but once, or less often than its schedule counts.
+fn complaint_of_times(line: &Line, pass: &LinePass) -> Option<String> {
+    if !line.scheduler.is_cron() {
         return None;
     }
-    let slower = "records wait longer than the schedule says";
+    let policy = &pass.schedule.policy;
     match line.period() {
-        Some(period) if period <= every => None,
+        // By plain age cron's own frequency is the schedule.
+        Some(period) if period <= policy.every_secs() || matches!(policy, Policy::Age(_)) => None,
         Some(period) => Some(format!(
-            "cron runs it every {} at most, and its schedule counts in {}: {slower}",
+            "cron leaves up to {} between two runs, and the schedule counts in {}: records wait \
+             longer than it says",
             span(period),
-            span(every)
+            span(policy.every_secs())
         )),
-        None => Some(format!("{} is no frequency that is known: {slower}", line.times)),
+        None if line.times == "@reboot" => {
+            Some("@reboot runs it once: records that fail wait for the next boot".into())
+        }
+        None => Some(format!("{} is no time that is in crontab(5)", line.times)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Adoption of a table that nobody has described: a mapping is proposed by the names and values of its
 //! columns, each line with its evidence. What these do not say is a question, and never a guess.
 
+mod conduct;
 mod known;
 mod profile;
 mod propose;

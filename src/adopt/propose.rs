@@ -21,6 +21,9 @@ const NAMES: [&str; 16] = [
     "sync", "backlog", "pending", "todo", "work", "send",
 ];
 
+/// More different values than this are those of no status.
+const MOST_VALUES: usize = 20;
+
 /// How much a table is like one of jobs, from 0; one that is known is so at once.
 pub fn likeness(table: &Listed) -> u32 {
     if Known::of(&table.name, &table.columns).is_some() {
@@ -64,6 +67,8 @@ pub struct Pending {
     pub open: String,
     /// Rows of the sample that are done.
     pub done: Vec<usize>,
+    /// Rows of the sample that wait, whatever conditions there are besides.
+    pub waiting: Vec<usize>,
     /// What is set with a success, besides a status.
     pub on_success: OnSuccess,
     /// Whether it is known what makes a record archived.
@@ -100,6 +105,7 @@ pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -
     let mut pending = evidence.pending(&mut proposal, values);
     if let Some(pending) = &mut pending {
         evidence.narrow(pending, &mut proposal);
+        evidence.ask_about_given_up(pending, &mut proposal);
     }
     evidence.counters(&mut proposal, pending.as_ref());
     evidence.writes(&mut proposal, pending.as_ref(), &date);
@@ -259,8 +265,21 @@ impl<'a> Evidence<'a> {
         self.only(Word::Attempts, |it| it.counts() && !it.counts_down())
     }
 
+    /// The most attempts of a row, counted as the counter counts: retries, or attempts.
+    pub fn most(&self) -> Option<&Profile<'a>> {
+        let counts_retries = |it: &Profile<'a>| {
+            let name = it.name().to_lowercase();
+            name.contains("retr") || name.contains("fail")
+        };
+        let is_of_retries = counts_retries(self.counter()?);
+        let most = self.only(Word::MostAttempts, Profile::counts)?;
+        (counts_retries(most) == is_of_retries).then_some(most)
+    }
+
     fn pending(&self, proposal: &mut Proposal, values: &mut Values<'_>) -> Option<Pending> {
-        let mut columns: Vec<_> = self.all(Word::Status).collect();
+        // What a text says freely, and a reference, is no status.
+        let has_few = |it: &&Profile<'a>| self.rows() == 0 || of_sample(it).len() <= MOST_VALUES;
+        let mut columns: Vec<_> = self.all(Word::Status).filter(has_few).collect();
         if let Some(shortest) = columns.iter().map(|it| it.name().len()).min()
             && columns.iter().filter(|it| it.name().len() == shortest).count() == 1
         {
@@ -319,10 +338,7 @@ impl<'a> Evidence<'a> {
             proposal.line(why, line);
         }
         let archives = pending.is_some_and(|pending| pending.archives);
-        if let Some(most) = self.only(Word::MostAttempts, Profile::counts)
-            && archives
-            && self.counter().is_some()
-        {
+        if let Some(most) = self.most().filter(|_| archives) {
             let name = Toml::from(most.name());
             proposal
                 .line("each record has a maximum", format!("max_attempts = {{ column = {name} }}"));
@@ -433,7 +449,7 @@ impl<'a> Evidence<'a> {
     fn narrow(&self, pending: &mut Pending, proposal: &mut Proposal) {
         let deleted = self.not_deleted().filter(|it| !pending.conditions.contains(it));
         pending.conditions.extend(deleted);
-        let counter = self.counter().zip(self.only(Word::MostAttempts, Profile::counts));
+        let counter = self.counter().zip(self.most());
         let mut archived = None;
         if let Some((counter, most)) = counter.filter(|_| !pending.archives) {
             let count = quoted_if_needed(counter.name());
@@ -463,6 +479,36 @@ impl<'a> Evidence<'a> {
             proposal.step(Step::Comment("given up: what has had its most attempts".into()));
             proposal.step(Step::Lines(lines.into()));
         }
+    }
+
+    /// Rows that are pending, have had as many attempts as any, and are left since: somebody has given
+    /// them up, and nothing says so.
+    fn ask_about_given_up(&self, pending: &Pending, proposal: &mut Proposal) {
+        let Some((counter, now)) = self.counter().zip(self.newest()) else { return };
+        let tried = |row: &usize| counter.number_at(*row).filter(|count| *count > 0);
+        let Some(most) = pending.waiting.iter().filter_map(tried).max() else { return };
+        let spent = pending.waiting.iter().copied().filter(|row| tried(row) == Some(most));
+        let spent: Vec<_> = spent.collect();
+        let due = self.date_of(Word::Due);
+        let is_to_come = |row: &usize| due.and_then(|it| it.instant_at(*row)) > Some(now);
+        let is_left = self.are_left(&spent, now) && !spent.iter().any(is_to_come);
+        if pending.archives || self.most().is_some() || !is_left {
+            return;
+        }
+        let (name, rows) = (counter.name(), counted(spent.len() as u64, "row"));
+        let condition = format!("{} < {most}", quoted_if_needed(name));
+        let conditions = [&pending.conditions[..], &[condition]].concat().join(" AND ");
+        proposal.step(Step::Question(Question {
+            about: "which records are given up?".into(),
+            why: format!("{rows} with {name} = {most} wait, and nobody has touched them for long"),
+            choices: vec![
+                Choice::new(
+                    vec![format!("where = {}", Toml::from(conditions))],
+                    format!("those with {name} = {most}: it replaces a where above"),
+                ),
+                Choice::new(Vec::new(), "none: they are tried again"),
+            ],
+        }));
     }
 
     /// Rows that are marked as deleted are nobody's.

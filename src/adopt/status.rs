@@ -3,6 +3,7 @@
 
 use toml::Value as Toml;
 
+use super::conduct::Conduct;
 use super::profile::Profile;
 use super::propose::{Evidence, OnSuccess, Pending, Values, of_sample, shown};
 use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning, prefix_of_values};
@@ -19,49 +20,58 @@ struct Words(Vec<Found>);
 struct Found {
     meaning: Meaning,
     rank: usize,
-    text: String,
+    value: Value,
     rows: u64,
 }
 
 /// How the words of failures are read.
 struct Reading {
-    new: Vec<String>,
-    error: Vec<String>,
-    archived: Vec<String>,
+    new: Vec<Value>,
+    error: Vec<Value>,
+    archived: Vec<Value>,
 }
 
 impl Words {
-    /// Fails with the first value that is none of the usual words, unless new rows have it.
+    /// Fails with the first value that neither its word nor its rows tell.
     fn of_column(
+        conduct: &Conduct<'_, '_>,
         profile: &Profile<'_>,
         default: Option<&str>,
         there: &[(Value, u64)],
     ) -> Result<Self, String> {
         let mut words = Self::default();
-        let texts = there.iter().filter_map(|(value, _)| {
-            if let Value::Text(text) = value { Some(text.as_str()) } else { None }
-        });
+        let texts = there.iter().filter_map(|(value, _)| text_of(value));
         let prefix = prefix_of_values(&texts.collect::<Vec<_>>());
         let meaning = |text: &str| meaning(text.strip_prefix(prefix).unwrap_or(text));
+        let mut unknown = Vec::new();
         for (value, rows) in there {
-            let Value::Text(text) = value else { return Err(format!("it holds {}", shown(there))) };
-            let is_default = (default == Some(text)).then_some((Meaning::New, 0));
-            let (meaning, rank) = meaning(text)
-                .or(is_default)
-                .ok_or_else(|| format!("nobody can tell of {}", value.shown()))?;
-            words.add(meaning, rank, text, *rows);
+            let text = text_of(value);
+            let is_default = (text.is_some() && default == text).then_some((Meaning::New, 0));
+            match text.and_then(meaning).or(is_default) {
+                Some((meaning, rank)) => words.add(meaning, rank, value.clone(), *rows),
+                None => unknown.push((value.clone(), *rows)),
+            }
+        }
+        let known: Vec<_> = words.0.iter().map(|it| (it.meaning, it.value.clone())).collect();
+        let all = there.iter().map(|(_, rows)| rows).sum();
+        let told = conduct.meanings(&unknown, &known, default, all);
+        let told =
+            told.map_err(|it| format!("nobody can tell of {}; {}", it.shown(), shown(there)))?;
+        for (meaning, value) in told {
+            let rows = unknown.iter().find(|(it, _)| *it == value).map_or(0, |(_, rows)| *rows);
+            words.add(meaning, usize::MAX, value, rows);
         }
         let is_there = |label: &String| there.iter().any(|(it, _)| it.to_string() == *label);
         for label in profile.column.legal.iter().flatten().filter(|label| !is_there(label)) {
             let (meaning, rank) = meaning(label).unwrap_or((Meaning::Other, 0));
-            words.add(meaning, rank, label, 0);
+            words.add(meaning, rank, Value::Text(label.clone()), 0);
         }
         words.find_success();
         Ok(words)
     }
 
-    fn add(&mut self, meaning: Meaning, rank: usize, text: &str, rows: u64) {
-        self.0.push(Found { meaning, rank, text: text.into(), rows });
+    fn add(&mut self, meaning: Meaning, rank: usize, value: Value, rows: u64) {
+        self.0.push(Found { meaning, rank, value, rows });
         self.0.sort_by_key(|it| it.rank);
     }
 
@@ -77,16 +87,18 @@ impl Words {
 
     /// Whether these are the values that a table of `backlog init` has.
     fn are_our_own(&self) -> bool {
-        let own = |it: &Found| Status::OURS.iter().any(|status| status.name() == it.text);
-        self.0.iter().all(own) && self.of(Meaning::Failed) == [Status::Error.name()]
+        let own =
+            |it: &Found| Status::OURS.iter().any(|status| status.name() == it.value.to_string());
+        self.0.iter().all(own)
+            && self.of(Meaning::Failed) == [Value::Text(Status::Error.name().into())]
     }
 
     fn all(&self, meaning: Meaning) -> Vec<&Found> {
         self.0.iter().filter(|it| it.meaning == meaning).collect()
     }
 
-    fn of(&self, meaning: Meaning) -> Vec<String> {
-        self.all(meaning).into_iter().map(|it| it.text.clone()).collect()
+    fn of(&self, meaning: Meaning) -> Vec<Value> {
+        self.all(meaning).into_iter().map(|it| it.value.clone()).collect()
     }
 
     /// The values of a row that nobody has tried. Of two that a new row may have, the other one may be
@@ -94,24 +106,24 @@ impl Words {
     fn untried(
         &self,
         default: Option<&str>,
-        is_overtaken: &dyn Fn(&str) -> bool,
+        is_overtaken: &dyn Fn(&Value) -> bool,
         has_due_column: bool,
-    ) -> Option<Vec<String>> {
+    ) -> Option<Vec<Value>> {
         let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
-        let is_default = |it: &&&Found| Some(it.text.as_str()) == default;
+        let is_default = |it: &&&Found| default.is_some_and(|it_is| it.value.to_string() == it_is);
         let first = match (&new[..], &entered[..]) {
-            ([only], []) | ([], [only]) => vec![only.text.clone()],
+            ([only], []) | ([], [only]) => vec![only.value.clone()],
             ([only], [_, ..])
-                if is_default(&only) || entered.iter().all(|it| is_overtaken(&it.text)) =>
+                if is_default(&only) || entered.iter().all(|it| is_overtaken(&it.value)) =>
             {
-                vec![only.text.clone()]
+                vec![only.value.clone()]
             }
             ([], []) => vec![],
             (several, []) => {
                 let usual = several.iter().find(is_default)?;
                 let others = several.iter().filter(|it| !is_default(it));
                 let is_rare = |it: &&Found| it.rows * 10 <= usual.rows;
-                others.copied().all(|it| is_rare(&it)).then(|| vec![usual.text.clone()])?
+                others.copied().all(|it| is_rare(&it)).then(|| vec![usual.value.clone()])?
             }
             (_, _) => return None,
         };
@@ -123,6 +135,10 @@ impl Words {
         let all = [first, later].concat();
         (!all.is_empty()).then_some(all)
     }
+}
+
+fn text_of(value: &Value) -> Option<&str> {
+    if let Value::Text(text) = value { Some(text) } else { None }
 }
 
 /// The value that the database gives a row where none is inserted.
@@ -148,9 +164,10 @@ pub fn by_status(
         seen.filter(|(it, _)| !there.iter().any(|(value, _)| value == it)).collect();
     there.extend(missed);
     let default = default_of(profile);
-    let read = Words::of_column(profile, default.as_deref(), &there).and_then(|words| {
+    let conduct = Conduct::new(evidence, profile);
+    let read = Words::of_column(&conduct, profile, default.as_deref(), &there).and_then(|words| {
         let success = words.of(Meaning::Success);
-        let is_overtaken = |word: &str| is_overtaken(evidence, profile, word, &success);
+        let is_overtaken = |value: &Value| conduct.are_overtaken(&conduct.rows(value), &success);
         let new =
             words.untried(default.as_deref(), &is_overtaken, evidence.date_of(Word::Due).is_some());
         let new = new.ok_or_else(|| format!("it holds {}", shown(&there)))?;
@@ -176,16 +193,18 @@ pub fn by_status(
     };
     let readings = readings(evidence, profile, &words, &new);
     if let [reading] = &readings[..] {
-        proposal.line(
-            format!("the status, by the usual words; {}", shown(&there)),
-            line(name, &words, reading),
-        );
+        let by = match words.0.iter().any(|it| it.rows > 0 && it.rank == usize::MAX) {
+            true => "by the usual words, and by what the rows with other values show",
+            false => "by the usual words",
+        };
+        proposal.line(format!("the status, {by}; {}", shown(&there)), line(name, &words, reading));
         let known = [&reading.new[..], &reading.error, &reading.archived].concat();
         let known = [known, words.of(Meaning::Success)].concat();
-        let others = words.0.iter().map(|it| it.text.as_str());
-        let others: Vec<_> = others.filter(|it| !known.iter().any(|known| known == it)).collect();
+        let others = words.0.iter().filter(|it| !known.contains(&it.value));
+        let others: Vec<_> = others.map(|it| it.value.to_string()).collect();
         if !others.is_empty() {
-            proposal.step(Step::Comment(format!("left alone: {}", listed("", others))));
+            let others = listed("", others.iter().map(String::as_str));
+            proposal.step(Step::Comment(format!("left alone: {others}")));
         }
         return Some(pending(evidence, profile, &words, reading));
     }
@@ -206,7 +225,7 @@ fn ask_about_failed(
     choices: Vec<Choice>,
     proposal: &mut Proposal,
 ) {
-    let failed = words.of(Meaning::Failed);
+    let failed: Vec<_> = words.of(Meaning::Failed).iter().map(Value::to_string).collect();
     proposal.step(Step::Question(Question {
         about: format!(
             "is {name} = {} tried again?",
@@ -224,14 +243,29 @@ fn pending(
     reading: &Reading,
 ) -> Pending {
     let success = words.of(Meaning::Success);
-    let is_done =
-        |row: &usize| matches!(profile.values[*row], Value::Text(text) if success.contains(text));
-    let quoted = |value: &String| format!("'{}'", value.replace('\'', "''"));
-    let open: Vec<_> = reading.new.iter().chain(&reading.error).map(quoted).collect();
+    let waits = |row: &usize| {
+        let value = profile.values[*row];
+        reading.new.contains(value) || reading.error.contains(value)
+    };
+    let is_done = |row: &usize| success.contains(profile.values[*row]);
+    let name = quoted_if_needed(profile.name());
+    let quoted = |value: &Value| match value {
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        value => value.to_string(),
+    };
+    let open = reading.new.iter().chain(&reading.error);
+    let (none, some): (Vec<_>, Vec<_>) = open.partition(|it| it.is_null());
+    let some: Vec<_> = some.into_iter().map(quoted).collect();
+    let open = match (none.is_empty(), some.is_empty()) {
+        (true, _) => format!("{name} IN ({})", some.join(", ")),
+        (false, true) => format!("{name} IS NULL"),
+        (false, false) => format!("({name} IS NULL OR {name} IN ({}))", some.join(", ")),
+    };
     Pending {
         conditions: Vec::new(),
-        open: format!("{} IN ({})", quoted_if_needed(profile.name()), open.join(", ")),
+        open,
         done: (0..evidence.rows()).filter(is_done).collect(),
+        waiting: (0..evidence.rows()).filter(waits).collect(),
         on_success: OnSuccess::Status,
         archives: !reading.archived.is_empty(),
     }
@@ -242,12 +276,12 @@ fn readings(
     evidence: &Evidence<'_>,
     profile: &Profile<'_>,
     words: &Words,
-    new: &[String],
+    new: &[Value],
 ) -> Vec<Reading> {
     let (failed, retry) = (words.of(Meaning::Failed), words.of(Meaning::Retry));
     let given_up = words.of(Meaning::GivenUp);
     let surely = words.all(Meaning::GivenUp).iter().any(|it| it.rank < SURELY_GIVEN_UP);
-    let reading = |again: &[String], over: &[String]| Reading {
+    let reading = |again: &[Value], over: &[Value]| Reading {
         new: new.to_vec(),
         error: match [again, &retry].concat() {
             none if none.is_empty() => new[..1].to_vec(),
@@ -256,14 +290,14 @@ fn readings(
         // What was discarded beside what failed for good was perhaps never tried.
         archived: if over.is_empty() { given_up.clone() } else { over.to_vec() },
     };
-    let is_again = |word: &String| match (failed.len(), retry.is_empty(), surely) {
+    let is_again = |word: &Value| match (failed.len(), retry.is_empty(), surely) {
         _ if words.are_our_own() => Some(true),
         (1, false, false) => Some(false),
         (1, true, true) => Some(true),
-        _ => is_tried_again(evidence, profile, word),
+        _ => is_tried_again(evidence, profile, words, word),
     };
     let told: Vec<_> = failed.iter().map(|word| (word.clone(), is_again(word))).collect();
-    let told_so = |is: Option<bool>| -> Vec<String> {
+    let told_so = |is: Option<bool>| -> Vec<Value> {
         told.iter().filter(|(_, it)| *it == is).map(|(word, _)| word.clone()).collect()
     };
     let (mut again, over, mut open) = (told_so(Some(true)), told_so(Some(false)), told_so(None));
@@ -282,36 +316,20 @@ fn readings(
     }
 }
 
-/// Whether rows with a value are none that wait: of the newer ones many are done.
-fn is_overtaken(
+/// Whether what has failed is tried again, as far as the rows show it.
+fn is_tried_again(
     evidence: &Evidence<'_>,
     status: &Profile<'_>,
-    word: &str,
-    success: &[String],
-) -> bool {
-    let holds = |row: &usize, is: &dyn Fn(&String) -> bool| matches!(status.values[*row], Value::Text(text) if is(text));
-    let last = (0..evidence.rows()).rfind(|row| holds(row, &|text| text == word));
-    last.is_some_and(|last| {
-        let newer = last..evidence.rows();
-        newer.filter(|row| holds(row, &|text| success.contains(text))).count() > 10
-    })
-}
-
-/// Whether what has failed is tried again, as far as the rows show it.
-fn is_tried_again(evidence: &Evidence<'_>, status: &Profile<'_>, word: &str) -> Option<bool> {
-    let rows = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
-        let holds = |row: &usize| matches!(status.values[*row], Value::Text(text) if is(text));
-        (0..evidence.rows()).filter(holds).collect()
+    words: &Words,
+    failed: &Value,
+) -> Option<bool> {
+    let rows = |values: &[Value]| -> Vec<usize> {
+        (0..evidence.rows()).filter(|row| values.contains(status.values[*row])).collect()
     };
-    let failed = rows(&|text| text == word);
-    if failed.len() < 3 {
-        return None;
-    }
-    let waiting = rows(&|text| {
-        meaning(text)
-            .is_some_and(|it| matches!(it.0, Meaning::New | Meaning::Later | Meaning::Entered))
-    });
-    let done = rows(&|text| meaning(text).is_some_and(|it| it.0 == Meaning::Success));
+    let failed = rows(std::slice::from_ref(failed));
+    let waiting = [Meaning::New, Meaning::Later, Meaning::Entered].map(|it| words.of(it)).concat();
+    let waiting = rows(&waiting);
+    let done = rows(&words.of(Meaning::Success));
     let now = evidence.newest();
     let due = evidence.date_of(Word::Due);
     let is_to_come = |row: &usize| {
@@ -322,16 +340,41 @@ fn is_tried_again(evidence: &Evidence<'_>, status: &Profile<'_>, word: &str) -> 
         return due.is_some_and(|due| done.iter().all(|row| due.is_none_at(*row))).then_some(true);
     }
     let spent = |row: &usize| {
-        let most = evidence.only(Word::MostAttempts, Profile::counts)?.number_at(*row)?;
-        Some(evidence.counter()?.number_at(*row)? >= most)
+        Some(evidence.counter()?.number_at(*row)? >= evidence.most()?.number_at(*row)?)
     };
     let attempts = |row: &usize| evidence.counter()?.number_at(*row);
-    let is_retried_as_new = waiting.iter().filter_map(attempts).any(|count| count > 0);
-    let is_spent = failed.iter().map(spent).all(|it| it == Some(true));
     let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
-    let is_of_one_count = counts.windows(2).all(|pair| pair[0] == pair[1]);
-    let are_left = now.is_some_and(|now| evidence.are_left(&failed, now));
-    let is_over = is_spent || is_retried_as_new || is_of_one_count && are_left;
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    // What has failed and waits is new, with fewer attempts than what has failed for good.
+    let is_retried_as_new = waiting.iter().filter_map(attempts).any(|count| count > 0)
+        && waiting.iter().filter_map(attempts).max() <= most.copied();
+    let is_spent = !failed.is_empty() && failed.iter().map(spent).all(|it| it == Some(true));
+    // An attempt after which nothing more comes is an end.
+    let is_end = |it: &&Profile<'_>| {
+        let name = it.name().to_lowercase();
+        it.is_date()
+            && !it.is_full()
+            && ["finish", "complet", "ended"].iter().any(|end| name.contains(end))
+    };
+    let ended = evidence.all(Word::Done).find(is_end);
+    let has_ended = ended.is_some_and(|ended| failed.iter().all(|row| !ended.is_none_at(*row)));
+    let is_of_one_count = least == most;
+    let is_of_most = || {
+        let all = (0..evidence.rows()).filter_map(|row| attempts(&row)).max();
+        is_of_one_count && least.is_some_and(|least| *least > 1) && all == least.copied()
+    };
+    let are_left = || now.is_some_and(|now| evidence.are_left(&failed, now));
+    let is_over = match failed.len() {
+        0 => false,
+        1 => is_spent || is_retried_as_new,
+        2 => is_spent || is_retried_as_new || is_of_one_count && has_ended || is_of_most(),
+        _ => {
+            is_spent
+                || is_retried_as_new
+                || is_of_one_count && (has_ended || are_left())
+                || is_of_most()
+        }
+    };
     is_over.then_some(false)
 }
 
@@ -339,19 +382,18 @@ impl Evidence<'_> {
     fn attempts<'e>(
         &'e self,
         status: &'e Profile<'_>,
-        word: &'e str,
+        value: &'e Value,
     ) -> impl Iterator<Item = i64> + 'e {
-        let rows = (0..self.rows())
-            .filter(move |row| matches!(status.values[*row], Value::Text(text) if text == word));
+        let rows = (0..self.rows()).filter(move |row| status.values[*row] == value);
         rows.filter_map(|row| self.counter()?.number_at(row))
     }
 
-    fn most_attempts(&self, status: &Profile<'_>, word: &str) -> i64 {
-        self.attempts(status, word).max().unwrap_or(i64::MAX)
+    fn most_attempts(&self, status: &Profile<'_>, value: &Value) -> i64 {
+        self.attempts(status, value).max().unwrap_or(i64::MAX)
     }
 
-    fn least_attempts(&self, status: &Profile<'_>, word: &str) -> i64 {
-        self.attempts(status, word).min().unwrap_or(i64::MIN)
+    fn least_attempts(&self, status: &Profile<'_>, value: &Value) -> i64 {
+        self.attempts(status, value).min().unwrap_or(i64::MIN)
     }
 
     /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
@@ -373,9 +415,14 @@ impl Evidence<'_> {
 }
 
 fn line(column: &str, words: &Words, reading: &Reading) -> String {
-    let one = |values: &[String]| match values {
-        [only] => Toml::from(only.as_str()),
-        all => Toml::from(all.to_vec()),
+    let toml = |value: &Value| match value {
+        Value::Null => Toml::from("{null}"),
+        Value::Integer(number) => Toml::from(*number),
+        value => Toml::from(value.to_string()),
+    };
+    let one = |values: &[Value]| match values {
+        [only] => toml(only),
+        all => Toml::from(all.iter().map(toml).collect::<Vec<_>>()),
     };
     let archived = match &reading.archived[..] {
         [] => String::new(),

@@ -25,10 +25,16 @@ pub fn by_dates(
             ask_about_elsewhere(evidence, proposal);
             None
         }
-        ([], [only]) if !evidence.has_other_flags(only) => {
-            Truth::of(only, values).map(|truth| by_truth(evidence, only, &truth, proposal))
+        ([], [only]) if evidence.failed_flag(only).is_ok() && !evidence.has_flag_of_readiness() => {
+            let truth = Truth::of(only, values)?;
+            let failed = evidence.failed_flag(only).unwrap_or_default();
+            Some(by_truth(evidence, only, &truth, failed, proposal))
         }
-        ([only], []) if are_kept(evidence, only) && !evidence.has_other_flags(only) => {
+        ([only], [])
+            if are_kept(evidence, only)
+                && evidence.failed_flag(only) == Ok(None)
+                && !evidence.has_flag_of_readiness() =>
+        {
             by_done(evidence, only, proposal)
         }
         ([], []) => by_absence(evidence, proposal),
@@ -62,6 +68,7 @@ fn by_truth(
     evidence: &Evidence<'_>,
     done: &Profile<'_>,
     truth: &Truth,
+    failed: Option<Flag>,
     proposal: &mut Proposal,
 ) -> Pending {
     let (column, Truth { no, yes }) = (Toml::from(done.name()), truth);
@@ -73,13 +80,38 @@ fn by_truth(
         *yes == done.values[*row].to_string()
             || *yes == Toml::from(done.values[*row].to_string()).to_string()
     };
+    let mut conditions = evidence.is_free();
+    let archives = failed.is_some();
+    if let Some(Flag { name, no, sets }) = failed {
+        proposal.step(Step::Comment(format!(
+            "given up: {name} is set, and no row with it is tried again"
+        )));
+        let (open, [unset, set]) = (truth.is_no(done), sets);
+        proposal.step(Step::Lines(vec![
+            format!("where_archived = {}", Toml::from(format!("{open} AND NOT ({no})"))),
+            format!("on_archive = {{ {} = {set} }}", bare(&name)),
+            format!("on_restore = {{ {} = {unset} }}", bare(&name)),
+        ]));
+        conditions.push(no);
+    }
     Pending {
-        conditions: evidence.is_free(),
+        conditions,
         open: truth.is_no(done),
         done: (0..evidence.rows()).filter(is_done).collect(),
+        waiting: (0..evidence.rows()).filter(|row| !is_done(row)).collect(),
         on_success: OnSuccess::Status,
-        archives: false,
+        archives,
     }
+}
+
+/// A column that says yes or no to whether a record has failed for good.
+#[derive(PartialEq)]
+struct Flag {
+    name: String,
+    /// The condition of rows where it says no.
+    no: String,
+    /// No and yes, as TOML has them.
+    sets: [String; 2],
 }
 
 fn by_done(
@@ -137,6 +169,7 @@ fn by_done(
         conditions,
         open,
         done: (0..evidence.rows()).filter(|row| !done.is_none_at(*row)).collect(),
+        waiting: (0..evidence.rows()).filter(|row| done.is_none_at(*row)).collect(),
         on_success: OnSuccess::Date(done.name().into()),
         archives: given_up.len() == 1,
     })
@@ -205,6 +238,7 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
         conditions: if is_all { vec!["1 = 1".into()] } else { conditions },
         open: "1 = 1".into(),
         done: Vec::new(),
+        waiting: (0..evidence.rows()).collect(),
         on_success: OnSuccess::Delete,
         archives: false,
     })
@@ -214,6 +248,8 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
 const STATES: [&str; 7] = ["failed", "claimed", "ready", "blocked", "locked", "dead", "execution"];
 /// Words of flags that have a part of the state.
 const FLAGS: &str = "error failed fail success iserror isfailed";
+/// Words of flags that let a record into the queue.
+const IN: [&str; 7] = ["ready", "active", "enabled", "approved", "confirmed", "processing", "hold"];
 /// Words of flags that take a record out of the queue.
 const OUT: &str = "blocked dead archived cancelled canceled disabled skipped discarded abandoned paused \
                    suspended expired isblocked";
@@ -227,31 +263,64 @@ impl Evidence<'_> {
 
     /// Columns that say yes or no, and are called by one of these words.
     fn flags(&self, words: &str) -> impl Iterator<Item = &Profile<'_>> {
-        let is_bit = |value: &&Value| match value {
-            Value::Integer(0 | 1) | Value::Boolean(_) => true,
-            Value::Text(text) => {
-                ["Y", "N", "y", "n", "t", "f", "yes", "no"].contains(&text.as_str())
-            }
-            Value::Null
-            | Value::Integer(_)
-            | Value::Real(_)
-            | Value::Bytes(_)
-            | Value::Blob(_)
-            | Value::Json(_) => false,
-        };
         self.profiles.iter().filter(move |it| {
             let name = it.name().to_lowercase();
             let name =
                 name.strip_prefix("is_").or_else(|| name.strip_prefix("has_")).unwrap_or(&name);
-            words.split_whitespace().any(|word| word == name)
-                && !it.values.is_empty()
-                && it.values.iter().all(is_bit)
+            words.split_whitespace().any(|word| word == name) && is_flag(it)
         })
     }
 
-    /// Whether other columns say yes or no to what may be a state as well.
-    fn has_other_flags(&self, done: &Profile<'_>) -> bool {
-        self.flags(FLAGS).any(|it| it.name() != done.name())
+    /// Whether a flag that not all rows have alike may say which of them are worked off.
+    fn has_flag_of_readiness(&self) -> bool {
+        self.profiles.iter().any(|it| {
+            let name = it.name().to_lowercase();
+            let varies = || it.values.windows(2).any(|pair| pair[0] != pair[1]);
+            IN.iter().any(|word| name.contains(word)) && is_flag(it) && varies()
+        })
+    }
+
+    /// The flag of rows that have failed for good, beside a column that says that one is done; fails
+    /// where the rows do not show whether they are tried again.
+    fn failed_flag(&self, done: &Profile<'_>) -> Result<Option<Flag>, ()> {
+        let mut flags = self.flags(FLAGS).filter(|it| it.name() != done.name());
+        let Some(flag) = flags.next() else { return Ok(None) };
+        let (no, no_toml, yes_toml) = match flag.values.first() {
+            _ if flag.column.holds == Holds::Booleans => (None, "false", "true"),
+            Some(Value::Integer(_)) => (Some("0"), "0", "1"),
+            Some(Value::Text(text)) if ["Y", "N"].contains(&text.as_str()) => {
+                (Some("'N'"), "\"N\"", "\"Y\"")
+            }
+            _ => return Err(()),
+        };
+        if flags.next().is_some() || flag.name().to_lowercase().contains("succe") {
+            return Err(());
+        }
+        let is = |it: &Profile<'_>, row: usize| {
+            let value = it.values[row];
+            matches!(value, Value::Integer(1) | Value::Boolean(true))
+                || matches!(value, Value::Text(text) if ["Y", "y", "t", "yes"].contains(&text.as_str()))
+        };
+        let is_done =
+            |row: usize| if done.is_date() { !done.is_none_at(row) } else { is(done, row) };
+        let open = (0..self.rows()).filter(|row| !is_done(*row));
+        let (failed, waiting): (Vec<_>, Vec<_>) = open.partition(|row| is(flag, *row));
+        let attempts = |row: &usize| self.counter()?.number_at(*row);
+        let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
+        let tried = waiting.iter().filter_map(attempts).max().filter(|most| *most > 0);
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        let is_retried_before = tried.is_some() && tried.as_ref() <= most;
+        let is_of_most = failed.len() > 1 && least == most && least.is_some_and(|it| *it > 1);
+        let are_left = || self.newest().is_some_and(|now| self.are_left(&failed, now));
+        if failed.is_empty() || !(is_retried_before || is_of_most || are_left()) {
+            return Err(());
+        }
+        let name = quoted_if_needed(flag.name());
+        Ok(Some(Flag {
+            name: flag.name().into(),
+            no: no.map_or_else(|| format!("NOT {name}"), |no| format!("{name} = {no}")),
+            sets: [no_toml, yes_toml].map(String::from),
+        }))
     }
 
     /// The conditions of rows that no flag takes out of the queue, and that nobody has in hand.
@@ -274,6 +343,21 @@ impl Evidence<'_> {
         let numbers = (0..self.rows()).map(|row| profile.number_at(row));
         numbers.max().flatten().map(i64::unsigned_abs)
     }
+}
+
+/// Whether a column says yes or no.
+fn is_flag(profile: &Profile<'_>) -> bool {
+    let is_bit = |value: &&Value| match value {
+        Value::Integer(0 | 1) | Value::Boolean(_) => true,
+        Value::Text(text) => ["Y", "N", "y", "n", "t", "f", "yes", "no"].contains(&text.as_str()),
+        Value::Null
+        | Value::Integer(_)
+        | Value::Real(_)
+        | Value::Bytes(_)
+        | Value::Blob(_)
+        | Value::Json(_) => false,
+    };
+    !profile.values.is_empty() && profile.values.iter().all(is_bit)
 }
 
 fn ask_about_failed_date(

@@ -33,34 +33,47 @@ pub enum Word {
 const WORDS: [(Word, &str); 16] = [
     (
         Word::Status,
-        "status state status_name statename statusname state_name status_id status_code",
+        "status state status_name statename statusname state_name status_id status_code statut \
+         status_enum status_text state_id state_code statecode",
     ),
     (
         Word::Created,
-        "add created create creation inserted insert insertion enqueued enqueue queued added \
-         submitted entered occurred received recorded raised registered requested stored",
+        "added add create created creation inserted insert insertion enqueued enqueue queued queue \
+         submitted submission entered entry occurred received recorded raised registered requested \
+         request stored arrived arrival emitted generated event row_created record_created \
+         sys_created first_seen ctime cdate crdate datec dateline",
     ),
     (
         Word::Done,
         "processed finished finish completed complete completion sent delivered published \
          dispatched done handled succeeded consumed synced exported transmitted pushed notified \
-         ended end finalized acknowledged relayed",
+         ended end finalized acknowledged relayed fulfilled imported uploaded indexed forwarded \
+         mailed emailed concluded synchronized",
     ),
-    (Word::GivenUp, "discarded abandoned dead given_up buried killed dead_lettered expired"),
+    (
+        Word::GivenUp,
+        "discarded abandoned dead given_up buried killed dead_lettered expired quarantined rejected",
+    ),
     (Word::Cancelled, "cancelled canceled aborted revoked cancel_attempted"),
     (Word::Deleted, "deleted removed"),
-    (Word::Failed, "failed failure last_failed last_failure errored last_error"),
+    (
+        Word::Failed,
+        "failed fail failure last_failed last_failure last_fail errored error last_error",
+    ),
     (
         Word::Locked,
         "locked lock reserved claimed grabbed grabbed_until leased lease acquired taken picked \
          picked_up locked_by lock_owner claimed_by reserved_by owner lock_token lock_key \
-         locked_until lock_until lock_expires picked_by worker worker_id",
+         locked_until lock_until lock_expires picked_by worker worker_id reserved_until \
+         claimed_until claim claim_token leased_by lease_expires lease_expiration leased_until \
+         lease_until locked_since lock_id",
     ),
     (
         Word::Tried,
         "last_attempt attempted last_attempted last_tried tried last_try last_run last_execution \
          last_processed last_executed last_retry last_sent started start performed executed begun \
-         executing last_success processing_started",
+         executing last_success processing_started attempt execution_started run_started ran began \
+         processing_began dequeued fetched last_retried first_attempt last_send last_processing",
     ),
     (
         Word::Due,
@@ -69,14 +82,23 @@ const WORDS: [(Word, &str); 16] = [
          retry retry_after wait_until start_after run_after publish eta perform visible_after \
          visible_from invisible_until next_execution next_delivery next_send send_after \
          scheduled_for next_processing do_not_process_before delay_until delayed_until \
-         next_attempt_after nextrun run_not_before hold_until",
+         next_attempt_after nextrun run_not_before hold_until planned planned_start dispatch \
+         dispatch_after execute_after perform_after available_after available_from try_after \
+         attempt_after retry_not_before next_due process_not_before earliest wake_up wakeup \
+         next_fire scheduled_start scheduled_send postponed_until postpone_until snoozed_until \
+         consume_after",
     ),
     (
         Word::Updated,
         "write touched updated update modified modification changed last_updated last_update \
-         last_modified last_changed edited last_activity lastmod",
+         last_modified last_changed last_change edited last_activity lastmod upd mtime mdate tstamp \
+         tms status_changed state_changed status_updated state_updated last_touched",
     ),
-    (Word::Expires, "expires expire expiry expiration valid_until keep_until ttl timeout"),
+    (
+        Word::Expires,
+        "expires expire expiry expiration valid_until keep_until ttl timeout deadline valid_to \
+         delete_after purge_after retain_until remove_after best_before discard_after",
+    ),
     (
         Word::Attempts,
         "attempt attempts try tries trys retry retries trial trials failures fails failure fail errors \
@@ -84,14 +106,19 @@ const WORDS: [(Word, &str); 16] = [
     ),
     (
         Word::MostAttempts,
-        "max_attempts max_tries maximum_attempts attempts_max max_attempt attempt_limit",
+        "max_attempts max_tries maximum_attempts attempts_max max_attempt attempt_limit max_retries \
+         max_retry retry_limit retries_max maximum_retries max_failures max_trials \
+         max_attempt_count max_retry_count allowed_attempts max_executions",
     ),
     (
         Word::Error,
         "error error_message error_msg last_error last_error_message exception last_exception \
          failure_reason fail_reason error_text error_detail error_details err_msg \
          exception_message last_failure_message failure_message error_log last_failure_reason \
-         error_reason failure exception_text",
+         error_reason failure exception_text err errmsg errormsg error_info error_string \
+         error_description error_desc last_err failure_detail failure_details exception_details \
+         exception_info stack_trace stacktrace traceback fail_message failreason errors \
+         error_trace cause_message failure_cause last_failure_cause fault fault_message",
     ),
     (Word::Kind, "queue queue_name"),
 ];
@@ -169,22 +196,24 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     };
     let roles = WORDS.into_iter().filter(|(role, known)| is_said(*role, known));
     let mut roles: Vec<_> = roles.map(|(role, _)| role).collect();
-    // `InsertIntoDB`
-    let begins = |first: &String| has("insert inserted create created added enqueued", first);
-    if roles.is_empty() && words.first().is_some_and(begins) {
+    // `InsertIntoDB`, `job_created`
+    let is_creation = |word: &String| has("insert inserted create created added enqueued", word);
+    let ends = [words.first(), without.last()];
+    if roles.is_empty() && ends.into_iter().flatten().any(is_creation) {
         roles.push(Word::Created);
     }
     roles
 }
 
 /// Words beside that of what is counted.
-const OF_COUNTS: &str = "num number count counter counts of times no total failed send sent delivery \
-                         processing process execution consecutive made current job error made task";
+const OF_COUNTS: &str = "num number count counter counts cnt nb of times no total failed send sent delivery \
+                         processing process execution consecutive made current job error task so far done \
+                         used";
 
 /// Whether a name is that of a count of such things: `number_of_retries`, `failed_attempts`.
 fn is_count(words: &[String], counted: &str) -> bool {
     let is_counted = |word: &String| has(counted, word);
-    let counts = |word: &String| has("num number count counter counts times", word);
+    let counts = |word: &String| has("num number count counter counts times cnt nb", word);
     let is_alone = |word: &str| ["failure", "fail", "errors", "error"].contains(&word);
     let is_one =
         words.iter().any(is_counted) || words.iter().any(|it| it == "error" || it == "failed");
@@ -237,40 +266,75 @@ const STATUSES: [(Meaning, &str); 8] = [
         Meaning::New,
         "new pending queued available waiting ready unsent todo enqueued unprocessed wait queue \
          initial not_processed awaiting to_do to_send outgoing not_started not_sent unpublished \
-         undelivered",
+         undelivered init initialized to_be_sent to_be_processed to_process unhandled unsynced \
+         not_synced in_queue inqueue pending_send unexported not_exported not_run not_delivered \
+         waiting_to_run fresh untried",
     ),
-    (Meaning::Later, "scheduled delayed planned postponed upcoming"),
-    (Meaning::Entered, "created open submitted received requested inserted idle registered"),
+    (Meaning::Later, "scheduled delayed planned postponed upcoming snoozed future"),
+    (
+        Meaning::Entered,
+        "created open submitted received requested inserted idle registered accepted",
+    ),
     (
         Meaning::Retry,
         "retry retrying retryable requeued to_retry retry_required deferred rescheduled \
          temporary_failure failed_retry awaiting_retry failing pending_retry retry_wait \
-         waiting_retry up_for_retry temp_failed",
+         waiting_retry up_for_retry temp_failed will_retry try_again retry_pending \
+         retry_scheduled scheduled_retry retry_later backoff backing_off waiting_for_retry \
+         failed_will_retry failed_retryable transient_error temporarily_failed temporary_error \
+         soft_failed",
     ),
-    (Meaning::Failed, "failed error failure errored fail err exception"),
+    (
+        Meaning::Failed,
+        "failed error failure errored fail err exception faulted crashed unsuccessful timeout \
+         timed_out timedout",
+    ),
     (
         Meaning::Success,
         "success succeeded successful done completed complete sent processed finished delivered \
-         ok published handled executed acknowledged acked dispatched synced succeed fulfilled",
+         ok published handled executed acknowledged acked dispatched synced succeed fulfilled \
+         exported imported uploaded transmitted notified forwarded consumed emailed mailed \
+         synchronized finalized completed_with_warnings completed_with_errors partial_success",
     ),
     (
         Meaning::GivenUp,
         "dead discarded killed abandoned exhausted given_up buried dead_letter dead_lettered deadletter \
-         permanent_failure permanently_failed undeliverable archived terminated excluded \
+         permanent_failure permanently_failed undeliverable failed_permanently permanent_error \
+         max_attempts_reached retries_exhausted fatal unrecoverable archived terminated excluded \
          removed",
     ),
     (
         Meaning::Other,
-        "revoked bounced invalid closed opened clicked ignored unsubscribed spam running processing in_progress inprogress active started working executing locked \
+        "revoked bounced invalid closed opened clicked ignored unsubscribed spam running processing \
+         in_progress inprogress active started working executing locked \
          sending reserved acquired leased busy claimed picked fetched cancelled canceled cancel \
          paused suspended cancel_requested on_hold hold held blocked draft skipped deleted \
          cancelling doing aborted stopped disabled taken delivering in_process in_delivery \
-         in_flight inflight expired obsolete",
+         in_flight inflight expired obsolete rejected superseded duplicate duplicated skip no_op \
+         noop nothing_to_do not_needed not_applicable assigned suppressed opted_out complained \
+         complaint denied refused void voided withdrawn invalidated template pending_approval \
+         awaiting_approval waiting_for_approval waiting_for_parent waiting_for_children \
+         waiting_children scheduled_deletion blacklisted hard_bounce hard_bounced",
     ),
 ];
 
 /// How many words of [`Meaning::GivenUp`] can mean nothing else.
-pub const SURELY_GIVEN_UP: usize = 13;
+pub const SURELY_GIVEN_UP: usize = 19;
+
+/// Whether a word that nobody knows can be one of a record that is to be tried, first or again.
+pub fn may_wait(value: &str) -> bool {
+    let parts = plain(value.trim());
+    let begins = |part: &String| {
+        let beginnings = [
+            "retr", "resch", "requ", "resend", "wait", "await", "queu", "enqu", "pend", "sched",
+            "delay", "defer", "postp", "later", "next", "again", "try", "tried", "un", "not", "in",
+            "to", "for", "part", "new", "init", "creat", "stag", "prep", "ready", "avail", "open",
+            "due", "temp", "soft", "back", "need", "miss", "incomp", "stal", "lost", "block",
+        ];
+        beginnings.iter().any(|it| part.starts_with(it))
+    };
+    parts.is_empty() || parts.iter().any(begins)
+}
 
 /// The meaning of a value, and its place among those that mean the same.
 pub fn meaning(value: &str) -> Option<(Meaning, usize)> {

@@ -10,7 +10,7 @@ use crate::date::Format;
 use crate::nearest::listed;
 use crate::record::{Value, counted};
 use crate::store::{Holds, Listed, Outline, Sample, quoted_if_needed};
-use crate::time::Instant;
+use crate::time::{DAY, Instant};
 
 /// Looks up the values of a column, and how many rows have each.
 pub type Values<'v> = dyn FnMut(&str) -> Option<Vec<(Value, u64)>> + 'v;
@@ -104,8 +104,8 @@ pub fn by_columns(outline: &Outline, sample: &Sample, values: &mut Values<'_>) -
     let date = evidence.date(&mut proposal);
     let mut pending = evidence.pending(&mut proposal, values);
     if let Some(pending) = &mut pending {
+        evidence.give_up(pending, &mut proposal);
         evidence.narrow(pending, &mut proposal);
-        evidence.ask_about_given_up(pending, &mut proposal);
     }
     evidence.counters(&mut proposal, pending.as_ref());
     evidence.writes(&mut proposal, pending.as_ref(), &date);
@@ -280,6 +280,11 @@ impl<'a> Evidence<'a> {
         // What a text says freely, and a reference, is no status.
         let has_few = |it: &&Profile<'a>| self.rows() == 0 || of_sample(it).len() <= MOST_VALUES;
         let mut columns: Vec<_> = self.all(Word::Status).filter(has_few).collect();
+        if columns.is_empty() {
+            let is_so =
+                |it: &&Profile<'a>| it.roles.is_empty() && status::is_of_words(&of_sample(it));
+            columns = self.profiles.iter().filter(is_so).collect();
+        }
         if let Some(shortest) = columns.iter().map(|it| it.name().len()).min()
             && columns.iter().filter(|it| it.name().len() == shortest).count() == 1
         {
@@ -306,8 +311,11 @@ impl<'a> Evidence<'a> {
 
     /// The newest instant at which a row was inserted, or changed.
     pub fn newest(&self) -> Option<Instant> {
-        let created = self.all(Word::Created).chain(self.all(Word::Updated));
-        created.filter_map(|it| it.instants.as_ref()?.iter().flatten().max().copied()).max()
+        let is_so = |it: &&Profile<'a>| {
+            it.is(Word::Created) || it.is(Word::Updated) || it.is_just_a_date && it.is_full()
+        };
+        let dates = self.profiles.iter().filter(is_so);
+        dates.filter_map(|it| it.instants.as_ref()?.iter().flatten().max().copied()).max()
     }
 
     /// The count of failures, the most attempts and the error.
@@ -322,7 +330,7 @@ impl<'a> Evidence<'a> {
                 0 => {
                     let name = counter.name().to_lowercase();
                     let is_said = |it: &&str| name.contains(*it) && !name.contains("retr");
-                    ["attempt", "tries"].iter().any(is_said) && !name.contains("fail")
+                    ["attempt", "tries", "try"].iter().any(is_said) && !name.contains("fail")
                 }
                 _ => above * 10 >= all * 9,
             };
@@ -481,9 +489,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Rows that are pending, have had as many attempts as any, and are left since: somebody has given
-    /// them up, and nothing says so.
-    fn ask_about_given_up(&self, pending: &Pending, proposal: &mut Proposal) {
+    /// Rows that wait, have had as many attempts as any, and are left since: somebody has given them
+    /// up. Where rows of different ages have all had as many, that is the most that they get.
+    fn give_up(&self, pending: &mut Pending, proposal: &mut Proposal) {
         let Some((counter, now)) = self.counter().zip(self.newest()) else { return };
         let tried = |row: &usize| counter.number_at(*row).filter(|count| *count > 0);
         let Some(most) = pending.waiting.iter().filter_map(tried).max() else { return };
@@ -491,12 +499,38 @@ impl<'a> Evidence<'a> {
         let spent: Vec<_> = spent.collect();
         let due = self.date_of(Word::Due);
         let is_to_come = |row: &usize| due.and_then(|it| it.instant_at(*row)) > Some(now);
-        let is_left = self.are_left(&spent, now) && !spent.iter().any(is_to_come);
-        if pending.archives || self.most().is_some() || !is_left {
+        if pending.archives || self.most().is_some() || spent.iter().any(is_to_come) {
             return;
         }
+        let created = |row: &usize| self.date_of(Word::Created)?.instant_at(*row);
+        let ages: Vec<_> = spent.iter().filter_map(created).map(|at| now.0 - at.0).collect();
+        let (least, oldest) = (ages.iter().min(), ages.iter().max());
+        let are_of_all_ages =
+            // Where waits double, so do the ages of those with equal counts.
+            least.zip(oldest).is_some_and(|(least, oldest)| *least > DAY && *oldest > 4 * *least);
+        let none_had_more = pending.done.iter().filter_map(tried).all(|count| count <= most);
+        let is_most = spent.len() > 2 && most > 1 && are_of_all_ages && none_had_more;
         let (name, rows) = (counter.name(), counted(spent.len() as u64, "row"));
-        let condition = format!("{} < {most}", quoted_if_needed(name));
+        let count = quoted_if_needed(name);
+        let count = if counter.column.not_null { count } else { format!("coalesce({count}, 0)") };
+        let condition = format!("{count} < {most}");
+        if is_most {
+            pending.archives = true;
+            proposal.step(Step::Comment(format!(
+                "given up: {rows} of different ages have had {most} attempts, and none has had more"
+            )));
+            proposal.step(Step::Lines(vec![
+                format!(
+                    "where_archived = {}",
+                    Toml::from(format!("{} AND {count} >= {most}", pending.open))
+                ),
+                format!("on_archive = {{ {} = {most} }}", bare(name)),
+            ]));
+            return pending.conditions.push(condition);
+        }
+        if !self.are_left(&spent, now) {
+            return;
+        }
         let conditions = [&pending.conditions[..], &[condition]].concat().join(" AND ");
         proposal.step(Step::Question(Question {
             about: "which records are given up?".into(),

@@ -137,6 +137,17 @@ impl Words {
     }
 }
 
+/// Whether values are those of a status, whatever its column is called: usual words, and among them one
+/// of what waits or is done.
+pub fn is_of_words(there: &[(Value, u64)]) -> bool {
+    let read: Vec<_> = there.iter().map(|(it, _)| text_of(it).and_then(meaning)).collect();
+    let known = read.iter().flatten().count();
+    let tells = |it: &(Meaning, usize)| matches!(it.0, Meaning::New | Meaning::Success);
+    (2..=20).contains(&there.len())
+        && known * 5 >= there.len() * 4
+        && read.iter().flatten().any(tells)
+}
+
 fn text_of(value: &Value) -> Option<&str> {
     if let Value::Text(text) = value { Some(text) } else { None }
 }
@@ -176,8 +187,10 @@ pub fn by_status(
                 "only those of some rows could be read within a second: {}",
                 shown(&there)
             )),
-            true => Err(format!("no value says that a record is done: {}", shown(&there))),
-            false => Ok((words, new)),
+            true if evidence.why_deleted().is_none() => {
+                Err(format!("no value says that a record is done: {}", shown(&there)))
+            }
+            true | false => Ok((words, new)),
         }
     });
     let (words, new) = match read {
@@ -198,6 +211,13 @@ pub fn by_status(
             false => "by the usual words",
         };
         proposal.line(format!("the status, {by}; {}", shown(&there)), line(name, &words, reading));
+        if let Some(why) = evidence.why_deleted().filter(|_| words.of(Meaning::Success).is_empty())
+        {
+            let why = format!(
+                "{why}, and no value says that a record is done: finished ones are deleted"
+            );
+            proposal.line(why, "on_success = \"delete\"".into());
+        }
         let known = [&reading.new[..], &reading.error, &reading.archived].concat();
         let known = [known, words.of(Meaning::Success)].concat();
         let others = words.0.iter().filter(|it| !known.contains(&it.value));
@@ -249,9 +269,9 @@ fn pending(
     };
     let is_done = |row: &usize| success.contains(profile.values[*row]);
     let name = quoted_if_needed(profile.name());
-    let quoted = |value: &Value| match value {
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-        value => value.to_string(),
+    let quoted = |value: &Value| match text_of(value) {
+        Some(text) => format!("'{}'", text.replace('\'', "''")),
+        None => value.to_string(),
     };
     let open = reading.new.iter().chain(&reading.error);
     let (none, some): (Vec<_>, Vec<_>) = open.partition(|it| it.is_null());
@@ -266,7 +286,7 @@ fn pending(
         open,
         done: (0..evidence.rows()).filter(is_done).collect(),
         waiting: (0..evidence.rows()).filter(waits).collect(),
-        on_success: OnSuccess::Status,
+        on_success: if success.is_empty() { OnSuccess::Delete } else { OnSuccess::Status },
         archives: !reading.archived.is_empty(),
     }
 }
@@ -306,6 +326,14 @@ fn readings(
         && evidence.most_attempts(profile, first) < evidence.least_attempts(profile, last)
     {
         again.append(&mut open);
+    }
+    if let [one, other] = &open[..] {
+        for (first, last) in [(one, other), (other, one)] {
+            if evidence.most_attempts(profile, first) < evidence.least_attempts(profile, last) {
+                let again = [&again[..], std::slice::from_ref(first)].concat();
+                return vec![reading(&again, std::slice::from_ref(last))];
+            }
+        }
     }
     match open[..] {
         [] => vec![reading(&again, &over)],
@@ -418,7 +446,12 @@ fn line(column: &str, words: &Words, reading: &Reading) -> String {
     let toml = |value: &Value| match value {
         Value::Null => Toml::from("{null}"),
         Value::Integer(number) => Toml::from(*number),
-        value => Toml::from(value.to_string()),
+        Value::Text(_)
+        | Value::Real(_)
+        | Value::Bytes(_)
+        | Value::Blob(_)
+        | Value::Boolean(_)
+        | Value::Json(_) => Toml::from(value.to_string()),
     };
     let one = |values: &[Value]| match values {
         [only] => toml(only),
@@ -428,12 +461,15 @@ fn line(column: &str, words: &Words, reading: &Reading) -> String {
         [] => String::new(),
         all => format!(", archived = {}", one(all)),
     };
+    let success = match &words.of(Meaning::Success)[..] {
+        [] => String::new(),
+        all => format!(", success = {}", one(all)),
+    };
     format!(
-        "status = {{ column = {}, new = {}, error = {}, success = {}{archived} }}",
+        "status = {{ column = {}, new = {}, error = {}{success}{archived} }}",
         Toml::from(column),
         one(&reading.new),
         one(&reading.error),
-        one(&words.of(Meaning::Success)),
     )
 }
 

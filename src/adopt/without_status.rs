@@ -5,11 +5,12 @@ use toml::Value as Toml;
 
 use super::profile::Profile;
 use super::propose::{Evidence, OnSuccess, Pending, Values, bare};
-use super::words::Word;
+use super::words::{Word, snake};
 use super::{Choice, Proposal, Question, Step};
 use crate::nearest::listed;
 use crate::record::Value;
 use crate::store::{Column, Holds, quoted_if_needed};
+use crate::time::DAY;
 
 pub fn by_dates(
     evidence: &Evidence<'_>,
@@ -32,10 +33,11 @@ pub fn by_dates(
         }
         ([only], [])
             if are_kept(evidence, only)
-                && evidence.failed_flag(only) == Ok(None)
+                && evidence.failed_flag(only).is_ok()
                 && !evidence.has_flag_of_readiness() =>
         {
-            by_done(evidence, only, proposal)
+            let failed = evidence.failed_flag(only).unwrap_or_default();
+            by_done(evidence, only, failed, proposal)
         }
         ([], []) => by_absence(evidence, proposal),
         (_, _) => {
@@ -82,23 +84,17 @@ fn by_truth(
     };
     let mut conditions = evidence.is_free();
     let archives = failed.is_some();
-    if let Some(Flag { name, no, sets }) = failed {
-        proposal.step(Step::Comment(format!(
-            "given up: {name} is set, and no row with it is tried again"
-        )));
-        let (open, [unset, set]) = (truth.is_no(done), sets);
-        proposal.step(Step::Lines(vec![
-            format!("where_archived = {}", Toml::from(format!("{open} AND NOT ({no})"))),
-            format!("on_archive = {{ {} = {set} }}", bare(&name)),
-            format!("on_restore = {{ {} = {unset} }}", bare(&name)),
-        ]));
-        conditions.push(no);
+    if let Some(flag) = failed {
+        flag.archives(&truth.is_no(done), proposal);
+        conditions.push(flag.no);
     }
     Pending {
         conditions,
         open: truth.is_no(done),
         done: (0..evidence.rows()).filter(is_done).collect(),
-        waiting: (0..evidence.rows()).filter(|row| !is_done(row)).collect(),
+        waiting: (0..evidence.rows())
+            .filter(|row| !is_done(row) && !evidence.is_out(*row))
+            .collect(),
         on_success: OnSuccess::Status,
         archives,
     }
@@ -114,9 +110,41 @@ struct Flag {
     sets: [String; 2],
 }
 
+impl Flag {
+    fn of(flag: &Profile<'_>) -> Option<Self> {
+        let (no, no_toml, yes_toml) = match flag.values.first() {
+            _ if flag.column.holds == Holds::Booleans => (None, "false", "true"),
+            Some(Value::Integer(_)) => (Some("0"), "0", "1"),
+            Some(Value::Text(text)) if ["Y", "N"].contains(&text.as_str()) => {
+                (Some("'N'"), "\"N\"", "\"Y\"")
+            }
+            _ => return None,
+        };
+        let name = quoted_if_needed(flag.name());
+        Some(Self {
+            name: flag.name().into(),
+            no: no.map_or_else(|| format!("NOT {name}"), |no| format!("{name} = {no}")),
+            sets: [no_toml, yes_toml].map(String::from),
+        })
+    }
+
+    /// The lines by which rows that are open, with the flag, are those in the archive.
+    fn archives(&self, open: &str, proposal: &mut Proposal) {
+        let Self { name, no, sets: [unset, set] } = self;
+        let why = format!("given up: {name} is set, and no row with it is tried again");
+        proposal.step(Step::Comment(why));
+        proposal.step(Step::Lines(vec![
+            format!("where_archived = {}", Toml::from(format!("{open} AND NOT ({no})"))),
+            format!("on_archive = {{ {} = {set} }}", bare(name)),
+            format!("on_restore = {{ {} = {unset} }}", bare(name)),
+        ]));
+    }
+}
+
 fn by_done(
     evidence: &Evidence<'_>,
     done: &Profile<'_>,
+    flag: Option<Flag>,
     proposal: &mut Proposal,
 ) -> Option<Pending> {
     let nullable = |word: Word| {
@@ -161,7 +189,12 @@ fn by_done(
         }
         conditions.push(is_none(begun));
     }
-    if let [given_up] = given_up[..] {
+    let mut archives = given_up.len() == 1;
+    if let Some(flag) = flag {
+        archives = true;
+        flag.archives(&open, proposal);
+        conditions.push(flag.no);
+    } else if let [given_up] = given_up[..] {
         proposal.step(Step::Comment(format!("given up: {} has a date", given_up.name())));
         proposal.step(Step::Lines(archived_by(given_up.name())));
     }
@@ -169,9 +202,11 @@ fn by_done(
         conditions,
         open,
         done: (0..evidence.rows()).filter(|row| !done.is_none_at(*row)).collect(),
-        waiting: (0..evidence.rows()).filter(|row| done.is_none_at(*row)).collect(),
+        waiting: (0..evidence.rows())
+            .filter(|row| done.is_none_at(*row) && !evidence.is_out(*row))
+            .collect(),
         on_success: OnSuccess::Date(done.name().into()),
-        archives: given_up.len() == 1,
+        archives,
     })
 }
 
@@ -210,49 +245,72 @@ fn not_in_hand(evidence: &Evidence<'_>) -> Option<String> {
     (!lock.column.not_null).then(|| format!("{name} IS NULL"))
 }
 
-/// Nothing says that a record is done. Where hardly any of the ids are there that were given, and the
-/// table is one of jobs, finished rows are deleted.
+/// Nothing says that a record is done. Where finished rows are seen to be deleted, and the table is one
+/// of jobs, all rows are pending that are not taken out.
 fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pending> {
-    let words = [Word::Attempts, Word::Due, Word::Locked, Word::MostAttempts, Word::Error];
+    let words = [
+        Word::Attempts,
+        Word::Due,
+        Word::Locked,
+        Word::MostAttempts,
+        Word::Error,
+        Word::Tried,
+        Word::GivenUp,
+    ];
     let is_of_jobs = words.iter().filter(|it| evidence.all(**it).next().is_some()).count() > 1;
     // A column that may say it is one to be asked about.
-    let may_say =
-        evidence.all(Word::Done).next().is_some() || evidence.flags(FLAGS).next().is_some();
-    let is_known = is_of_jobs && !may_say && evidence.sample.is_whole;
-    let last = evidence.last_number().filter(|_| is_known);
-    let rows = evidence.rows();
-    let Some(last) = last.filter(|last| rows > 0 && *last > 4 * rows as u64) else {
+    let may_say = evidence.all(Word::Done).next().is_some()
+        || evidence.flags(FLAGS).next().is_some()
+        || evidence.has_flag_of_readiness();
+    let why = evidence.why_deleted().filter(|_| is_of_jobs && !may_say);
+    let Some(why) = why else {
         ask_about_pending(proposal);
         return None;
     };
     proposal.line(
-        format!(
-            "{rows} rows are there of {last} ids, and no column says that a record is done: finished ones \
-             are deleted"
-        ),
+        format!("{why}, and no column says that a record is done: finished ones are deleted"),
         "on_success = \"delete\"".into(),
     );
-    let conditions: Vec<_> = not_in_hand(evidence).into_iter().collect();
+    let mut conditions = evidence.is_free();
+    let given_up = evidence.all(Word::GivenUp).chain(evidence.all(Word::Failed));
+    let given_up = given_up.filter(|it| it.is_date() && !it.is_full());
+    let is_last = |it: &Profile<'_>| it.name().to_lowercase().contains("last");
+    let given_up: Vec<_> = given_up.filter(|it| !is_last(it)).collect();
+    conditions.extend(given_up.iter().map(|it| is_none(it)));
+    if let [given_up] = given_up[..] {
+        proposal.step(Step::Comment(format!("given up: {} has a date", given_up.name())));
+        proposal.step(Step::Lines(archived_by(given_up.name())));
+    }
+    let mut archives = given_up.len() == 1;
+    let flag = evidence.flags(SURELY_OUT).next().and_then(Flag::of);
+    if let Some(flag) = flag.filter(|_| !archives) {
+        flag.archives("1 = 1", proposal);
+        archives = true;
+    }
     let is_all = conditions.is_empty();
     Some(Pending {
         conditions: if is_all { vec!["1 = 1".into()] } else { conditions },
         open: "1 = 1".into(),
         done: Vec::new(),
-        waiting: (0..evidence.rows()).collect(),
+        waiting: (0..evidence.rows()).filter(|row| !evidence.is_out(*row)).collect(),
         on_success: OnSuccess::Delete,
-        archives: false,
+        archives,
     })
 }
 
 /// Words of other tables that have a part of the state of this one.
 const STATES: [&str; 7] = ["failed", "claimed", "ready", "blocked", "locked", "dead", "execution"];
 /// Words of flags that have a part of the state.
-const FLAGS: &str = "error failed fail success iserror isfailed";
+const FLAGS: &str = "error errors failed fail failure success";
 /// Words of flags that let a record into the queue.
-const IN: [&str; 7] = ["ready", "active", "enabled", "approved", "confirmed", "processing", "hold"];
+const IN: [&str; 6] = ["ready", "active", "enabled", "approved", "confirmed", "hold"];
 /// Words of flags that take a record out of the queue.
 const OUT: &str = "blocked dead archived cancelled canceled disabled skipped discarded abandoned paused \
-                   suspended expired isblocked";
+                   suspended expired rejected processing running in_progress inprogress executing \
+                   sending busy reserved";
+
+/// Those of them that say that it is given up for good.
+const SURELY_OUT: &str = "abandoned dead discarded";
 
 impl Evidence<'_> {
     /// Whether tables that refer to this one, or begin as it does, are called after states.
@@ -264,9 +322,7 @@ impl Evidence<'_> {
     /// Columns that say yes or no, and are called by one of these words.
     fn flags(&self, words: &str) -> impl Iterator<Item = &Profile<'_>> {
         self.profiles.iter().filter(move |it| {
-            let name = it.name().to_lowercase();
-            let name =
-                name.strip_prefix("is_").or_else(|| name.strip_prefix("has_")).unwrap_or(&name);
+            let name = truth_of(it.name());
             words.split_whitespace().any(|word| word == name) && is_flag(it)
         })
     }
@@ -285,26 +341,15 @@ impl Evidence<'_> {
     fn failed_flag(&self, done: &Profile<'_>) -> Result<Option<Flag>, ()> {
         let mut flags = self.flags(FLAGS).filter(|it| it.name() != done.name());
         let Some(flag) = flags.next() else { return Ok(None) };
-        let (no, no_toml, yes_toml) = match flag.values.first() {
-            _ if flag.column.holds == Holds::Booleans => (None, "false", "true"),
-            Some(Value::Integer(_)) => (Some("0"), "0", "1"),
-            Some(Value::Text(text)) if ["Y", "N"].contains(&text.as_str()) => {
-                (Some("'N'"), "\"N\"", "\"Y\"")
-            }
-            _ => return Err(()),
-        };
         if flags.next().is_some() || flag.name().to_lowercase().contains("succe") {
             return Err(());
         }
-        let is = |it: &Profile<'_>, row: usize| {
-            let value = it.values[row];
-            matches!(value, Value::Integer(1) | Value::Boolean(true))
-                || matches!(value, Value::Text(text) if ["Y", "y", "t", "yes"].contains(&text.as_str()))
+        let is_done = |row: usize| match done.is_date() {
+            true => !done.is_none_at(row),
+            false => is_yes(done.values[row]),
         };
-        let is_done =
-            |row: usize| if done.is_date() { !done.is_none_at(row) } else { is(done, row) };
         let open = (0..self.rows()).filter(|row| !is_done(*row));
-        let (failed, waiting): (Vec<_>, Vec<_>) = open.partition(|row| is(flag, *row));
+        let (failed, waiting): (Vec<_>, Vec<_>) = open.partition(|row| is_yes(flag.values[*row]));
         let attempts = |row: &usize| self.counter()?.number_at(*row);
         let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
         let tried = waiting.iter().filter_map(attempts).max().filter(|most| *most > 0);
@@ -315,12 +360,7 @@ impl Evidence<'_> {
         if failed.is_empty() || !(is_retried_before || is_of_most || are_left()) {
             return Err(());
         }
-        let name = quoted_if_needed(flag.name());
-        Ok(Some(Flag {
-            name: flag.name().into(),
-            no: no.map_or_else(|| format!("NOT {name}"), |no| format!("{name} = {no}")),
-            sets: [no_toml, yes_toml].map(String::from),
-        }))
+        Flag::of(flag).map(Some).ok_or(())
     }
 
     /// The conditions of rows that no flag takes out of the queue, and that nobody has in hand.
@@ -333,7 +373,45 @@ impl Evidence<'_> {
                 _ => format!("{name} = 0"),
             }
         };
-        self.flags(OUT).map(condition).chain(not_in_hand(self)).collect()
+        let mut all: Vec<_> = self.flags(OUT).map(condition).chain(not_in_hand(self)).collect();
+        all.dedup();
+        all
+    }
+
+    /// Whether a flag takes a row of the sample out of the queue.
+    fn is_out(&self, row: usize) -> bool {
+        self.flags(OUT).any(|it| is_yes(it.values[row]))
+    }
+
+    /// Why finished rows seem to be deleted: hardly any of the ids are there that were given, or no
+    /// row is there that is older than a day, due and untried.
+    pub fn why_deleted(&self) -> Option<String> {
+        if !self.sample.is_whole || self.rows() == 0 {
+            return None;
+        }
+        let rows = self.rows();
+        if let Some(last) = self.last_number() {
+            let is_gone = last > 4 * rows as u64;
+            return is_gone.then(|| format!("{rows} rows are there of {last} ids"));
+        }
+        let of_tries = || {
+            let dates = self.all(Word::Tried).chain(self.all(Word::Failed));
+            dates.filter_map(|it| it.instants.as_ref()?.iter().flatten().max().copied()).max()
+        };
+        let (counter, now) = (self.counter()?, self.newest().or_else(of_tries)?);
+        let due = self.date_of(Word::Due);
+        let created = self.date_of(Word::Created);
+        // Since when a row could have been tried.
+        let since = |row: usize| {
+            let dates = [due, created].into_iter().flatten();
+            dates.filter_map(|it| it.instant_at(row)).max()
+        };
+        let is_untried = |row: &usize| counter.number_at(*row).is_none_or(|count| count == 0);
+        let (untried, tried): (Vec<_>, Vec<_>) = (0..rows).partition(is_untried);
+        let is_recent = |row: &usize| since(*row).is_some_and(|at| now.0 - at.0 < DAY);
+        let are_old = tried.iter().filter(|row| !is_recent(row)).count();
+        let is_gone = are_old > 2 && untried.iter().all(is_recent);
+        is_gone.then(|| "rows that are older than a day have all been tried in vain".into())
     }
 
     /// The last number of a key of numbers, where all rows are in the sample.
@@ -343,6 +421,19 @@ impl Evidence<'_> {
         let numbers = (0..self.rows()).map(|row| profile.number_at(row));
         numbers.max().flatten().map(i64::unsigned_abs)
     }
+}
+
+/// What a name says that is true: `isBlocked`, `is_blocked` and `ISBLOCKED` are `blocked`.
+fn truth_of(name: &str) -> String {
+    let name = snake(name);
+    let bare = ["is_", "has_", "was_", "is", "has"].iter().find_map(|it| name.strip_prefix(it));
+    bare.filter(|it| !it.is_empty()).unwrap_or(&name).into()
+}
+
+fn is_yes(value: &Value) -> bool {
+    let is_said = |text: &str| ["Y", "y", "t", "yes"].contains(&text);
+    matches!(value, Value::Integer(1) | Value::Boolean(true))
+        || matches!(value, Value::Text(text) if is_said(text))
 }
 
 /// Whether a column says yes or no.

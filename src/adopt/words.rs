@@ -126,6 +126,20 @@ const WORDS: [(Word, &str); 16] = [
 /// Words that say that something is a date, and not which.
 const OF_DATES: &str = "at on date time datetime timestamp stamp ts utc gmt when dt ms unix epoch";
 
+/// A name in lower case, with `_` between its words as its case shows them.
+pub fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    let mut before = '_';
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+        before = c;
+    }
+    snake
+}
+
 /// The words of a name: `OccurredOn` is `occurred` and `on`, `timecreated` is `time` and `created`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -202,7 +216,20 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     if roles.is_empty() && ends.into_iter().flatten().any(is_creation) {
         roles.push(Word::Created);
     }
+    if roles.is_empty() && is_due(&words) {
+        roles.push(Word::Due);
+    }
     roles
+}
+
+/// Whether the words of a date say that nothing is tried before: `next_retry_after`,
+/// `dont_send_before`.
+fn is_due(words: &[String]) -> bool {
+    let dateless = words.iter().filter(|word| !has(OF_DATES, word)).collect::<Vec<_>>();
+    let has_any = |of: &str| dateless.iter().any(|word| has(of, word));
+    dateless.first().is_some_and(|word| *word == "next")
+        || has_any("not dont don no never hold wait delay postpone") && has_any("before until")
+        || dateless.len() > 1 && dateless.last().is_some_and(|word| *word == "after")
 }
 
 /// Words beside that of what is counted.

@@ -84,8 +84,20 @@ impl<'e, 'a> Conduct<'e, 'a> {
             let at = due.and_then(|due| due.instant_at(*row));
             at.zip(now).is_some_and(|(at, now)| at > now)
         };
-        if rows.is_empty() || rows.iter().any(is_to_come) {
+        if rows.is_empty() {
             return None;
+        }
+        if rows.iter().any(is_to_come) {
+            // What is due later waits, unless somebody has it in hand till then.
+            let count = |row: &usize| self.evidence.counter().and_then(|it| it.number_at(*row));
+            let counts: Option<Vec<_>> = rows.iter().map(count).collect();
+            let is_free = !rows.iter().any(|row| self.is_in_hand(*row));
+            let counts = counts.filter(|_| is_free && rows.len() > 2)?;
+            return match (counts.iter().min()?, counts.iter().max()?) {
+                (_, 0) => Some(Meaning::Later),
+                (1.., _) => Some(Meaning::Retry),
+                _ => None,
+            };
         }
         let failed = self.evidence.only(Word::Failed, Profile::is_date);
         let is_dated = |date: Option<&Profile<'_>>| {
@@ -124,6 +136,12 @@ impl<'e, 'a> Conduct<'e, 'a> {
         (0..self.evidence.rows())
             .any(|row| has(&row))
             .then(|| rows.iter().filter(|row| has(row)).count())
+    }
+
+    /// Whether there are rows with a value, and somebody has taken each of them.
+    pub fn are_in_hand(&self, value: &Value) -> bool {
+        let rows = self.rows(value);
+        !rows.is_empty() && rows.iter().all(|row| self.is_in_hand(*row))
     }
 
     /// Whether somebody has taken a row and not given it back: a lock is set, or the date when an

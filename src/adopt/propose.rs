@@ -195,7 +195,7 @@ impl<'a> Evidence<'a> {
         let full: Vec<_> = self
             .profiles
             .iter()
-            .filter(|it| it.is_date() && it.is_full() || self.rows() == 0 && it.is(Word::Created))
+            .filter(|it| it.is_date() && (it.is_full() || self.rows() == 0 && it.is(Word::Created)))
             .collect();
         let created: Vec<_> = full.iter().copied().filter(|it| it.is(Word::Created)).collect();
         let others = full.iter().copied().filter(|it| !it.is(Word::Created) && !is_other(it));
@@ -332,7 +332,7 @@ impl<'a> Evidence<'a> {
                     let is_said = |it: &&str| name.contains(*it) && !name.contains("retr");
                     ["attempt", "tries", "try"].iter().any(is_said) && !name.contains("fail")
                 }
-                _ => above * 10 >= all * 9,
+                _ => above * 10 >= all * 9 && !counter.name().to_lowercase().contains("fail"),
             };
             let line = match is_of_attempts {
                 true => format!("failures = {{ column = {name}, counts = \"attempts\" }}"),
@@ -528,7 +528,11 @@ impl<'a> Evidence<'a> {
             ]));
             return pending.conditions.push(condition);
         }
-        if !self.are_left(&spent, now) {
+        // Where no date says when somebody was at them last, old rows may be left as well.
+        let touched = [Word::Updated, Word::Tried, Word::Failed];
+        let tells = touched.iter().any(|word| self.all(*word).any(Profile::is_date));
+        let may_be_left = !tells && least.is_some_and(|least| *least > DAY);
+        if !may_be_left && !self.are_left(&spent, now) {
             return;
         }
         let conditions = [&pending.conditions[..], &[condition]].concat().join(" AND ");

@@ -66,7 +66,19 @@ impl Words {
             let (meaning, rank) = meaning(label).unwrap_or((Meaning::Other, 0));
             words.add(meaning, rank, Value::Text(label.clone()), 0);
         }
+        // No row may be new at present.
+        if let Some(default) = default
+            && meaning(default).is_none_or(|it| matches!(it.0, Meaning::New | Meaning::Entered))
+            && !words.0.is_empty()
+            && words
+                .0
+                .iter()
+                .all(|it| text_of(&it.value).is_some() && it.value.to_string() != default)
+        {
+            words.add(Meaning::New, 0, Value::Text(default.into()), 0);
+        }
         words.find_success();
+        words.find_taken(conduct);
         Ok(words)
     }
 
@@ -82,6 +94,18 @@ impl Words {
         let most = self.0.iter_mut().find(|it| it.meaning == Meaning::Entered && it.rows * 2 > all);
         if let Some(most) = most.filter(|_| has_none) {
             most.meaning = Meaning::Success;
+        }
+    }
+
+    /// Of several values that a new row may have, those whose rows are all in somebody's hand are not
+    /// to be touched.
+    fn find_taken(&mut self, conduct: &Conduct<'_, '_>) {
+        let may_be_new = |it: &Found| matches!(it.meaning, Meaning::New | Meaning::Entered);
+        let is_taken = |it: &Found| may_be_new(it) && conduct.are_in_hand(&it.value);
+        let (all, taken) = (&self.0, self.0.iter().filter(|it| is_taken(it)).count());
+        if taken > 0 && all.iter().filter(|it| may_be_new(it)).count() > taken {
+            let taken = self.0.iter_mut().filter(|it| is_taken(it));
+            taken.for_each(|it| it.meaning = Meaning::Other);
         }
     }
 
@@ -112,7 +136,10 @@ impl Words {
         let (new, entered) = (self.all(Meaning::New), self.all(Meaning::Entered));
         let is_default = |it: &&&Found| default.is_some_and(|it_is| it.value.to_string() == it_is);
         let first = match (&new[..], &entered[..]) {
-            ([only], []) | ([], [only]) => vec![only.value.clone()],
+            ([only], []) => vec![only.value.clone()],
+            ([], [only]) if is_default(&only) || !is_overtaken(&only.value) => {
+                vec![only.value.clone()]
+            }
             ([only], [_, ..])
                 if is_default(&only) || entered.iter().all(|it| is_overtaken(&it.value)) =>
             {
@@ -314,6 +341,8 @@ fn readings(
         _ if words.are_our_own() => Some(true),
         (1, false, false) => Some(false),
         (1, true, true) => Some(true),
+        // Of two one may be the last, and only counts tell which.
+        (2.., ..) if evidence.counter().is_none() => None,
         _ => is_tried_again(evidence, profile, words, word),
     };
     let told: Vec<_> = failed.iter().map(|word| (word.clone(), is_again(word))).collect();

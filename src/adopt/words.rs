@@ -196,8 +196,9 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
         // Without a word for dates they are texts or numbers.
         Word::Error | Word::MostAttempts | Word::Kind => has(known, &joined),
         Word::Attempts => is_count(&words, known),
+        // `is_sent` says the same of a truth.
+        Word::Done => has(known, dateless.strip_prefix("is_").unwrap_or(&dateless)),
         Word::Created
-        | Word::Done
         | Word::GivenUp
         | Word::Cancelled
         | Word::Deleted
@@ -291,7 +292,7 @@ pub enum Meaning {
 const STATUSES: [(Meaning, &str); 8] = [
     (
         Meaning::New,
-        "new pending queued available waiting ready unsent todo enqueued unprocessed wait queue \
+        "new pending queued available waiting unsent todo enqueued unprocessed wait queue \
          initial not_processed awaiting to_do to_send outgoing not_started not_sent unpublished \
          undelivered init initialized to_be_sent to_be_processed to_process unhandled unsynced \
          not_synced in_queue inqueue pending_send unexported not_exported not_run not_delivered \
@@ -300,7 +301,7 @@ const STATUSES: [(Meaning, &str); 8] = [
     (Meaning::Later, "scheduled delayed planned postponed upcoming snoozed future"),
     (
         Meaning::Entered,
-        "created open submitted received requested inserted idle registered accepted",
+        "created open submitted received requested inserted idle registered accepted ready",
     ),
     (
         Meaning::Retry,

@@ -2,6 +2,8 @@
 //! columns, each line with its evidence. What these do not say is a question, and never a guess.
 
 mod conduct;
+mod flags;
+mod given_up;
 mod known;
 mod profile;
 mod propose;

@@ -388,11 +388,11 @@ impl<'a> Evidence<'a> {
                 why: format!("{} and {} are called so", first.name(), second.name()),
                 choices: due.iter().map(of).collect(),
             }));
-        } else if let Some(column) = self.to_come().filter(|_| due.is_empty()) {
+        } else if let Some((column, why)) = self.may_be_due().filter(|_| due.is_empty()) {
             let line = format!("on_failure = {{ {} = \"{{next}}\" }}", bare(column.name()));
             proposal.step(Step::Question(Question {
                 about: format!("does {} say when a record is due?", column.name()),
-                why: "it has dates to come".into(),
+                why: why.into(),
                 choices: vec![
                     Choice::new(
                         vec![line],
@@ -420,6 +420,17 @@ impl<'a> Evidence<'a> {
     pub fn on_success(&self, done: Option<&str>) -> Option<String> {
         let columns: Vec<_> = done.into_iter().chain(self.updated()).map(set_to_now).collect();
         (!columns.is_empty()).then(|| format!("on_success = {{ {} }}", columns.join(", ")))
+    }
+
+    /// A column that may say when a record is due, and why it may.
+    fn may_be_due(&self) -> Option<(&Profile<'a>, &'static str)> {
+        let is_empty = |it: &&Profile<'a>| {
+            let has_none = !it.values.is_empty() && it.values.iter().all(|value| is_none(value));
+            it.column.holds.dates() && !it.is_date() && has_none
+        };
+        let empty =
+            || Some((self.all(Word::Due).find(is_empty)?, "it is called so, and has no value"));
+        self.to_come().map(|it| (it, "it has dates to come")).or_else(empty)
     }
 
     /// A column with dates to come, and no word of what they are.

@@ -206,7 +206,12 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
     let may_say = evidence.all(Word::Done).next().is_some()
         || evidence.flags(FLAGS).next().is_some()
         || evidence.has_flag_of_readiness();
-    let why = evidence.why_deleted().filter(|_| is_of_jobs && !may_say);
+    // What is never NULL and never 0 at present does not show how a free row has it.
+    let is_lock_unread = evidence.all(Word::Locked).any(|it| {
+        it.is_date() && it.column.not_null && (0..evidence.rows()).all(|row| !it.is_none_at(row))
+    });
+    let is_told = is_of_jobs && !may_say && !is_lock_unread;
+    let why = evidence.why_deleted().filter(|_| is_told);
     let Some(why) = why else {
         ask_about_pending(proposal);
         return None;

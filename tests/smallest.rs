@@ -1,5 +1,6 @@
 //! The program without servers and webhooks: `cargo test --no-default-features --test smallest`.
 #![cfg(not(any(feature = "postgres", feature = "webhook")))]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::Path;
 use std::process::Command;

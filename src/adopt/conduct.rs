@@ -77,7 +77,7 @@ impl<'e, 'a> Conduct<'e, 'a> {
     }
 
     /// What a value means beside those of rows that are new, and done.
-    fn beside(&self, value: &Value, success: &[Value]) -> Option<Meaning> {
+    fn beside(&self, value: &Value, new: &[Value], success: &[Value]) -> Option<Meaning> {
         let rows = self.rows(value);
         let (now, due) = (self.evidence.newest(), self.evidence.date_of(Word::Due));
         let is_to_come = |row: &usize| {
@@ -117,11 +117,23 @@ impl<'e, 'a> Conduct<'e, 'a> {
             || is_dated(self.evidence.date_of(Word::Cancelled))
             || is_left()
             || is_known_not_to_wait()
+            || self.is_left_out(value, new, success)
         {
             Some(Meaning::Other)
         } else {
             None
         }
+    }
+
+    /// Whether an index leads to what is new and to other values, and neither to what is done nor to
+    /// this value.
+    fn is_left_out(&self, value: &Value, new: &[Value], success: &[Value]) -> bool {
+        let has = |values: &[Value], of: &[Value]| of.iter().any(|it| values.contains(it));
+        let mut searched = self.evidence.searched_values(self.status);
+        searched.retain(|values| has(values, new) && !has(values, success));
+        !success.is_empty()
+            && !searched.is_empty()
+            && searched.iter().all(|values| !values.contains(value))
     }
 
     /// The date when a row was done.
@@ -188,11 +200,13 @@ impl<'e, 'a> Conduct<'e, 'a> {
         {
             told.push((Meaning::New, left.remove(at).0));
         }
-        let is_success = |it: &&(Meaning, Value)| it.0 == Meaning::Success;
-        let success = known.iter().chain(&told).filter(is_success).map(|it| it.1.clone());
-        let success: Vec<_> = success.collect();
+        let of = |meaning| {
+            let those = known.iter().chain(&told).filter(move |it| it.0 == meaning);
+            those.map(|it| it.1.clone()).collect::<Vec<_>>()
+        };
+        let (new, success) = (of(Meaning::New), of(Meaning::Success));
         for (value, _) in left {
-            match self.beside(&value, &success) {
+            match self.beside(&value, &new, &success) {
                 Some(meaning) => told.push((meaning, value)),
                 None => return Err(value),
             }

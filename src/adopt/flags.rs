@@ -33,11 +33,29 @@ impl Evidence<'_> {
 
     /// Whether a flag that not all rows have alike may say which of them are worked off.
     pub fn has_flag_of_readiness(&self) -> bool {
-        self.profiles.iter().any(|it| {
+        self.flags_of_readiness().next().is_some()
+    }
+
+    fn flags_of_readiness(&self) -> impl Iterator<Item = &Profile<'_>> {
+        self.profiles.iter().filter(|it| {
             let name = it.name().to_lowercase();
             let varies = || it.values.windows(2).any(|pair| pair[0] != pair[1]);
             IN.iter().any(|word| name.contains(word)) && is_flag(it) && varies()
         })
+    }
+
+    /// The conditions of rows that such flags let into the queue, if indexes on what is not done tell
+    /// of all of them.
+    pub fn readiness(&self, done: &Profile<'_>) -> Option<Vec<String>> {
+        let told = self.flags_of_readiness().map(|it| {
+            let is = |yes: bool| self.leaves_out(done, it, |row| is_yes(it.values[row]) != yes);
+            match (is(true), is(false)) {
+                (true, false) => Some(set_to(it, true)),
+                (false, true) => Some(set_to(it, false)),
+                (true, true) | (false, false) => None,
+            }
+        });
+        told.collect()
     }
 
     /// The flag of rows that have failed for good, beside a column that says that one is done; fails
@@ -61,7 +79,9 @@ impl Evidence<'_> {
         let is_retried_before = tried.is_some() && tried.as_ref() <= most;
         let is_of_most = failed.len() > 1 && least == most && least.is_some_and(|it| *it > 1);
         let are_left = || self.newest().is_some_and(|now| self.are_left(&failed, now));
-        if failed.is_empty() || !(is_retried_before || is_of_most || are_left()) {
+        let is_left_out = || self.leaves_out(done, flag, |row| is_yes(flag.values[row]));
+        let is_over = is_retried_before || is_of_most || are_left() || is_left_out();
+        if failed.is_empty() || !is_over {
             return Err(());
         }
         Flag::of(flag).map(Some).ok_or(())
@@ -69,14 +89,7 @@ impl Evidence<'_> {
 
     /// The conditions of rows that no flag takes out of the queue, and that nobody has in hand.
     pub fn is_free(&self) -> Vec<String> {
-        let condition = |it: &Profile<'_>| {
-            let name = quoted_if_needed(it.name());
-            match it.values.first() {
-                _ if it.column.holds == Holds::Booleans => format!("NOT {name}"),
-                Some(Value::Text(_)) => format!("{name} NOT IN ('Y', 'y', 't', 'yes')"),
-                _ => format!("{name} = 0"),
-            }
-        };
+        let condition = |it: &Profile<'_>| set_to(it, false);
         let mut all: Vec<_> = self.flags(OUT).map(condition).chain(not_in_hand(self)).collect();
         all.dedup();
         all
@@ -85,6 +98,19 @@ impl Evidence<'_> {
     /// Whether a flag takes a row of the sample out of the queue.
     pub fn is_out(&self, row: usize) -> bool {
         self.flags(OUT).any(|it| is_yes(it.values[row]))
+    }
+}
+
+/// The condition of rows where a flag says yes, or no.
+fn set_to(flag: &Profile<'_>, yes: bool) -> String {
+    let name = quoted_if_needed(flag.name());
+    match (flag.values.first(), yes) {
+        (_, true) if flag.column.holds == Holds::Booleans => name,
+        (_, false) if flag.column.holds == Holds::Booleans => format!("NOT {name}"),
+        (Some(Value::Text(_)), true) => format!("{name} IN ('Y', 'y', 't', 'yes')"),
+        (Some(Value::Text(_)), false) => format!("{name} NOT IN ('Y', 'y', 't', 'yes')"),
+        (_, true) => format!("{name} = 1"),
+        (_, false) => format!("{name} = 0"),
     }
 }
 

@@ -7,6 +7,7 @@ mod given_up;
 mod known;
 mod profile;
 mod propose;
+mod searched;
 mod status;
 mod without_status;
 mod words;

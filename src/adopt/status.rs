@@ -343,7 +343,8 @@ fn readings(
         (1, true, true) => Some(true),
         // Of two one may be the last, and only counts tell which.
         (2.., ..) if evidence.counter().is_none() => None,
-        _ => is_tried_again(evidence, profile, words, word),
+        _ => is_tried_again(evidence, profile, words, word)
+            .or_else(|| is_searched(evidence, profile, words, word)),
     };
     let told: Vec<_> = failed.iter().map(|word| (word.clone(), is_again(word))).collect();
     let told_so = |is: Option<bool>| -> Vec<Value> {
@@ -433,6 +434,27 @@ fn is_tried_again(
         }
     };
     is_over.then_some(false)
+}
+
+/// Whether an index leads to what has failed as it does to what is new, or leads to what is not over,
+/// and not to this.
+fn is_searched(
+    evidence: &Evidence<'_>,
+    status: &Profile<'_>,
+    words: &Words,
+    failed: &Value,
+) -> Option<bool> {
+    let has = |values: &[Value], meanings: &[Meaning]| {
+        meanings.iter().any(|it| words.of(*it).iter().any(|value| values.contains(value)))
+    };
+    let new = [Meaning::New, Meaning::Later, Meaning::Entered];
+    let mut searched = evidence.searched_values(status);
+    searched.retain(|values| has(values, &new) && !has(values, &[Meaning::Success]));
+    match searched.iter().find(|values| values.contains(failed)) {
+        Some(values) if has(values, &[Meaning::Other, Meaning::GivenUp]) => None,
+        Some(_) => Some(true),
+        None => (!searched.is_empty()).then_some(false),
+    }
 }
 
 impl Evidence<'_> {

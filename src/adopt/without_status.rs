@@ -27,7 +27,9 @@ pub fn by_dates(
             ask_about_elsewhere(evidence, proposal);
             None
         }
-        ([], [only]) if evidence.failed_flag(only).is_ok() && !evidence.has_flag_of_readiness() => {
+        ([], [only])
+            if evidence.failed_flag(only).is_ok() && evidence.readiness(only).is_some() =>
+        {
             let truth = Truth::of(only, values)?;
             let failed = evidence.failed_flag(only).unwrap_or_default();
             Some(by_truth(evidence, only, &truth, failed, proposal))
@@ -35,7 +37,7 @@ pub fn by_dates(
         ([only], [])
             if are_kept(evidence, only)
                 && evidence.failed_flag(only).is_ok()
-                && !evidence.has_flag_of_readiness() =>
+                && evidence.readiness(only).is_some() =>
         {
             let failed = evidence.failed_flag(only).unwrap_or_default();
             by_done(evidence, only, failed, proposal)
@@ -84,6 +86,7 @@ fn by_truth(
             || *yes == Toml::from(done.values[*row].to_string()).to_string()
     };
     let mut conditions = evidence.is_free();
+    conditions.extend(evidence.readiness(done).unwrap_or_default());
     let archives = failed.is_some();
     if let Some(flag) = failed {
         flag.archives(&truth.is_no(done), proposal);
@@ -123,11 +126,13 @@ fn by_done(
     let of_others = given_up.iter().copied().chain(others);
     conditions.extend(of_others.map(is_none));
     conditions.extend(evidence.is_free());
+    conditions.extend(evidence.readiness(done).unwrap_or_default());
     if let [failed] = nullable(Word::Failed)[..] {
         let rows = (0..evidence.rows()).filter(|row| !failed.is_none_at(*row));
         let (both, failures): (Vec<_>, Vec<_>) = rows.partition(|row| !done.is_none_at(*row));
         if both.is_empty() && given_up.is_empty() {
-            if !now.is_some_and(|now| evidence.are_left(&failures, now)) {
+            let is_left_out = || evidence.leaves_out(done, failed, |row| !failed.is_none_at(row));
+            if !now.is_some_and(|now| evidence.are_left(&failures, now)) && !is_left_out() {
                 ask_about_failed_date(proposal, done, failed, &conditions);
                 return None;
             }
@@ -143,7 +148,8 @@ fn by_done(
                     && counter.number_at(row).is_some_and(|count| count > 0)
             })
         });
-        if !is_reset {
+        let is_left_out = || evidence.leaves_out(done, begun, |row| !begun.is_none_at(row));
+        if !is_reset && !is_left_out() {
             ask_about_begun(proposal, done, begun, &conditions);
             return None;
         }

@@ -45,6 +45,8 @@ pub struct Outline {
     pub keys: Vec<Vec<String>>,
     /// About how many rows there are, if the database knows without counting them.
     pub rows: Option<u64>,
+    /// The conditions of its indexes on a part of the rows, which is what the application looks for.
+    pub parts: Vec<String>,
     /// The tables whose foreign keys lead to it, and those whose names begin as its own.
     pub related: Vec<String>,
 }
@@ -53,16 +55,20 @@ pub struct Outline {
 #[derive(Default)]
 pub struct Sample {
     pub rows: Vec<Vec<Value>>,
+    /// For each row, whether the condition of each part of the table holds.
+    pub parts: Vec<Vec<bool>>,
     /// Whether these are all that there are.
     pub is_whole: bool,
     /// Why there are none, if they could not be read.
     pub unread: Option<String>,
 }
 
-/// The keys of a table, about how many rows it has, and the tables that refer to it.
+/// The keys of a table, about how many rows it has, the conditions of its indexes on a part of them, and
+/// the tables that refer to it.
 pub struct Keys {
     pub keys: Vec<Vec<String>>,
     pub rows: Option<u64>,
+    pub parts: Vec<String>,
     pub referenced_by: Vec<String>,
 }
 
@@ -83,6 +89,9 @@ pub trait Explorable: Engine {
         None
     }
 }
+
+/// The values of a row, and in which parts of the table it is.
+type SampledRow = (Vec<Value>, Vec<bool>);
 
 /// The tables of an engine, without one that is meant.
 pub struct Explorer<E>(pub E);
@@ -108,8 +117,9 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    fn end(&mut self, outline: &Outline, direction: &str) -> Result<Vec<Vec<Value>>, DbError> {
-        let columns: Vec<_> = outline.columns.iter().map(E::glimpse).collect();
+    fn end(&mut self, outline: &Outline, direction: &str) -> Result<Vec<SampledRow>, DbError> {
+        let parts = outline.parts.iter().map(|it| format!("coalesce(({it}), false)"));
+        let columns: Vec<_> = outline.columns.iter().map(E::glimpse).chain(parts).collect();
         let order = outline.keys.first().map(|key| {
             let terms: Vec<_> = key.iter().map(|it| format!("{} {direction}", quote(it))).collect();
             format!(" ORDER BY {}", terms.join(", "))
@@ -121,7 +131,10 @@ impl<E: Explorable> Explorer<E> {
             order.unwrap_or_default()
         );
         let all = &outline.columns;
-        self.read(&sql, |row| all.iter().zip(0..).map(|(it, index)| row.value(it, index)).collect())
+        self.read(&sql, |row| {
+            let values = all.iter().zip(0..).map(|(it, index)| row.value(it, index)).collect();
+            (values, (all.len()..columns.len()).map(|index| row.truth(index)).collect())
+        })
     }
 }
 
@@ -138,14 +151,14 @@ impl<E: Explorable> Explore for Explorer<E> {
     fn outline(&mut self, name: &str) -> Result<Outline> {
         let _acting = self.0.take_rights()?;
         let listed = self.0.listed(name)?;
-        let Keys { keys, rows, referenced_by } = self.0.keys(&listed)?;
+        let Keys { keys, rows, parts, referenced_by } = self.0.keys(&listed)?;
         let Listed { name, sql, columns, .. } = listed;
         let prefix = name.rfind('_').map(|at| &name[..=at]);
         let is_sister =
             |it: &String| prefix.is_some_and(|prefix| it.starts_with(prefix)) && *it != name;
         let sisters = self.0.table_names()?.into_iter().filter(is_sister);
         let related = referenced_by.into_iter().chain(sisters).collect();
-        Ok(Outline { name, sql, columns, keys, rows, related })
+        Ok(Outline { name, sql, columns, keys, rows, parts, related })
     }
 
     fn sample(&mut self, outline: &Outline) -> Sample {
@@ -162,7 +175,8 @@ impl<E: Explorable> Explore for Explorer<E> {
             last.reverse();
             rows.extend(last);
         }
-        Sample { rows, is_whole, unread: None }
+        let (rows, parts) = rows.into_iter().unzip();
+        Sample { rows, parts, is_whole, unread: None }
     }
 
     fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {

@@ -1,6 +1,7 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
 mod claims;
+mod condition;
 mod engine;
 mod error;
 mod explore;
@@ -39,6 +40,7 @@ pub use location::without_password;
 pub use postgres::without_password;
 
 pub use claims::LineLock;
+pub use condition::identifiers;
 pub use error::Retry;
 pub use explore::{COUNTED, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};

@@ -144,6 +144,64 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
     assert_eq!(asked.exit, Some(0), "{asked:?}");
 }
 
+/// Without the index each of these is a question.
+#[test]
+fn an_index_of_the_application_says_what_it_looks_for() {
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)";
+    let schema = format!(
+        "CREATE TABLE mails (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
+         INSERT INTO mails {rows} SELECT i, CASE i % 5 WHEN 0 THEN 'pending' WHEN 1 THEN 'failed' ELSE 'sent' END,
+           datetime(1795000000 + i * 60, 'unixepoch') FROM n;
+         CREATE TABLE events (id INTEGER PRIMARY KEY, sent_at TEXT, failed_at TEXT, created_at TEXT NOT NULL);
+         INSERT INTO events SELECT id, CASE status WHEN 'sent' THEN created_at END,
+           CASE status WHEN 'failed' THEN created_at END, created_at FROM mails;
+         CREATE TABLE orders (id INTEGER PRIMARY KEY, synced INTEGER NOT NULL, approved INTEGER NOT NULL, created_at TEXT NOT NULL);
+         INSERT INTO orders SELECT id, status = 'sent', status <> 'failed', created_at FROM mails;"
+    );
+    let mapping = |table: &str, index: &str| {
+        let adopted =
+            TestEnv::with_schema(&format!("{schema}\n{index}")).run(&["adopt", "--table", table]);
+        (adopted.stdout.contains("# QUESTION: "), keys(&adopted))
+    };
+    for (table, index, lines) in [
+        (
+            "mails",
+            "CREATE INDEX due ON mails (created_at) WHERE status IN ('pending', 'failed')",
+            &[r#"new = "pending", error = "failed", success = "sent""#][..],
+        ),
+        (
+            "events",
+            "CREATE INDEX due ON events (created_at) WHERE sent_at IS NULL AND failed_at IS NULL",
+            &[
+                r#"where = "sent_at IS NULL AND failed_at IS NULL""#,
+                r#"where_archived = "failed_at IS NOT NULL""#,
+            ],
+        ),
+        (
+            "orders",
+            "CREATE INDEX due ON orders (created_at) WHERE NOT synced AND approved",
+            &[r#"where = "approved = 1""#, r#"status = { column = "synced""#],
+        ),
+    ] {
+        assert!(mapping(table, "").0, "{table}");
+        let (asks, keys) = mapping(table, index);
+        assert!(!asks && lines.iter().all(|line| keys.contains(line)), "{table}: {keys}");
+    }
+    // An index on what is either, or on what is over as well, says nothing.
+    for (table, index) in [
+        ("mails", "CREATE INDEX open ON mails (created_at) WHERE status <> 'sent' OR id < 9"),
+        ("mails", "CREATE INDEX some ON mails (created_at) WHERE status IN ('sent', 'failed')"),
+        ("events", "CREATE INDEX old ON events (id) WHERE sent_at IS NULL OR failed_at IS NULL"),
+        (
+            "events",
+            "CREATE INDEX bad ON events (id) WHERE sent_at IS NULL AND failed_at IS NOT NULL",
+        ),
+        ("orders", "CREATE INDEX open ON orders (created_at) WHERE NOT synced"),
+    ] {
+        assert!(mapping(table, index).0, "{index}");
+    }
+}
+
 #[test]
 fn the_tables_of_other_software_are_known_by_their_columns() {
     let page = include_str!("../../docs/tables.md");
@@ -397,7 +455,7 @@ fn look(without: impl Fn(&str, &toml::Table) -> Option<String>) -> (Vec<String>,
 fn tables_of_public_projects_are_right_or_a_question() {
     let (right, asked) = look(|_, _| None);
     let all = right.len() + asked.len();
-    assert!(right.len() * 100 >= all * 60, "right: {right:?}, asked: {asked:?}");
+    assert!(right.len() * 100 >= all * 70, "right: {right:?}, asked: {asked:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::dialect::{Param, Postgres, value};
 use super::session::Session;
 use crate::date::Spelling;
 use crate::record::Value;
+use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 
@@ -287,38 +288,4 @@ fn scans(plan: &[String]) -> Vec<(&str, &str)> {
         }
     }
     scans
-}
-
-/// The names in an expression: words, which the server takes for lower case, and what stands in
-/// double quotes. What stands in single quotes is text.
-fn identifiers(sql: &str) -> HashSet<String> {
-    let mut names = HashSet::new();
-    let mut chars = sql.chars().peekable();
-    while let Some(first) = chars.next() {
-        if first == '\'' {
-            chars.by_ref().find(|c| *c == '\'');
-        } else if first == '"' {
-            names.insert(chars.by_ref().take_while(|c| *c != '"').collect());
-        } else if first.is_alphabetic() || first == '_' {
-            let mut name = first.to_string();
-            while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || ['_', '$'].contains(c)) {
-                name.push(c);
-            }
-            names.insert(name.to_lowercase());
-        }
-    }
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_are_taken_for_columns() {
-        let found = identifiers("Kind = 'it''s n' AND \"N m\" > o2.size_1 -- or so");
-        let mut found: Vec<_> = found.iter().map(String::as_str).collect();
-        found.sort_unstable();
-        assert_eq!(found, ["N m", "and", "kind", "o2", "or", "size_1", "so"]);
-    }
 }

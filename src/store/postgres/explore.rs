@@ -61,8 +61,14 @@ impl Explorable for PgEngine {
              WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
             &[Param::text(&table.sql)],
         )?;
+        let parts = self.query(
+            "SELECT DISTINCT pg_get_expr(indpred, indrelid) FROM pg_index \
+             WHERE indrelid = $1::text::regclass AND indpred IS NOT NULL ORDER BY 1",
+            &[Param::text(&table.sql)],
+        )?;
+        let parts = parts.iter().map(|row| row.get(0)).collect();
         let referenced_by = referring.iter().map(|row| row.get(0)).collect();
-        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, referenced_by })
+        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, parts, referenced_by })
     }
 
     fn glimpse(column: &Column) -> String {

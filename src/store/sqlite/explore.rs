@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 use super::SqliteEngine;
 use super::open::open_file;
 use crate::store::Access;
+use crate::store::condition::condition_of_index;
 use crate::store::explore::{Explorable, Explorer, Keys};
 use crate::store::table::{Catalog, Column, Listed, quote};
 
@@ -53,6 +54,7 @@ impl Explorable for SqliteEngine {
         let referring = referring.query_map([&table.name], |row| row.get(0))?;
         Ok(Keys {
             keys,
+            parts: parts(&self.connection, table)?,
             rows: rows.ok().flatten().map(i64::unsigned_abs),
             referenced_by: referring.collect::<rusqlite::Result<_>>()?,
         })
@@ -84,4 +86,18 @@ fn unique_indexes(connection: &Connection, table: &str) -> Result<Vec<Vec<String
         keys.extend(columns.collect::<rusqlite::Result<Option<Vec<_>>>>()?);
     }
     Ok(keys)
+}
+
+/// The conditions of the indexes on a part of the rows.
+fn parts(connection: &Connection, table: &Listed) -> Result<Vec<String>> {
+    let sql = "SELECT s.sql FROM pragma_index_list(?1) AS i JOIN sqlite_schema AS s \
+               ON s.type = 'index' AND s.name = i.name WHERE i.partial";
+    let mut created = connection.prepare(sql)?;
+    let created = created.query_map([&table.name], |row| row.get::<_, String>(0))?;
+    let created = created.collect::<rusqlite::Result<Vec<_>>>()?;
+    let conditions = created.iter().filter_map(|it| condition_of_index(it)).map(String::from);
+    let is_one = |it: &String| {
+        connection.prepare(&format!("SELECT coalesce(({it}), false) FROM {}", table.sql)).is_ok()
+    };
+    Ok(conditions.filter(is_one).collect())
 }

@@ -22,6 +22,7 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 pub use explore::explore;
 pub use open::{SqliteEngine, create, open};
 
+use super::condition::{condition_of_index, identifiers};
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::DbError;
 use super::sql::{id_params, recent};
@@ -283,15 +284,10 @@ impl SqliteEngine {
                    WHERE i.name = ?1 AND i.partial)";
         let created: Option<String> =
             self.connection.query_row(sql, [index], |row| row.get(0)).optional()?;
-        let created = created.unwrap_or_default().to_uppercase();
-        let condition = created.split_once("WHERE").map_or("", |(_, condition)| condition);
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let words: Vec<_> = condition.split(|c| !is_part(c)).collect();
+        let created = created.unwrap_or_default();
+        let read = identifiers(condition_of_index(&created).unwrap_or_default());
         let mut columns = table.statuses.column.iter().chain(&table.condition_columns);
-        Ok(columns.any(|column| {
-            let name = column.name.to_uppercase();
-            words.contains(&name.as_str()) || condition.contains(&quote(&name))
-        }))
+        Ok(columns.any(|column| read.iter().any(|name| name.eq_ignore_ascii_case(&column.name))))
     }
 
     fn is_pending(&self, table: &Table, change: &RowWrite) -> rusqlite::Result<bool> {

@@ -1,0 +1,54 @@
+//! What the application looks for by itself: the conditions of its indexes on a part of the rows.
+
+use super::profile::Profile;
+use super::propose::Evidence;
+use crate::record::Value;
+use crate::store::identifiers;
+
+impl Evidence<'_> {
+    /// Whether an index on what is not done leaves out the rows that have another column set as well.
+    pub fn leaves_out(
+        &self,
+        done: &Profile<'_>,
+        other: &Profile<'_>,
+        is_set: impl Fn(usize) -> bool,
+    ) -> bool {
+        let reads = |names: &[String], it: &Profile<'_>| {
+            names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
+        };
+        (0..self.outline.parts.len()).any(|part| {
+            let names: Vec<_> = identifiers(&self.outline.parts[part]).into_iter().collect();
+            let (holds, others) = self.part(part);
+            reads(&names, done)
+                && reads(&names, other)
+                && !names.iter().any(|name| name == "or")
+                && !holds.is_empty()
+                && !holds.iter().any(|row| is_set(*row))
+                && others.iter().any(|row| is_set(*row))
+        })
+    }
+
+    /// The values of a status that an index leads to, of each that leads to several whole ones.
+    pub fn searched_values(&self, status: &Profile<'_>) -> Vec<Vec<Value>> {
+        let mut all = Vec::new();
+        for part in 0..self.outline.parts.len() {
+            let (holds, others) = self.part(part);
+            let mut values: Vec<Value> = Vec::new();
+            for row in &holds {
+                if !values.contains(status.values[*row]) {
+                    values.push(status.values[*row].clone());
+                }
+            }
+            if values.len() > 1 && !others.iter().any(|row| values.contains(status.values[*row])) {
+                all.push(values);
+            }
+        }
+        all
+    }
+
+    /// The rows of the sample for which the condition of an index holds, and the others.
+    fn part(&self, part: usize) -> (Vec<usize>, Vec<usize>) {
+        let holds = |row: &usize| self.sample.parts[*row][part];
+        (0..self.rows()).partition(holds)
+    }
+}

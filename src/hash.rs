@@ -1,9 +1,11 @@
 //! Hashes that are part of what the program promises: the same on every machine and in every
 //! version, because locks, phases and drawn waits are made from them.
 
+use sha2::{Digest, Sha256};
+
 use crate::record::Id;
 
-/// 2^64 divided by the golden ratio: multiples of it lie as evenly in 64 bits as can be.
+/// 2^64 divided by the golden ratio, by which SplitMix64 counts.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo).
@@ -26,14 +28,46 @@ pub fn mulhi(fraction: u64, whole: u64) -> u64 {
     u64::try_from((u128::from(fraction) * u128::from(whole)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// A record's own fixed fraction of 2^64. 256 neighbouring numbers lie evenly, as multiples of the
-/// golden ratio, each such block turned by a hash. Text has no neighbours: its phase is a hash.
+/// The largest phase of [`phase31`], and the mask of its 31 bits.
+pub const MOST_PHASE: u32 = 0x7fff_ffff;
+
+/// What neighbouring numbers are apart, of 2^31. bench/multiplier.rs has looked for it: multiples of it
+/// lie evenly in every interval of the progressive schedule, also where only few of them are there.
+pub const MULTIPLIER: u32 = 1_658_526_633;
+
+/// A record's own fixed fraction of 2^64: that of [`phase31`].
 pub fn phase(id: &Id, salt: u64) -> u64 {
-    let bits = bits(id);
-    match id {
-        Id::Integer(_) => bits.wrapping_mul(GOLDEN).wrapping_add(splitmix64((bits >> 8) ^ salt)),
-        Id::Text(_) | Id::Composite(_) => splitmix64(bits ^ salt),
-    }
+    u64::from(phase31(id, salt)) << 33
+}
+
+/// A record's own fixed fraction of 2^31, which each database reckons likewise: of a number the multiple
+/// of a constant, so that neighbours lie evenly; of text, which has no neighbours, the first bits of its
+/// SHA-256. The upper half of a number is added to the lower one, because snowflakes differ there alone.
+pub fn phase31(id: &Id, salt: u64) -> u32 {
+    let place = match id {
+        Id::Integer(number) => folded(number.cast_unsigned()) * u64::from(MULTIPLIER),
+        Id::Text(_) | Id::Composite(_) => {
+            let hash = Sha256::digest(id.text().as_bytes());
+            let first = hash.iter().take(4).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+            first >> 1
+        }
+    };
+    low_bits(place + salt_of_phase(salt))
+}
+
+/// What is added to each phase.
+pub fn salt_of_phase(salt: u64) -> u64 {
+    u64::from(low_bits(folded(salt)))
+}
+
+/// The sum of the lowest 31 bits and of those above them.
+fn folded(bits: u64) -> u64 {
+    let mask = u64::from(MOST_PHASE);
+    (bits & mask) + ((bits >> 31) & mask)
+}
+
+fn low_bits(bits: u64) -> u32 {
+    u32::try_from(bits & u64::from(MOST_PHASE)).unwrap_or_default()
 }
 
 fn bits(id: &Id) -> u64 {

@@ -1,6 +1,7 @@
 //! Queries, as plain data that each store turns into its own SQL, and cursors.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::hash::{draw, mulhi};
@@ -14,9 +15,35 @@ pub enum Window {
     All,
     /// From `from` on, and before `until`.
     Inserted { from: Instant, until: Option<Instant> },
+    /// Inserted in one of these times with a phase in its range, the phases being those of a salt.
+    Slots { stretches: Vec<SlotStretch>, salt: u64 },
     /// NEW; or last failed before `before[f - 1]` after f or, by the last entry, more failures; or
     /// last failed at `future` or later, by a clock that was set back; or with no readable failure.
     Failed { before: Vec<Instant>, future: Instant },
+}
+
+impl Window {
+    /// From when on, and before when its records were inserted, if it is about that.
+    pub fn inserted(&self) -> Option<(Instant, Option<Instant>)> {
+        match self {
+            Self::Inserted { from, until } => Some((*from, *until)),
+            Self::Slots { stretches, .. } => {
+                let from = stretches.iter().map(|it| it.from).min();
+                let until = stretches.iter().map(|it| it.until).max();
+                Some((from.unwrap_or(Instant(i64::MAX)), until))
+            }
+            Self::All | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// What was inserted from one instant on and before another has a slot if its phase is in a range of
+/// [`phase31`](crate::hash::phase31).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotStretch {
+    pub from: Instant,
+    pub until: Instant,
+    pub phases: RangeInclusive<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

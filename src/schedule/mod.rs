@@ -92,9 +92,7 @@ impl Policy {
         match (self, time.span) {
             (Self::Age(age), _) => age.window(time.selected_at),
             (Self::Counted(backoff), _) => backoff.window(time.now),
-            (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => {
-                Window::Inserted { from: slots.oldest(span), until: None }
-            }
+            (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => slots.window(span),
             (Self::Slots(_), _) => Window::All,
         }
     }

@@ -1,11 +1,13 @@
 //! Slots, the due rule by age alone, without any counter: instants that follow from a record's
 //! insertion date and its id. A failed record is due when one of them has come since the last pass.
 
+use std::ops::RangeInclusive;
+
 use super::backoff::Backoff;
 use super::spec::{Options, duration};
 use super::{Obstacle, Reason, Verdict};
-use crate::hash::phase;
-use crate::query::Slot;
+use crate::hash::{MOST_PHASE, phase};
+use crate::query::{Slot, SlotStretch, Window};
 use crate::record::{Facts, Id};
 use crate::time::{DAY, Instant, parse_duration};
 
@@ -51,12 +53,16 @@ impl Slots {
         Span { after, until }
     }
 
-    /// The oldest insertion date that can have a slot in the span.
-    pub fn oldest(&self, span: Span) -> Instant {
-        match self {
-            Self::Progressive(tiers) => tiers.oldest(span.after.tick),
+    /// The records that can have a slot in the span.
+    pub fn window(&self, span: Span) -> Window {
+        let from = match self {
+            Self::Progressive(tiers) => match tiers.stretches(span) {
+                Some(stretches) => return Window::Slots { stretches, salt: tiers.salt },
+                None => tiers.oldest(span.after.tick),
+            },
             Self::ByAge(_) => Instant(i64::MIN),
-        }
+        };
+        Window::Inserted { from, until: None }
     }
 
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
@@ -132,6 +138,11 @@ struct Tier {
     max_age_secs: i64,
     /// In ticks. Each divides the next one's.
     interval: i64,
+}
+
+/// The phase of 31 bits that a slot has.
+fn phase_of(phase: u64) -> u32 {
+    u32::try_from(phase >> 33).unwrap_or(MOST_PHASE)
 }
 
 impl Tiers {
@@ -222,6 +233,57 @@ impl Tiers {
             let is_in = tick <= inserted_at.saturating_add(tier.max_age_secs).tick(every);
             is_in.then_some((tier.max_age_secs, tier.interval * every, place * every))
         })
+    }
+
+    /// What has a slot in a span, if that is a short one: for each of its ticks and each tier the ages
+    /// of the tier, and the phases whose place in its interval comes in that tick.
+    fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
+        let first = span.after.tick;
+        if span.until.saturating_sub(first) > CATCH_UP {
+            return None;
+        }
+        let mut stretches = Vec::new();
+        for tick in first..=span.until {
+            // Of the tick where the last pass stopped, only what comes behind it there.
+            let behind = if tick == first { Some(phase_of(span.after.phase)) } else { None };
+            let at = |age: i64| Instant(tick.saturating_mul(self.every_secs)).saturating_sub(age);
+            let ages = self.steps().map(|(from, to, _)| (from, to));
+            for ((tier, (youngest, oldest)), number) in self.tiers.iter().zip(ages).zip(0..) {
+                let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
+                let least = behind.map_or(0, |behind| behind.saturating_add(1));
+                let phases = least.max(*phases.start())..=*phases.end();
+                // The youngest tier has all that is younger, by a wrong clock also what is to come.
+                let until = if number == 0 { Instant(i64::MAX) } else { at(youngest) };
+                if !phases.is_empty() {
+                    stretches.push(SlotStretch { from: at(oldest), until, phases });
+                }
+            }
+        }
+        Some(stretches)
+    }
+
+    /// The phases whose place in the interval of a tier is this one: the inverse of
+    /// [`places`](Self::places). The digits of a place, the last one first, are those of the fraction.
+    fn phases_at(&self, tier: usize, place: i64) -> RangeInclusive<u32> {
+        let (mut rest, mut width) = (place.unsigned_abs(), 1);
+        let mut numerator = 0;
+        for tier in &self.tiers[..=tier] {
+            let interval = tier.interval.unsigned_abs();
+            let digits = interval / width;
+            numerator = numerator * digits + rest % digits;
+            (rest, width) = (rest / digits, interval);
+        }
+        let first = |numerator: u64| {
+            let all = u128::from(MOST_PHASE) + 1;
+            (u128::from(numerator) * all).div_ceil(u128::from(width))
+        };
+        let (from, to) = (first(numerator), first(numerator + 1));
+        let phase = |at: u128| u32::try_from(at).unwrap_or(MOST_PHASE);
+        // In an interval of very many ticks some have no phase.
+        match to.checked_sub(1) {
+            Some(last) if from <= last => phase(from)..=phase(last),
+            Some(_) | None => RangeInclusive::new(1, 0),
+        }
     }
 
     /// The oldest insertion date of a record with a slot in `tick` or later.

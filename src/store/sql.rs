@@ -2,9 +2,11 @@
 //! and values are bound but for statuses and instants: only literals are served by a partial index.
 
 use std::iter;
+use std::ops::RangeInclusive;
 
 use super::table::{Column, Table, distinct, joined, names, quote};
-use crate::query::{Order, Query, Window};
+use crate::hash::MOST_PHASE;
+use crate::query::{Order, Query, SlotStretch, Window};
 use crate::record::{Id, Status, Value};
 use crate::time::{DAY, Instant};
 
@@ -49,6 +51,12 @@ pub trait Dialect: Sync {
     /// Conditions of the rows that can be in the window, or more of them, besides their status, one
     /// for each statement which an index can serve in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
+
+    /// The condition of rows whose phase is in a range, or of more; `None` where the database cannot
+    /// reckon it, or not as fast as the program, to which in SQLite no row has to travel.
+    fn has_phase(&self, _: &Column, _salt: u64, _: &RangeInclusive<u32>) -> Option<String> {
+        None
+    }
 
     /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
     fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
@@ -290,11 +298,29 @@ impl Table {
         let statuses = self.due_rows(&query.statuses);
         let (bounds, order) = (self.bounds(query), self.order_by(query.order));
         let parts = self.dialect.within(self, &query.window, query.order);
+        let slot = self.has_slot(query).map_or_else(String::new, |it| format!(" AND ({it})"));
         let statement = |within: &String| {
             let within = if within == EVERY { "" } else { &format!(" AND {within}") };
-            format!("SELECT {facts} FROM {name} WHERE {statuses}{within}{bounds} {order}")
+            format!("SELECT {facts} FROM {name} WHERE {statuses}{within}{slot}{bounds} {order}")
         };
         parts.iter().map(statement).collect()
+    }
+
+    /// The condition of rows that have a slot, or of more, if the search is for slots and the database
+    /// can tell them: only those travel.
+    fn has_slot(&self, query: &Query) -> Option<String> {
+        let Window::Slots { stretches, salt } = &query.window else { return None };
+        let [id] = &self.id[..] else { return None };
+        let arms = stretches.iter().map(|SlotStretch { from, until, phases }| {
+            let window = Window::Inserted { from: *from, until: Some(*until) };
+            let within = self.dialect.within(self, &window, query.order).join(" OR ");
+            if *phases == (0..=MOST_PHASE) {
+                return Some(format!("({within})"));
+            }
+            Some(format!("({within}) AND {}", self.dialect.has_phase(id, *salt, phases)?))
+        });
+        let arms: Vec<_> = arms.collect::<Option<_>>()?;
+        Some(if arms.is_empty() { NEVER.into() } else { arms.join(" OR ") })
     }
 
     /// The columns of facts and the beginning of the last error, as far as they are asked about.

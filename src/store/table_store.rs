@@ -67,7 +67,8 @@ impl<E: Engine> SqlDatabase<E> {
 
     /// The records that no age can be told of, if the query goes by age and begins here.
     fn undated(&mut self, query: &Query) -> Result<Option<Undated>> {
-        let is_by_age = matches!(query.window, Window::Inserted { from, .. } if from.0 > i64::MIN);
+        let inserted = query.window.inserted();
+        let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
         if !is_by_age || query.after.is_some() {
             return Ok(None);
         }
@@ -134,6 +135,12 @@ impl<E: Engine> Reader for SqlDatabase<E> {
             // The column says what is due, and the waits of the policy nothing.
             (Window::Failed { .. }, Some(_)) => {
                 by_column = Query { window: Window::All, ..query.clone() };
+                &by_column
+            }
+            (Window::Slots { .. }, Some(_)) => {
+                let inserted = query.window.inserted().unwrap_or((Instant(i64::MIN), None));
+                let window = Window::Inserted { from: inserted.0, until: inserted.1 };
+                by_column = Query { window, ..query.clone() };
                 &by_column
             }
             _ => query,

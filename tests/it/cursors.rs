@@ -5,8 +5,8 @@ use std::process::Child;
 
 use crate::testenv::{DAY, MIDNIGHT, MINUTE, Pausing, TestEnv, wait_until};
 
-/// When the slot of record 7 comes: ten minutes past each hour, for one of its age.
-const SLOT: i64 = MIDNIGHT + 10 * MINUTE;
+/// When the slot of record 7 comes: twenty minutes past each hour, for one of its age.
+const SLOT: i64 = MIDNIGHT + 20 * MINUTE;
 
 /// Record 7, which failed, after a pass that left its slot to the next.
 fn one_failed_record() -> TestEnv {

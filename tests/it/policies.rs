@@ -190,12 +190,12 @@ fn a_killed_pass_by_slots_repeats_only_what_was_running() {
 #[test]
 fn a_first_pass_that_new_records_use_up_loses_no_slot() {
     let env = TestEnv::minimal();
-    // Its slot is at ten minutes past each hour.
+    // Its slot is at twenty minutes past each hour.
     env.insert_one(7, MIDNIGHT - 3 * DAY);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     env.insert_one(2, MIDNIGHT);
     let args = ["process", "--progressive", "--max-records", "1", "--", &env.noting("exit 0")];
-    for (minute, id) in [(10, "2"), (15, "7")] {
+    for (minute, id) in [(20, "2"), (25, "7")] {
         env.run_at(MIDNIGHT + minute * MINUTE, &args).silent();
         assert_eq!(env.handled(), [id]);
     }

@@ -18,8 +18,7 @@ pub struct Sample {
 const APART: usize = 300;
 
 /// One record in so many is drawn: 1, 2, or a Fibonacci number from 5 on and 1. The phases of neighbours
-/// are the golden ratio apart, and those at such a stride nearly are: so a part of them is as even as
-/// all. At others, a Fibonacci number itself most of all, they would be waves that there are not.
+/// lie evenly, and those at such a stride do so too: a part of them is as even as all.
 fn strides() -> impl Iterator<Item = usize> {
     let pairs = std::iter::successors(Some((5_usize, 8_usize)), |(one, other)| {
         Some((*other, one.checked_add(*other)?))

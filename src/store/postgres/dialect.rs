@@ -1,10 +1,13 @@
 //! Names, values and dates as PostgreSQL has them. Every value travels as text, out of a column by
 //! `::text` and into it by a cast to its type: so types work that this program does not know.
 
+use std::ops::RangeInclusive;
+
 use serde::de::IgnoredAny;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
+use crate::hash::{MOST_PHASE, MULTIPLIER, salt_of_phase};
 use crate::query::{Order, Window};
 use crate::record::{Status, Value};
 use crate::store::sql::{Dialect, EVERY, NEVER, by_count};
@@ -76,9 +79,27 @@ impl Dialect for Postgres {
     fn within(&self, table: &Table, window: &Window, _: Order) -> Vec<String> {
         vec![match window {
             Window::All => EVERY.into(),
-            Window::Inserted { from, until } => inserted(table, *from, *until),
+            Window::Inserted { .. } | Window::Slots { .. } => window
+                .inserted()
+                .map_or_else(|| EVERY.into(), |(from, until)| inserted(table, from, until)),
             Window::Failed { before, future } => failed(table, before, *future),
         }]
+    }
+
+    /// What is no id is for the reader to report.
+    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
+        let has = match id.holds {
+            Holds::Integers => number_has_phase(&format!("{}::bigint", id.sql()), salt, phases),
+            Holds::Text | Holds::Anything => text_has_phase(&self.cell(id), salt, phases),
+            Holds::Reals
+            | Holds::Numbers
+            | Holds::Booleans
+            | Holds::Instants
+            | Holds::ClockTimes
+            | Holds::Documents
+            | Holds::Bytes => return None,
+        };
+        Some(if id.not_null { format!("({has})") } else { format!("({has}) IS NOT FALSE") })
     }
 
     fn undated(&self, table: &Table, window: &Window) -> Vec<String> {
@@ -87,10 +108,12 @@ impl Dialect for Postgres {
             (Holds::Instants | Holds::ClockTimes, _) => {
                 format!("({column} IS NULL OR {column} IN ('infinity', '-infinity'))")
             }
-            (_, Window::Inserted { from, until }) => {
-                format!("NOT coalesce({}, false)", inserted(table, *from, *until))
-            }
-            (_, Window::All | Window::Failed { .. }) => NEVER.into(),
+            (_, window) => match window.inserted() {
+                Some((from, until)) => {
+                    format!("NOT coalesce({}, false)", inserted(table, from, until))
+                }
+                None => NEVER.into(),
+            },
         }]
     }
 
@@ -117,6 +140,36 @@ impl Dialect for Postgres {
 
     fn is_verbatim(&self) -> bool {
         false
+    }
+}
+
+/// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
+/// has it. That the range begins at 0 saves a comparison: what is before it comes last.
+fn number_has_phase(number: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
+    let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
+    let before = salt_of_phase(salt).cast_signed() - first;
+    format!(
+        "(((({number} & {MOST_PHASE}) + (({number} >> 31) & {MOST_PHASE})) * {MULTIPLIER} \
+         + ({before})) & {MOST_PHASE}) <= {}",
+        last - first
+    )
+}
+
+/// Whether a text has a phase in a range, as [`phase31`](crate::hash::phase31) has it: whether its hash
+/// lies between two others. Each comparison hashes it anew, so that which leaves less is the first.
+fn text_has_phase(text: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
+    let all = u64::from(MOST_PHASE) + 1;
+    let salt = salt_of_phase(salt);
+    let hashed = |phase: u32| (u64::from(phase) + all - salt) % all;
+    let (first, last) = (hashed(*phases.start()), hashed(*phases.end()));
+    let hash = format!("sha256(convert_to({text}, 'UTF8'))");
+    let from = format!("{hash} >= '\\x{:08x}'", first << 1);
+    let to = format!("{hash} < '\\x{:08x}'", (last + 1) << 1);
+    let both = if first <= last { "AND" } else { "OR" };
+    match (last + 1 == all, all - last < first) {
+        (true, _) => from,
+        (false, true) => format!("{from} {both} {to}"),
+        (false, false) => format!("{to} {both} {from}"),
     }
 }
 

@@ -60,8 +60,8 @@ impl Dialect for Sqlite {
     }
 
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
-        let Window::Inserted { from, until } = window else { return vec![EVERY.into()] };
-        let mut stretches = table.dates.stretches(*from, *until);
+        let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
+        let mut stretches = table.dates.stretches(from, until);
         stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
         if order == Order::Oldest {
             stretches.reverse();

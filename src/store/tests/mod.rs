@@ -1,14 +1,16 @@
 //! One suite that every store passes. What one of them cannot do is named below, and shown when the
 //! suite runs; if it can do it after all, the suite says so.
 
+mod phases;
 mod subjects;
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
-use crate::query::{Order, Query, Window};
+use crate::query::{Order, Query, Slot, Window};
 use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, last_error};
+use crate::schedule::{DEFAULT_TIERS, Options, Slots, Span, Tiers};
 use crate::time::Instant;
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 use test_support::cluster::cluster;
@@ -17,9 +19,10 @@ const NOW: Instant = Instant(1_795_232_400);
 const DAY: i64 = 86_400;
 
 /// What stores cannot do: which, what, and why.
-const EXCEPTIONS: [(&str, &str, &str); 9] = [
+const EXCEPTIONS: [(&str, &str, &str); 10] = [
     ("memory", "records come in the order asked for", "simulations go by an agenda"),
     ("memory", "a search goes on where its page ended", "an agenda is read at once"),
+    ("memory", "a search for slots finds each of them", "an agenda is read at once"),
     ("memory", "a record is claimed by one pass at a time", "a simulation has one pass at a time"),
     ("memory", "a pass claims a record once", "a simulation has one pass at a time"),
     ("memory", "a claim ends with its store", "there are no claims"),
@@ -31,9 +34,10 @@ const EXCEPTIONS: [(&str, &str, &str); 9] = [
 
 type Property = (&'static str, fn(&mut dyn Subject));
 
-const PROPERTIES: [Property; 21] = [
+const PROPERTIES: [Property; 22] = [
     ("what is pending is found, and nothing else", pending_is_found),
     ("a window by age loses nothing", windows_lose_nothing),
+    ("a search for slots finds each of them", slots_are_found),
     ("records come in the order asked for", ordered),
     ("a search goes on where its page ended", paged),
     ("an id of no record is none", absent),
@@ -140,6 +144,49 @@ fn windows_lose_nothing(subject: &mut dyn Subject) {
             expected.filter(|(_, at)| *at >= from && *at < until).map(|(id, _)| *id).collect();
         assert_eq!(sorted(numbers(&page.ids)), expected);
     }
+}
+
+fn slots_are_found(subject: &mut dyn Subject) {
+    let ids = (1..=120).chain((1..=40).map(|n| (1 << 60) + (n << 22)));
+    let seeds: Vec<Seed> = ids.map(|id| (id, Status::Error, id % 397, 1)).collect();
+    subject.fill(&seeds);
+    let options = Options { every_secs: 300, salt: 7, spread: None };
+    let slots = Slots::Progressive(Tiers::parse(DEFAULT_TIERS, options).unwrap());
+    let mut found = 0;
+    for tick in (0..40).map(|n| NOW.tick(300) + n * 61) {
+        for after in [Slot::end_of(tick - 1), Slot::end_of(tick - 4), Slot { tick, phase: 1 << 63 }]
+        {
+            let span = Span { after, until: tick };
+            let inserted = |id: i64| NOW.saturating_sub(id % 397 * DAY);
+            let has_slot = |id: i64| {
+                let next = slots.next(&Id::Integer(id), inserted(id), after);
+                next.is_some_and(|slot| slot.tick <= tick)
+            };
+            let mut travelled = 0;
+            let query = Query {
+                window: slots.window(span),
+                statuses: vec![Status::Error],
+                limit: usize::MAX,
+                ..selection()
+            };
+            let mut store = subject.open();
+            let page = store.reader().due(&query, &mut |facts| {
+                travelled += 1;
+                let Id::Integer(id) = facts.id else { panic!("{}", facts.id) };
+                has_slot(*id)
+            });
+            let mut ids = numbers(&page.unwrap().ids);
+            ids.sort_unstable();
+            let wanted: Vec<_> =
+                seeds.iter().map(|seed| seed.0).filter(|id| has_slot(*id)).collect();
+            assert_eq!(ids, wanted, "{span:?}");
+            // On a server only what is younger than a day travels besides.
+            let can_travel = seeds.iter().filter(|it| it.2 <= 1 || has_slot(it.0)).count();
+            assert!(travelled <= can_travel || subject.name() == "sqlite", "{travelled}");
+            found += wanted.len();
+        }
+    }
+    assert!(found > 100, "{found}");
 }
 
 fn ordered(subject: &mut dyn Subject) {

@@ -58,6 +58,12 @@ impl Evidence<'_> {
         told.collect()
     }
 
+    /// Whether a date and a truth are of the same rows: `delivered_at` and `delivered`.
+    pub fn say_the_same(&self, date: &Profile<'_>, truth: &Profile<'_>) -> bool {
+        (0..self.rows()).all(|row| is_yes(truth.values[row]) != date.is_none_at(row))
+            && (0..self.rows()).any(|row| is_yes(truth.values[row]))
+    }
+
     /// The flag of rows that have failed for good, beside a column that says that one is done; fails
     /// where the rows do not show whether they are tried again.
     pub fn failed_flag(&self, done: &Profile<'_>) -> Result<Option<Flag>, ()> {

@@ -24,6 +24,9 @@ const NAMES: [&str; 16] = [
 /// More different values than this are those of no status.
 const MOST_VALUES: usize = 20;
 
+/// Dates of one insertion are at most so many seconds apart.
+const TOGETHER: i64 = 60;
+
 /// How much a table is like one of jobs, from 0; one that is known is so at once.
 pub fn likeness(table: &Listed) -> u32 {
     if Known::of(&table.name, &table.columns).is_some() {
@@ -206,6 +209,10 @@ impl<'a> Evidence<'a> {
             ([first, second], _) if are_twins(first.name(), second.name()) => {
                 (Some(*first), "called so, and never NULL, as is its twin")
             }
+            ([first, ..], _) if are_together(&created) => {
+                let certain = created.iter().find(|it| it.column.not_null).copied();
+                (certain.or(Some(*first)), "called so, and always with the others that are")
+            }
             ([first, ..], _) if created.iter().filter(ordered).count() == 1 => {
                 let one = created.iter().find(ordered).copied();
                 (one.or(Some(*first)), "the one that follows the order of the key")
@@ -323,7 +330,9 @@ impl<'a> Evidence<'a> {
                 }
                 _ => above * 10 >= all * 9 && !counter.name().to_lowercase().contains("fail"),
             };
-            let line = match is_of_attempts {
+            // Nothing is left of a success where its row is deleted.
+            let is_deleted = pending.is_some_and(|it| it.on_success == OnSuccess::Delete);
+            let line = match is_of_attempts && !is_deleted {
                 true => format!("failures = {{ column = {name}, counts = \"attempts\" }}"),
                 false => format!("failures = {name}"),
             };
@@ -495,6 +504,18 @@ impl<'a> Evidence<'a> {
 
 fn set_to_now(name: &str) -> String {
     format!("{} = \"{{now}}\"", bare(name))
+}
+
+/// Whether the dates of several columns are at most a minute apart in each row.
+fn are_together(columns: &[&Profile<'_>]) -> bool {
+    let rows = columns.iter().map(|it| it.values.len()).min().unwrap_or_default();
+    let are = |row: usize| {
+        let instants: Option<Vec<_>> = columns.iter().map(|it| it.instant_at(row)).collect();
+        let Some(instants) = instants else { return false };
+        let ends = instants.iter().min().zip(instants.iter().max());
+        ends.is_some_and(|(first, last)| last.0 - first.0 <= TOGETHER)
+    };
+    columns.len() > 1 && rows > 0 && (0..rows).all(are)
 }
 
 /// Whether two columns begin with the same word: `created_stamp` and `created_tx_stamp`.

@@ -28,6 +28,19 @@ impl Evidence<'_> {
         })
     }
 
+    /// Whether an index names several values of a status that it leads to, if there are such rows.
+    pub fn names_together(&self, values: &[&str]) -> bool {
+        self.outline.parts.iter().any(|condition| {
+            let names = identifiers(condition);
+            let has =
+                |value: &&str| condition.contains(&format!("'{}'", value.replace('\'', "''")));
+            let leads_to = !condition.contains("<>")
+                && !condition.contains("!=")
+                && !["not", "or", "all"].iter().any(|word| names.contains(*word));
+            leads_to && values.iter().all(has)
+        })
+    }
+
     /// The values of a status that an index leads to, of each that leads to several whole ones.
     pub fn searched_values(&self, status: &Profile<'_>) -> Vec<Vec<Value>> {
         let mut all = Vec::new();
@@ -39,7 +52,11 @@ impl Evidence<'_> {
                     values.push(status.values[*row].clone());
                 }
             }
-            if values.len() > 1 && !others.iter().any(|row| values.contains(status.values[*row])) {
+            // What has had all its attempts may be left out of any value.
+            let is_other = |row: &usize| {
+                values.contains(status.values[*row]) && self.is_spent(*row) != Some(true)
+            };
+            if values.len() > 1 && !others.iter().any(is_other) {
                 all.push(values);
             }
         }

@@ -341,6 +341,7 @@ fn readings(
         _ if words.are_our_own() => Some(true),
         (1, false, false) => Some(false),
         (1, true, true) => Some(true),
+        _ if is_named_with_new(evidence, words, word) => Some(true),
         // Of two one may be the last, and only counts tell which.
         (2.., ..) if evidence.counter().is_none() => None,
         _ => is_tried_again(evidence, profile, words, word)
@@ -394,19 +395,26 @@ fn is_tried_again(
         let at = due.and_then(|due| due.instant_at(*row));
         at.zip(now).is_some_and(|(at, now)| at > now)
     };
+    // Of those that may have more attempts each is due later, and of those that had all of them none.
+    let (over, left): (Vec<usize>, _) =
+        failed.iter().copied().partition(|row| evidence.is_spent(*row) == Some(true));
+    let are_told_apart = !over.is_empty()
+        && !left.is_empty()
+        && left.iter().all(is_to_come)
+        && !over.iter().any(is_to_come);
+    if are_told_apart {
+        return Some(true);
+    }
     if failed.iter().any(is_to_come) {
         return due.is_some_and(|due| done.iter().all(|row| due.is_none_at(*row))).then_some(true);
     }
-    let spent = |row: &usize| {
-        Some(evidence.counter()?.number_at(*row)? >= evidence.most()?.number_at(*row)?)
-    };
     let attempts = |row: &usize| evidence.counter()?.number_at(*row);
     let counts: Vec<_> = failed.iter().filter_map(attempts).collect();
     let (least, most) = (counts.iter().min(), counts.iter().max());
     // What has failed and waits is new, with fewer attempts than what has failed for good.
     let is_retried_as_new = waiting.iter().filter_map(attempts).any(|count| count > 0)
         && waiting.iter().filter_map(attempts).max() <= most.copied();
-    let is_spent = !failed.is_empty() && failed.iter().map(spent).all(|it| it == Some(true));
+    let is_spent = !failed.is_empty() && left.is_empty();
     // An attempt after which nothing more comes is an end.
     let is_end = |it: &&Profile<'_>| {
         let name = it.name().to_lowercase();
@@ -436,6 +444,15 @@ fn is_tried_again(
     is_over.then_some(false)
 }
 
+/// Whether an index names what has failed and what is new as what it leads to.
+fn is_named_with_new(evidence: &Evidence<'_>, words: &Words, failed: &Value) -> bool {
+    let new = words.of(Meaning::New);
+    text_of(failed).is_some_and(|failed| {
+        let mut new = new.iter().filter_map(text_of);
+        new.any(|new| evidence.names_together(&[failed, new]))
+    })
+}
+
 /// Whether an index leads to what has failed as it does to what is new, or leads to what is not over,
 /// and not to this.
 fn is_searched(
@@ -458,6 +475,11 @@ fn is_searched(
 }
 
 impl Evidence<'_> {
+    /// Whether a row has had all its attempts, if it says how many there are.
+    pub fn is_spent(&self, row: usize) -> Option<bool> {
+        Some(self.counter()?.number_at(row)? >= self.most()?.number_at(row)?)
+    }
+
     fn attempts<'e>(
         &'e self,
         status: &'e Profile<'_>,

@@ -27,8 +27,10 @@ pub fn by_dates(
             ask_about_elsewhere(evidence, proposal);
             None
         }
-        ([], [only])
-            if evidence.failed_flag(only).is_ok() && evidence.readiness(only).is_some() =>
+        ([] | [_], [only])
+            if evidence.failed_flag(only).is_ok()
+                && evidence.readiness(only).is_some()
+                && done.iter().all(|date| evidence.say_the_same(date, only)) =>
         {
             let truth = Truth::of(only, values)?;
             let failed = evidence.failed_flag(only).unwrap_or_default();
@@ -149,7 +151,10 @@ fn by_done(
             })
         });
         let is_left_out = || evidence.leaves_out(done, begun, |row| !begun.is_none_at(row));
-        if !is_reset && !is_left_out() {
+        // Where a failure leaves no trace, nobody comes back to it.
+        let traces = [Word::Error, Word::Failed, Word::Attempts];
+        let shows_failures = traces.iter().any(|word| evidence.all(*word).next().is_some());
+        if !is_reset && !is_left_out() && shows_failures {
             ask_about_begun(proposal, done, begun, &conditions);
             return None;
         }
@@ -190,7 +195,9 @@ fn is_none(profile: &Profile<'_>) -> String {
 /// The date when an attempt began, where rows have it that are not done.
 fn begun<'e, 'a>(evidence: &'e Evidence<'a>, done: &Profile<'_>) -> Option<&'e Profile<'a>> {
     let is_last = |it: &Profile<'_>| it.name().to_lowercase().contains("last");
-    let begun = evidence.only(Word::Tried, |it| it.is_date() && !it.is_full() && !is_last(it))?;
+    // Every row may have one at present.
+    let can_be_none = |it: &Profile<'_>| !it.is_full() || !it.column.not_null;
+    let begun = evidence.only(Word::Tried, |it| it.is_date() && can_be_none(it) && !is_last(it))?;
     let is_open = |row: usize| done.is_none_at(row) && !begun.is_none_at(row);
     (0..evidence.rows()).any(is_open).then_some(begun)
 }
@@ -216,7 +223,12 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
     let is_lock_unread = evidence.all(Word::Locked).any(|it| {
         it.is_date() && it.column.not_null && (0..evidence.rows()).all(|row| !it.is_none_at(row))
     });
-    let is_told = is_of_jobs && !may_say && !is_lock_unread;
+    // Nor does a date of failures that every row has show whether they are tried again.
+    let is_last = |it: &Profile<'_>| it.name().to_lowercase().contains("last");
+    let failures = evidence.all(Word::GivenUp).chain(evidence.all(Word::Failed));
+    let failures: Vec<_> = failures.filter(|it| it.is_date() && !is_last(it)).collect();
+    let is_failure_unread = failures.iter().any(|it| it.is_full() && !it.column.not_null);
+    let is_told = is_of_jobs && !may_say && !is_lock_unread && !is_failure_unread;
     let why = evidence.why_deleted().filter(|_| is_told);
     let Some(why) = why else {
         ask_about_pending(proposal);
@@ -227,10 +239,7 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
         "on_success = \"delete\"".into(),
     );
     let mut conditions = evidence.is_free();
-    let given_up = evidence.all(Word::GivenUp).chain(evidence.all(Word::Failed));
-    let given_up = given_up.filter(|it| it.is_date() && !it.is_full());
-    let is_last = |it: &Profile<'_>| it.name().to_lowercase().contains("last");
-    let given_up: Vec<_> = given_up.filter(|it| !is_last(it)).collect();
+    let given_up: Vec<_> = failures.into_iter().filter(|it| !it.is_full()).collect();
     conditions.extend(given_up.iter().map(|it| is_none(it)));
     if let [given_up] = given_up[..] {
         proposal.step(Step::Comment(format!("given up: {} has a date", given_up.name())));

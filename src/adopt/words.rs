@@ -97,7 +97,7 @@ const WORDS: [(Word, &str); 16] = [
     (
         Word::Expires,
         "expires expire expiry expiration valid_until keep_until ttl timeout deadline valid_to \
-         delete_after purge_after retain_until remove_after best_before discard_after",
+         delete_after fail_after expire_after cancel_after abandon_after give_up_after purge_after retain_until remove_after best_before discard_after",
     ),
     (
         Word::Attempts,

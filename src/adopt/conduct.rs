@@ -72,8 +72,16 @@ impl<'e, 'a> Conduct<'e, 'a> {
         let is_clean = self.errors(&rows).is_none_or(|errors| errors * 2 < rows.len())
             && tried * 2 < rows.len()
             && !rows.iter().any(is_done)
-            && !rows.iter().any(|row| self.is_in_hand(*row));
+            && !rows.iter().any(|row| self.is_in_hand(*row))
+            && !self.are_begun(&rows);
         is_first && is_newest && is_late && is_clean
+    }
+
+    /// Whether rows have the date of an attempt that a row need not have, also where none waits that has
+    /// none at present.
+    fn are_begun(&self, rows: &[usize]) -> bool {
+        let begun = self.evidence.only(Word::Tried, |it| it.is_date() && !it.column.not_null);
+        begun.is_some_and(|begun| rows.iter().all(|row| !begun.is_none_at(*row)))
     }
 
     /// What a value means beside those of rows that are new, and done.

@@ -375,7 +375,11 @@ impl<'a> Evidence<'a> {
         // An answer to what is pending says it, or nothing is left to be set.
         let is_set = pending.is_some_and(|pending| pending.on_success != OnSuccess::Delete);
         let done = done.map(set_to_now);
-        let due: Vec<_> = self.all(Word::Due).filter(|it| it.is_date()).collect();
+        // `SendDate` may be when it was sent.
+        let is_done =
+            |it: &Profile<'a>| means_done(it.name()) && self.is_set_when_done(it, pending);
+        let due = self.all(Word::Due).filter(|it| it.is_date() && !is_done(it));
+        let due: Vec<_> = due.collect();
         let next = match due[..] {
             [only] => Some(format!("{} = \"{{next}}\"", bare(only.name()))),
             _ => None,
@@ -504,6 +508,13 @@ impl<'a> Evidence<'a> {
 
 fn set_to_now(name: &str) -> String {
     format!("{} = \"{{now}}\"", bare(name))
+}
+
+/// Whether the name of a date may be of what is done as well as of what is to be done.
+fn means_done(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let words = ["send", "deliver", "publish", "dispatch", "execut", "process", "perform"];
+    words.iter().any(|word| name.starts_with(word))
 }
 
 /// Whether the dates of several columns are at most a minute apart in each row.

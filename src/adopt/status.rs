@@ -13,6 +13,9 @@ use crate::record::{Status, Value};
 use crate::store::quoted_if_needed;
 use crate::time::{DAY, HOUR, Instant};
 
+/// Fewer rows than this do not show that nobody comes back to them.
+const SOME: usize = 5;
+
 /// The values of a status by their meaning, the most usual ones first.
 #[derive(Default)]
 struct Words(Vec<Found>);
@@ -415,21 +418,22 @@ fn is_tried_again(
     let is_retried_as_new = waiting.iter().filter_map(attempts).any(|count| count > 0)
         && waiting.iter().filter_map(attempts).max() <= most.copied();
     let is_spent = !failed.is_empty() && left.is_empty();
-    // An attempt after which nothing more comes is an end.
-    let is_end = |it: &&Profile<'_>| {
-        let name = it.name().to_lowercase();
-        it.is_date()
-            && !it.is_full()
-            && ["finish", "complet", "ended"].iter().any(|end| name.contains(end))
-    };
-    let ended = evidence.all(Word::Done).find(is_end);
-    let has_ended = ended.is_some_and(|ended| failed.iter().all(|row| !ended.is_none_at(*row)));
+    let has_ended = evidence.have_ended(&failed);
     let is_of_one_count = least == most;
     let is_of_most = || {
         let all = (0..evidence.rows()).filter_map(|row| attempts(&row)).max();
         is_of_one_count && least.is_some_and(|least| *least > 1) && all == least.copied()
     };
     let are_left = || now.is_some_and(|now| evidence.are_left(&failed, now));
+    let is_new = |row: &usize| attempts(row).is_none_or(|count| count == 0);
+    let are_all_left = || {
+        let touched = |now: Instant| failed.iter().all(|row| evidence.is_left(*row, now));
+        let is_only_word = words.of(Meaning::Failed).len() == 1;
+        is_only_word
+            && failed.len() > SOME
+            && waiting.iter().all(is_new)
+            && now.is_some_and(touched)
+    };
     let is_over = match failed.len() {
         0 => false,
         1 => is_spent || is_retried_as_new,
@@ -439,6 +443,7 @@ fn is_tried_again(
                 || is_retried_as_new
                 || is_of_one_count && (has_ended || are_left())
                 || is_of_most()
+                || are_all_left()
         }
     };
     is_over.then_some(false)
@@ -497,20 +502,45 @@ impl Evidence<'_> {
         self.attempts(status, value).min().unwrap_or(i64::MIN)
     }
 
-    /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
-    /// comes back to them. Long is an eighth of the time that the rows are about, up to a day.
-    pub fn are_left(&self, rows: &[usize], now: Instant) -> bool {
-        let words = [Word::Updated, Word::Tried, Word::Done, Word::Failed];
-        let touched = |row: usize| {
-            let dates = words.iter().flat_map(|word| self.all(*word));
-            dates.filter_map(|it| it.instant_at(row)).max()
+    /// Whether these rows have a date after which nothing more comes.
+    fn have_ended(&self, rows: &[usize]) -> bool {
+        let is_end = |it: &&Profile<'_>| {
+            let name = it.name().to_lowercase();
+            it.is_date()
+                && !it.is_full()
+                && ["finish", "complet", "ended"].iter().any(|end| name.contains(end))
         };
-        let oldest = (0..self.rows()).filter_map(touched).min();
-        let long = oldest.map_or(DAY, |oldest| (now.0 - oldest.0) / 8).clamp(HOUR, DAY);
+        let ended = self.all(Word::Done).find(is_end);
+        ended.is_some_and(|ended| rows.iter().all(|row| !ended.is_none_at(*row)))
+    }
+
+    /// When somebody was at a row last.
+    fn touched(&self, row: usize) -> Option<Instant> {
+        let words = [Word::Updated, Word::Tried, Word::Done, Word::Failed];
+        let dates = words.iter().flat_map(|word| self.all(*word));
+        dates.filter_map(|it| it.instant_at(row)).max()
+    }
+
+    /// How long nobody comes back to what is left: an eighth of the time that the rows are about, up to
+    /// a day.
+    fn long(&self, now: Instant) -> i64 {
+        let oldest = (0..self.rows()).filter_map(|row| self.touched(row)).min();
+        oldest.map_or(DAY, |oldest| (now.0 - oldest.0) / 8).clamp(HOUR, DAY)
+    }
+
+    /// Whether nobody has touched a row for long.
+    fn is_left(&self, row: usize, now: Instant) -> bool {
+        self.touched(row).is_some_and(|at| now.0 - at.0 > self.long(now))
+    }
+
+    /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
+    /// comes back to them.
+    pub fn are_left(&self, rows: &[usize], now: Instant) -> bool {
+        let long = self.long(now);
         let created = |row: usize| self.date_of(Word::Created)?.instant_at(row);
         let is_old = |row: &usize| created(*row).is_none_or(|at| now.0 - at.0 > 2 * long);
         let old: Vec<_> = rows.iter().copied().filter(is_old).collect();
-        let left = old.iter().filter(|row| touched(**row).is_some_and(|at| now.0 - at.0 > long));
+        let left = old.iter().filter(|row| self.is_left(**row, now));
         old.len() > 2 && left.count() * 5 >= old.len() * 4
     }
 }

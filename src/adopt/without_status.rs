@@ -38,6 +38,8 @@ pub fn by_dates(
         }
         ([only], [])
             if are_kept(evidence, only)
+                && evidence.are_past(only)
+                && !evidence.has_number_of_ends()
                 && evidence.failed_flag(only).is_ok()
                 && evidence.readiness(only).is_some() =>
         {
@@ -116,12 +118,9 @@ fn by_done(
         evidence.all(word).filter(|it| it.is_date() && !it.is_full()).collect::<Vec<_>>()
     };
     let now = evidence.newest();
-    let is_past = |it: &&&Profile<'_>| {
-        let instants = it.instants.as_deref().unwrap_or_default();
-        instants.iter().flatten().all(|at| now.is_none_or(|now| *at <= now))
-    };
     let given_up = nullable(Word::GivenUp);
-    let mut given_up: Vec<_> = given_up.iter().filter(is_past).copied().collect();
+    let mut given_up: Vec<_> =
+        given_up.iter().filter(|it| evidence.are_past(it)).copied().collect();
     let open = is_none(done);
     let mut conditions = vec![open.clone()];
     let others = [nullable(Word::Cancelled), nullable(Word::Deleted)].concat();
@@ -265,6 +264,20 @@ fn by_absence(evidence: &Evidence<'_>, proposal: &mut Proposal) -> Option<Pendin
 /// Words of other tables that have a part of the state of this one.
 const STATES: [&str; 7] = ["failed", "claimed", "ready", "blocked", "locked", "dead", "execution"];
 impl Evidence<'_> {
+    /// Whether no date is one to come: what is done was done in the past.
+    fn are_past(&self, profile: &Profile<'_>) -> bool {
+        let now = self.newest();
+        let instants = profile.instants.as_deref().unwrap_or_default();
+        instants.iter().flatten().all(|at| now.is_none_or(|now| *at <= now))
+    }
+
+    /// Whether numbers beside a date may say how a record ended.
+    fn has_number_of_ends(&self) -> bool {
+        let is_named =
+            |it: &Profile<'_>| it.is(Word::Done) || it.name().eq_ignore_ascii_case("success");
+        self.profiles.iter().any(|it| is_named(it) && !it.is_date() && it.counts())
+    }
+
     /// Whether tables that refer to this one, or begin as it does, are called after states.
     fn has_state_elsewhere(&self) -> bool {
         let names = self.outline.related.iter().map(|name| name.to_lowercase());

@@ -217,6 +217,13 @@ pub fn roles(name: &str, prefix: &str) -> Vec<Word> {
     if roles.is_empty() && ends.into_iter().flatten().any(is_creation) {
         roles.push(Word::Created);
     }
+    // `LastSendAttemptDate`
+    let is_trial = |word: &String| {
+        has("attempt attempted try tried retry retried run send sent execution executed", word)
+    };
+    if roles.is_empty() && words.iter().any(|it| it == "last") && without.iter().any(is_trial) {
+        roles.push(Word::Tried);
+    }
     if roles.is_empty() && is_due(&words) {
         roles.push(Word::Due);
     }
@@ -338,7 +345,7 @@ const STATUSES: [(Meaning, &str); 8] = [
          sending reserved acquired leased busy claimed picked fetched cancelled canceled cancel \
          paused suspended cancel_requested on_hold hold held blocked draft skipped deleted \
          cancelling doing aborted stopped disabled taken delivering in_process in_delivery \
-         in_flight inflight expired obsolete rejected superseded duplicate duplicated skip no_op \
+         in_flight inflight in_work expired obsolete rejected superseded duplicate duplicated skip no_op \
          noop nothing_to_do not_needed not_applicable assigned suppressed opted_out complained \
          complaint denied refused void voided withdrawn invalidated template pending_approval \
          awaiting_approval waiting_for_approval waiting_for_parent waiting_for_children \

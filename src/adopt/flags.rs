@@ -125,12 +125,14 @@ fn not_in_hand(evidence: &Evidence<'_>) -> Option<String> {
     let is_lock = |it: &&Profile<'_>| {
         let name = it.name().to_lowercase();
         let words = ["lock", "reserv", "claim", "leas", "picked", "taken", "grabbed"];
-        words.iter().any(|word| name.contains(word)) && !it.is(Word::Due)
+        (words.iter().any(|word| name.contains(word)) || name == "pid") && !it.is(Word::Due)
     };
     let lock = evidence.all(Word::Locked).find(is_lock)?;
     let name = quoted_if_needed(lock.name());
     let is_zero = |value: &&Value| matches!(value, Value::Integer(0));
-    if lock.values.iter().any(is_zero) {
+    // Nobody may be without one at present.
+    let is_by_default = lock.column.default.as_deref() == Some("0");
+    if lock.values.iter().any(is_zero) || is_by_default {
         return Some(format!("{name} = 0"));
     }
     (!lock.column.not_null).then(|| format!("{name} IS NULL"))

@@ -66,7 +66,7 @@ const WORDS: [(Word, &str); 16] = [
          picked_up locked_by lock_owner claimed_by reserved_by owner lock_token lock_key \
          locked_until lock_until lock_expires picked_by worker worker_id reserved_until \
          claimed_until claim claim_token leased_by lease_expires lease_expiration leased_until \
-         lease_until locked_since lock_id",
+         lease_until locked_since lock_id pid",
     ),
     (
         Word::Tried,

@@ -427,12 +427,11 @@ fn is_tried_again(
     let are_left = || now.is_some_and(|now| evidence.are_left(&failed, now));
     let is_new = |row: &usize| attempts(row).is_none_or(|count| count == 0);
     let are_all_left = || {
-        let touched = |now: Instant| failed.iter().all(|row| evidence.is_left(*row, now));
         let is_only_word = words.of(Meaning::Failed).len() == 1;
         is_only_word
             && failed.len() > SOME
             && waiting.iter().all(is_new)
-            && now.is_some_and(touched)
+            && now.is_some_and(|now| evidence.are_all_left(&failed, now))
     };
     let is_over = match failed.len() {
         0 => false,
@@ -528,9 +527,10 @@ impl Evidence<'_> {
         oldest.map_or(DAY, |oldest| (now.0 - oldest.0) / 8).clamp(HOUR, DAY)
     }
 
-    /// Whether nobody has touched a row for long.
-    fn is_left(&self, row: usize, now: Instant) -> bool {
-        self.touched(row).is_some_and(|at| now.0 - at.0 > self.long(now))
+    /// Whether nobody has touched any of these rows for long.
+    fn are_all_left(&self, rows: &[usize], now: Instant) -> bool {
+        let long = self.long(now);
+        rows.iter().all(|row| self.touched(*row).is_some_and(|at| now.0 - at.0 > long))
     }
 
     /// Whether nobody has touched nearly any of these rows for long, while others were: no worker
@@ -540,7 +540,8 @@ impl Evidence<'_> {
         let created = |row: usize| self.date_of(Word::Created)?.instant_at(row);
         let is_old = |row: &usize| created(*row).is_none_or(|at| now.0 - at.0 > 2 * long);
         let old: Vec<_> = rows.iter().copied().filter(is_old).collect();
-        let left = old.iter().filter(|row| self.is_left(**row, now));
+        let is_left = |row: usize| self.touched(row).is_some_and(|at| now.0 - at.0 > long);
+        let left = old.iter().filter(|row| is_left(**row));
         old.len() > 2 && left.count() * 5 >= old.len() * 4
     }
 }

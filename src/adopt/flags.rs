@@ -76,6 +76,10 @@ impl Evidence<'_> {
             true => !done.is_none_at(row),
             false => is_yes(done.values[row]),
         };
+        // An error that stays after a later success is no verdict.
+        if (0..self.rows()).any(|row| is_done(row) && is_yes(flag.values[row])) {
+            return Ok(None);
+        }
         let open = (0..self.rows()).filter(|row| !is_done(*row));
         let (failed, waiting): (Vec<_>, Vec<_>) = open.partition(|row| is_yes(flag.values[*row]));
         let attempts = |row: &usize| self.counter()?.number_at(*row);

@@ -458,7 +458,7 @@ fn look(without: impl Fn(&str, &toml::Table) -> Option<String>) -> (Vec<String>,
 fn tables_of_public_projects_are_right_or_a_question() {
     let (right, asked) = look(|_, _| None);
     let all = right.len() + asked.len();
-    assert!(right.len() * 100 >= all * 59, "right: {right:?}, asked: {asked:?}");
+    assert!(right.len() * 100 >= all * 60, "right: {right:?}, asked: {asked:?}");
 }
 
 #[test]

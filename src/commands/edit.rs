@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
@@ -314,7 +315,7 @@ impl Work<'_> {
         result.and(self.store.rest())
     }
 
-    fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Record>) -> Result<()> {
+    fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Arc<Record>>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             let (exit, why) = match claim {
                 Claim::Held(record) if !self.queue.holds(&record.id) => {
@@ -325,13 +326,14 @@ impl Work<'_> {
                     if is_to_be_changed(self.verb, &record, &self.from, self.now) =>
                 {
                     // A person may have been asked for a while.
-                    if !self.cause.as_ref().is_none_or(|cause| cause.holds(&mut record)) {
+                    let record_of = Arc::make_mut(&mut record);
+                    if !self.cause.as_ref().is_none_or(|cause| cause.holds(record_of)) {
                         self.store.release(&id);
                         let why = "failed by another cause meanwhile, and is left so";
                         self.tell(&id, Exit::Done, why)?;
                         continue;
                     }
-                    claimed.push(*record);
+                    claimed.push(record);
                     continue;
                 }
                 Claim::Held(record) => {
@@ -348,7 +350,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn change(&mut self, claimed: &[Record]) -> Result<()> {
+    fn change(&mut self, claimed: &[Arc<Record>]) -> Result<()> {
         let (transition, counter) = self.verb.to.clone();
         let settlement = Settlement { transition, counter, at: self.now, not_before: None };
         if self.dry_run {
@@ -361,7 +363,7 @@ impl Work<'_> {
         }
         let changes: Vec<_> =
             claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
-        for (Record { id, .. }, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
+        for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             let (exit, why) = match applied {
                 WriteResult::Written | WriteResult::Charged(_) => {
                     self.done += 1;
@@ -375,7 +377,7 @@ impl Work<'_> {
                     (Exit::Failed, &*format!("the table refuses it: {why}"))
                 }
             };
-            self.tell(id, exit, why)?;
+            self.tell(&record.id, exit, why)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::error::DbError;
 use super::table::{Cells, Charged, Table};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Claim, Inspection, Interrupter, Moved, RowWrite};
+use super::{Claim, Inspection, Interrupter, Moved, RowWrite, WriteResult};
 use crate::query::Query;
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
@@ -142,6 +142,9 @@ pub trait Locks<E: Engine>: Send {
     /// Claims what nobody has, and reads it after that.
     fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
 
+    /// Called once changes are written: what is to be done until they are durable.
+    fn has_written(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
+
     /// Whether a claim went with a lost session, and somebody else has the record now.
     fn is_lost(&self, _id: &Id) -> bool {
         false
@@ -151,6 +154,11 @@ pub trait Locks<E: Engine>: Send {
 
     fn rest(&mut self, _on: &mut SqlDatabase<E>) -> Result<(), DbError> {
         Ok(())
+    }
+
+    /// Waits until what was released is free.
+    fn free(&mut self, on: &mut SqlDatabase<E>) -> Result<(), DbError> {
+        self.rest(on)
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;

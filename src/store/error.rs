@@ -46,6 +46,10 @@ pub enum Kind {
 }
 
 impl DbError {
+    pub fn is_lost(&self) -> bool {
+        self.kind == Kind::Lost
+    }
+
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
         let Self { words, hint, .. } = self;
@@ -166,7 +170,7 @@ pub trait Reconnecting: Sized {
                 Err(error) => error,
             };
             let goes_on = !self.retry().is_at_end();
-            let is_lost = error.kind == Kind::Lost;
+            let is_lost = error.is_lost();
             if goes_on && is_lost && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
                 deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
                 self.recover(error)?;

@@ -144,7 +144,7 @@ impl Store for Interruptible {
         self.during(operation, |store| store.apply(changes))
     }
 
-    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.during(Operation::Search, |store| store.rehearse(record, chains))
     }
 

@@ -60,8 +60,8 @@ impl MemoryStore {
 }
 
 impl Memory {
-    fn record(&self, id: &Id) -> Option<Box<Record>> {
-        Some(Box::new(self.rows[*self.by_id.get(id)?].clone()))
+    fn record(&self, id: &Id) -> Option<Record> {
+        Some(self.rows[*self.by_id.get(id)?].clone())
     }
 
     fn write(&mut self, change: &RowWrite) -> WriteResult {
@@ -105,7 +105,7 @@ impl Reader for MemoryStore {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        Ok(lock(&self.0).record(id).map_or(Found::Gone, Found::Record))
+        Ok(lock(&self.0).record(id).map_or(Found::Gone, |it| Found::Record(Box::new(it))))
     }
 }
 
@@ -121,7 +121,7 @@ impl Store for MemoryStore {
     /// A simulation has one pass at a time.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
         let memory = lock(&self.0);
-        let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, Claim::Held);
+        let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, |it| Claim::Held(Arc::new(it)));
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
@@ -141,7 +141,11 @@ impl Store for MemoryStore {
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }
 
-    fn rehearse(&mut self, _record: &Record, _chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+    fn rehearse(
+        &mut self,
+        _record: &Arc<Record>,
+        _chains: &[Vec<Settlement>],
+    ) -> Result<Rehearsal> {
         Ok(Rehearsal::Taken)
     }
 }

@@ -148,7 +148,7 @@ pub trait Store {
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
     /// Tries each chain of settlements on the record, and takes everything back.
-    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
+    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
 
     /// Called before the first claim: makes sure that the handlers of a killed pass, which have
     /// `token` in their environment, end before its claims do.
@@ -203,7 +203,7 @@ pub struct Page {
 
 #[derive(Debug)]
 pub enum Claim {
-    Held(Box<Record>),
+    Held(Arc<Record>),
     /// Another pass holds the record, or an earlier claim of this one.
     Busy,
     Gone,
@@ -224,7 +224,7 @@ pub enum Found {
 /// A row to be changed, if it still is what the record says, or what the charge made of it.
 #[derive(Debug)]
 pub struct RowWrite<'a> {
-    pub record: &'a Record,
+    pub record: &'a Arc<Record>,
     /// What this pass made of the row when it wrote that an attempt has begun, if it did.
     pub charged: Option<&'a Charged>,
     pub settlement: Settlement,
@@ -233,7 +233,11 @@ pub struct RowWrite<'a> {
 }
 
 impl<'a> RowWrite<'a> {
-    pub fn new(record: &'a Record, charged: Option<&'a Charged>, settlement: Settlement) -> Self {
+    pub fn new(
+        record: &'a Arc<Record>,
+        charged: Option<&'a Charged>,
+        settlement: Settlement,
+    ) -> Self {
         Self { record, charged, settlement, retry_at: None }
     }
 

@@ -183,13 +183,15 @@ pub struct TableStore<E: Engine> {
     retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
+    /// Whether a crash of the server may have taken charges back.
+    pub may_be_set_back: bool,
     /// Whether the claims were used since somebody saw after them.
     is_used: bool,
 }
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        Self { locks, database, retry, looks_again: None, is_used: false }
+        Self { locks, database, retry, looks_again: None, may_be_set_back: false, is_used: false }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -213,12 +215,15 @@ impl<E: Engine> TableStore<E> {
     }
 
     /// Writes changes, all or none; `again` if a session that was lost may have done so before.
-    fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
+    pub fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
         let mut written = vec![WriteResult::ClaimLost; changes.len()];
         let is_mine = |(_, it): &(usize, &RowWrite)| !self.locks.is_lost(&it.record.id);
         let mut open: Vec<_> = changes.iter().enumerate().filter(is_mine).collect();
         for (number, _) in &open {
             written[*number] = WriteResult::ChangedMeanwhile;
+        }
+        if again {
+            self.find_written(&mut open, &mut written)?;
         }
         if open.is_empty() {
             return Ok(Ok(written));
@@ -231,7 +236,21 @@ impl<E: Engine> TableStore<E> {
         if is_transaction {
             self.database.engine.begin(false)?;
         }
-        for seen in self.change(&open, Ask::Write)? {
+        let mut seen = self.change(&open, Ask::Write)?;
+        if self.may_be_set_back && seen.len() < open.len() {
+            // A row whose charge is gone is as it was read.
+            let earlier = open.iter().filter(|(number, change)| {
+                change.charged.is_some() && seen.iter().all(|it| it.number != *number)
+            });
+            let earlier = earlier.map(|(number, change)| {
+                let settlement = change.settlement.clone();
+                (*number, RowWrite { charged: None, settlement, ..**change })
+            });
+            let earlier: Vec<_> = earlier.collect();
+            let earlier: Vec<_> = earlier.iter().map(|(number, it)| (*number, it)).collect();
+            seen.extend(self.change(&earlier, Ask::Write)?);
+        }
+        for seen in seen {
             let change = &changes[seen.number];
             let is_in_vain = match (sees_ends, seen.is_pending) {
                 (true, true) if change.ends() => Some(STILL_PENDING),
@@ -246,42 +265,41 @@ impl<E: Engine> TableStore<E> {
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
         if !open.is_empty() {
-            self.look_why(&open, again, &mut written)?;
+            // What the table did not take is as it was.
+            for Seen { number, .. } in self.database.ask(&open, Ask::IsExpected)? {
+                written[number] = WriteResult::Refused(NOT_TAKEN.into());
+            }
         }
         if is_transaction {
             self.database.engine.batch("COMMIT")?;
         }
+        self.locks.has_written(changes, &written);
         Ok(Ok(written))
     }
 
-    /// Tells which changes the table did not take, and which a lost session had made before.
-    fn look_why(
+    /// Tells which changes a session that was lost had made before.
+    fn find_written(
         &mut self,
-        open: &[(usize, &RowWrite)],
-        again: bool,
+        open: &mut Vec<(usize, &RowWrite)>,
         written: &mut [WriteResult],
     ) -> Result<(), DbError> {
-        for Seen { number, .. } in self.database.ask(open, Ask::IsExpected)? {
-            written[number] = WriteResult::Refused(NOT_TAKEN.into());
-        }
-        if !again {
-            return Ok(());
-        }
         let as_written = self.database.ask(open, Ask::IsWritten)?;
-        for (number, change) in open {
+        open.retain(|(number, change)| {
             let seen = as_written.iter().find(|it| it.number == *number);
-            if seen.is_some() != self.database.table.deletes(change) {
+            let is_written = seen.is_some() != self.database.table.deletes(change);
+            if is_written {
                 let charged = seen.map(|seen| seen.charged.clone()).unwrap_or_default();
                 written[*number] = change.written(charged);
             }
-        }
+            !is_written
+        });
         Ok(())
     }
 
     /// Writes each chain, and takes it back.
     fn try_out(
         &mut self,
-        record: &Record,
+        record: &Arc<Record>,
         chains: &[Vec<Settlement>],
     ) -> Result<Rehearsal, DbError> {
         let mut result = Rehearsal::Taken;
@@ -301,7 +319,7 @@ impl<E: Engine> TableStore<E> {
     /// What is refused of a chain, if anything is.
     fn try_chain(
         &mut self,
-        record: &Record,
+        record: &Arc<Record>,
         chain: &[Settlement],
     ) -> Result<Option<Rehearsal>, DbError> {
         let mut charged: Option<Charged> = None;
@@ -393,7 +411,7 @@ impl<E: Engine> Store for TableStore<E> {
         self.write_all(changes, Self::write)
     }
 
-    fn rehearse(&mut self, record: &Record, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
         self.retrying("write to", |it, _| it.try_out(record, chains))
@@ -425,7 +443,7 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.rest()?;
+        self.retrying("write to", |it, _| it.locks.free(&mut it.database))?;
         self.locks.finish()
     }
 }

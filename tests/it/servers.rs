@@ -160,6 +160,69 @@ fn a_server_that_is_started_again_in_the_middle_costs_no_record_and_no_repeat() 
     }
 }
 
+/// Commits stay in the memory of the server until something writes them to the disk.
+const LAZY: [&str; 3] = ["fsync=on", "wal_writer_delay=10s", "wal_buffers=16MB"];
+
+#[test]
+fn what_a_pass_has_done_survives_a_crash_of_the_server_right_behind_it() {
+    let Some(cluster) = Cluster::private(&LAZY) else { return };
+    let machines = Machines::new(&cluster, 30);
+    let [first, second] = [&machines.machines[0], &machines.machines[1]];
+    let handler = machines.handler();
+    first.run(&["process", "--ndays", "1", "--max-records", "20", "--", &handler]).silent();
+    cluster.crash();
+    let done = "SELECT count(*) FROM backlog WHERE status = 'SUCCESS'";
+    assert_eq!(machines.database.query(done), "20");
+    // A claim that is free says that its record's outcome is there to stay, while others are in hand.
+    let pausing = first.pausing();
+    let script = format!("[ $BACKLOG_ID -lt 30 ] || {{ {}; }}", pausing.script);
+    let args =
+        ["process", "--ndays", "1", "--order", "oldest", "--jobs", "2", "--", "sh", "-c", &script];
+    let pass = first.spawn(&args);
+    pausing.wait_for_begin();
+    wait_until("all others are done", || machines.database.query(done) == "29");
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    wait_until("their claims are free", || machines.database.query(locks) == "2");
+    cluster.crash();
+    assert_eq!(machines.database.query(done), "29");
+    pausing.let_go();
+    machines.finished(pass).silent();
+    second.run(&["process", "--ndays", "1", "--", &handler]).silent();
+    assert_eq!(machines.database.query(done), "30");
+    assert_eq!(machines.handled(), 20, "a record was tried again");
+}
+
+#[test]
+fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
+    // Each flush waits for so many microseconds, in which a crash finds much to take away.
+    let settings = [&LAZY[..], &["commit_delay=30000", "commit_siblings=0"]].concat();
+    let Some(cluster) = Cluster::private(&settings) else { return };
+    let machines = Machines::new(&cluster, 9_000);
+    let env = &machines.machines[0];
+    // Every third one fails.
+    let handler = "import sys, json\n\
+                   next(sys.stdin)\n\
+                   handled = open(sys.argv[1], 'a')\n\
+                   for line in sys.stdin:\n    \
+                       number = json.loads(line)['id']\n    \
+                       print(number, file=handled, flush=True)\n    \
+                       outcome = 'success' if number % 3 else 'failure'\n    \
+                       print(json.dumps({'id': number, 'outcome': outcome}), flush=True)\n";
+    let notes = machines.notes.path("handled").display().to_string();
+    let args = ["process", "--fibonacci", "--stream", "--", "python3", "-c", handler, &notes];
+    let pass = piped(&mut env.command(&args));
+    for crashes in 1..=2 {
+        wait_until("more are handled", || machines.handled() > crashes * 2_500);
+        cluster.crash();
+    }
+    let ran = machines.finished(pass);
+    assert!(!ran.stderr.contains("changed"), "{}", ran.stderr);
+    assert_eq!(ran.exit, Some(0), "{}", ran.stderr);
+    let counts = "SELECT status, failures, count(*) FROM backlog GROUP BY 1, 2 ORDER BY 1";
+    assert_eq!(machines.database.query(counts), "ERROR|1|3000\nSUCCESS|0|6000");
+    assert_eq!(machines.handled(), 9_000);
+}
+
 #[test]
 fn killed_passes_lose_nothing_and_repeat_only_what_was_in_hand() {
     let Some(cluster) = cluster() else { return };

@@ -2,6 +2,7 @@
 //! its claim, and taken back.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -70,11 +71,11 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
 }
 
 /// The first of the records that nobody has, with its claim.
-fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Record>> {
+fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
         for (_, claim) in store.claim_named(std::slice::from_ref(id))? {
             match claim {
-                Claim::Held(record) => return Ok(Some(*record)),
+                Claim::Held(record) => return Ok(Some(record)),
                 Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {}
             }
         }
@@ -90,7 +91,12 @@ enum Trial {
     ChangedMeanwhile,
 }
 
-fn rehearse(store: &mut Claiming, rule: &DueRule, record: &Record, clock: Clock) -> Result<Trial> {
+fn rehearse(
+    store: &mut Claiming,
+    rule: &DueRule,
+    record: &Arc<Record>,
+    clock: Clock,
+) -> Result<Trial> {
     let writes = rule.possible_writes(record, clock.now());
     let why = match store.rehearse(record, &writes)? {
         Rehearsal::Taken => return Ok(Trial::Taken),

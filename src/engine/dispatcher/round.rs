@@ -14,7 +14,7 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
-type Claimed = (Record, Option<Slot>);
+type Claimed = (Arc<Record>, Option<Slot>);
 
 impl Dispatcher {
     /// Settles what has come in, whatever becomes of the claims, and fills the free places.
@@ -129,7 +129,7 @@ impl Dispatcher {
     fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
         match claim {
             Claim::Held(record) => {
-                let due = self.recheck(*record);
+                let due = self.recheck(record);
                 if !matches!(due, Ok(Some(_))) {
                     self.pass.store.release(&id);
                 }
@@ -154,7 +154,7 @@ impl Dispatcher {
     }
 
     /// Another pass may have settled it since it was selected.
-    fn recheck(&mut self, record: Record) -> Result<Option<Claimed>> {
+    fn recheck(&mut self, record: Arc<Record>) -> Result<Option<Claimed>> {
         if self.is_cut_short() {
             return Ok(None);
         }
@@ -184,7 +184,7 @@ impl Dispatcher {
 
     /// Rehearses all that may have to be written, before any handler runs for nothing; what one record
     /// has shown is believed of the others. False if this one has changed meanwhile or is refused.
-    fn rehearse(&mut self, record: &Record, slot: Option<Slot>, now: Instant) -> Result<bool> {
+    fn rehearse(&mut self, record: &Arc<Record>, slot: Option<Slot>, now: Instant) -> Result<bool> {
         if self.takes_errors.is_some() {
             return Ok(true);
         }
@@ -214,7 +214,7 @@ impl Dispatcher {
     }
 
     /// Archives a record without another attempt: the last one killed its pass, or it is too old.
-    fn expire(&mut self, record: &Record, end: End) -> Result<()> {
+    fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
         let settlement = schedule::expire(self.pass.clock.now());
         let change = RowWrite::new(record, None, settlement);
         match self.pass.store.apply(&[change])?.first() {
@@ -308,8 +308,7 @@ impl Dispatcher {
             log_begun(&record, &self.rule);
             self.rule.kept.remove(&record.id);
             self.cursor.handed_out(&record, slot);
-            let (id, attempt, record) =
-                (record.id.clone(), record.next_attempt(), Arc::new(record));
+            let (id, attempt) = (record.id.clone(), record.next_attempt());
             self.in_hand.insert(id, InHand { record: record.clone(), charged, started_at: now });
             jobs.push(Job { record, attempt, submit: submit.clone() });
         }

@@ -17,7 +17,7 @@ use crate::store::table::{Column, Holds, Listed, quote};
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
     let session = Session::open(server, Access::ReadOnly);
     let session = session.with_context(|| format!("could not use {}", server.shown()))?;
-    Ok(Explorer(PgEngine { session, queue: None }))
+    Ok(Explorer(PgEngine::new(session)))
 }
 
 impl Explorable for PgEngine {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::commit_sync::CommitSync;
 use super::dialect::Param;
 use super::session::{Session, are_pooled};
 use super::statements::{lock_and_read, lock_and_read_singly, take_locks, unlock};
@@ -28,7 +29,7 @@ use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Reconnecting};
 use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
-use crate::store::{Access, Claim};
+use crate::store::{Access, Claim, RowWrite, WriteResult};
 
 /// How many records are claimed at a time: two locks each, of the 12,000 that a stock server has.
 const MOST_CLAIMS: usize = 128;
@@ -75,6 +76,9 @@ pub struct PgLocks {
     freed_second: Vec<i64>,
     /// Locks of the open transaction.
     taken: usize,
+    /// Whether what is written is durable only after a flush.
+    is_asynchronous: bool,
+    sync: CommitSync,
     /// What the handlers carry, and who ends them if this process is killed.
     token: Option<String>,
     watchdogs: Vec<Watchdog>,
@@ -93,9 +97,8 @@ impl Locks<PgEngine> for PgLocks {
         if self.session.is_some() {
             return Ok(());
         }
-        let reading = &mut on.engine.session;
-        self.open_session(&reading.server)?;
-        let exclude = self.prepare(reading);
+        self.open_session(&on.engine.session.server)?;
+        let exclude = self.prepare(&mut on.engine.session);
         if !on.reading(exclude)? {
             self.session = None;
             bail!(
@@ -105,6 +108,9 @@ impl Locks<PgEngine> for PgLocks {
                 on.engine.place()
             );
         }
+        let can_flush = self.can_flush(on);
+        self.is_asynchronous = on.reading(can_flush)?;
+        on.engine.is_asynchronous = self.is_asynchronous;
         Ok(())
     }
 
@@ -113,6 +119,7 @@ impl Locks<PgEngine> for PgLocks {
         on: &mut SqlDatabase<PgEngine>,
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
+        self.free_synced(ids)?;
         let (reading, table) = (&mut on.engine.session, &on.table);
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
         let mut seen = HashSet::new();
@@ -145,11 +152,24 @@ impl Locks<PgEngine> for PgLocks {
                     self.held.insert(ids[place].clone(), keys);
                 }
                 Claim::Busy | Claim::Unreadable(_) => self.freed_first.push(keys.first),
-                Claim::Gone | Claim::Ambiguous => self.give_back(keys),
+                Claim::Gone | Claim::Ambiguous => self.free_keys(keys),
             }
             result[place].1 = claim;
         }
         Ok(result)
+    }
+
+    /// A flush that cannot be begun is begun by whoever next waits for it.
+    fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
+        if !self.is_asynchronous {
+            return;
+        }
+        self.sync.note(changes, written);
+        if let Some(session) = &mut self.session
+            && let Err(error) = self.sync.begin(session)
+        {
+            log::debug!("could not begin to flush: {error}");
+        }
     }
 
     fn is_lost(&self, id: &Id) -> bool {
@@ -158,18 +178,32 @@ impl Locks<PgEngine> for PgLocks {
 
     fn release(&mut self, id: &Id) {
         self.lost.remove(id);
-        if let Some(keys) = self.held.remove(id) {
-            self.give_back(keys);
+        if self.held.contains_key(id) && !self.sync.holds_back(id) {
+            self.give_back(id);
         }
     }
 
     /// As long as there is more in hand, the next claim frees what was released, in the same
     /// statement, or else the heartbeat does.
     fn rest(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        if self.held.is_empty() {
-            self.free(&mut on.engine.session)?;
+        if self.held.len() == self.sync.held_back() {
+            self.free(on)?;
         }
         Ok(())
+    }
+
+    fn free(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+        if let Some(session) = &mut self.session {
+            let synced = self.sync.finish(session)?;
+            synced.iter().for_each(|id| self.give_back(id));
+        }
+        let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
+        if self.pooled {
+            self.end_transaction()?;
+        } else if let Some(session) = &mut self.session {
+            unlock(session, first)?;
+        }
+        unlock(&mut on.engine.session, second)
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
@@ -185,7 +219,7 @@ impl Locks<PgEngine> for PgLocks {
         if self.held.is_empty() {
             return Ok(Vec::new());
         }
-        self.free(&mut on.engine.session)?;
+        self.free(on)?;
         let mut sockets = Vec::new();
         for session in self.session.iter_mut().chain([&mut on.engine.session]) {
             session.query("SELECT 1", &[])?;
@@ -293,21 +327,41 @@ impl PgLocks {
         Ok(())
     }
 
-    fn give_back(&mut self, keys: Keys) {
+    /// Whether what is written may be durable only after a flush. A pooler's transaction has the first
+    /// locks, and is not ended for that; rules take no statement that sets how it commits.
+    fn can_flush(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
+        let Some(session) = self.session.as_mut().filter(|_| !self.pooled) else {
+            return Ok(false);
+        };
+        let rules =
+            "SELECT 1 FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
+        let has_rules = !session.query(rules, &[Param::text(&on.table.sql)])?.is_empty();
+        Ok(!has_rules && CommitSync::can_flush(session)?)
+    }
+
+    fn free_keys(&mut self, keys: Keys) {
         self.freed_first.push(keys.first);
         if !self.pooled {
             self.freed_second.push(keys.second);
         }
     }
 
-    fn free(&mut self, reading: &mut Session) -> Result<(), DbError> {
-        let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
-        if self.pooled {
-            self.end_transaction()?;
-        } else if let Some(session) = &mut self.session {
-            unlock(session, first)?;
+    fn give_back(&mut self, id: &Id) {
+        if let Some(keys) = self.held.remove(id) {
+            self.free_keys(keys);
         }
-        unlock(reading, second)
+    }
+
+    /// Gives back what is durable by now, and at all events what is wanted again.
+    fn free_synced(&mut self, wanted: &[Id]) -> Result<(), DbError> {
+        let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
+        let is_wanted = |id: &Id| held.contains_key(id) && sync.is_held_back(id);
+        let synced = match wanted.iter().any(is_wanted) {
+            true => sync.finish(session)?,
+            false => sync.synced(session)?,
+        };
+        synced.iter().for_each(|id| self.give_back(id));
+        Ok(())
     }
 
     /// Makes sessions anew that are lost, that of the second locks or of the first ones. What it
@@ -322,6 +376,7 @@ impl PgLocks {
             self.open_session(&reading.server)?;
             self.freed_first.clear();
             self.taken = 0;
+            self.sync.begin_anew();
         }
         let again = self
             .tune(reading)
@@ -367,8 +422,11 @@ impl PgLocks {
                 wanted.retain(|_| granted.next() != Some(true));
             }
             for (id, _) in wanted {
-                self.release(&id);
-                self.lost.insert(id);
+                self.give_back(&id);
+                if !self.sync.is_held_back(&id) {
+                    self.lost.insert(id.clone());
+                }
+                self.sync.forget(&id);
             }
         }
         Ok(())
@@ -383,13 +441,27 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
         lost[0] |= !it.database.engine.session.connection.is_alive();
         let session = it.locks.session.as_mut();
         lost[1] |= session.is_some_and(|session| !session.connection.is_alive());
-        it.locks.make_anew(&mut it.database, lost)
+        it.locks.make_anew(&mut it.database, lost)?;
+        // Only a session that is lost may have been so in a crash, which takes commits away.
+        if lost[1] { write_again(it) } else { Ok(()) }
     })?;
     // Behind a pooler only the one that holds claims is seen to be lost.
     if lost[1] && (lost[0] || store.locks.pooled) {
         std::thread::sleep(HOLD_OFF);
     }
     Ok(())
+}
+
+/// Writes again what may not have been durable.
+fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
+    store.may_be_set_back = true;
+    let unsynced = store.locks.sync.take_unsynced();
+    let result = unsynced.iter().try_for_each(|it| store.write(&[it.change()], true).map(|_| ()));
+    result.or_else(|error| {
+        store.locks.sync.put_back(unsynced);
+        store.database.engine.roll_back();
+        store.database.reading(Err(error))
+    })
 }
 
 #[cfg(test)]

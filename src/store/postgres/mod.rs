@@ -2,6 +2,7 @@
 //! read as a table, and written by a store of its own.
 
 mod catalog;
+mod commit_sync;
 mod dialect;
 mod explore;
 mod locks;
@@ -40,6 +41,8 @@ pub struct PgEngine {
     session: Session,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
+    /// Whether what is written is durable only after the next flush, see [`commit_sync`].
+    is_asynchronous: bool,
 }
 
 /// Opens a table on a server.
@@ -54,10 +57,14 @@ pub fn open(
         Ok(error) => error.explain(&server.shown(), "read"),
         Err(error) => error.context(format!("could not use {}", server.shown())),
     })?;
-    Ok(SqlDatabase::new(PgEngine { session: session.into_inner(), queue: None }, table))
+    Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 
 impl PgEngine {
+    fn new(session: Session) -> Self {
+        Self { session, queue: None, is_asynchronous: false }
+    }
+
     fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
         let rows = self.session.query(sql, params);
         rows.map_err(|error| self.explain(error, "read"))
@@ -174,7 +181,8 @@ impl Engine for PgEngine {
         changes: &[(usize, &RowWrite)],
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
-        statements::ask(&mut self.session, table, changes, ask)
+        let is_asynchronous = self.is_asynchronous && ask == Ask::Write;
+        statements::ask(&mut self.session, table, changes, ask, is_asynchronous)
     }
 
     /// Triggers that run after an update may change a row after what a statement returns of it.

@@ -95,6 +95,20 @@ impl Session {
         self.connection.wait(async |it| it.query(&statement, &values).await)
     }
 
+    /// Asks for something, and goes on without the answer; one such thing at a time.
+    pub fn ask_ahead(&mut self, sql: &'static str) -> Result<(), DbError> {
+        Ok(self.connection.send(|it| async move { it.query_typed(sql, &[]).await.map(|_| ()) })?)
+    }
+
+    /// Whether the answer has come to what was asked ahead.
+    pub fn has_answered(&mut self) -> Result<bool, DbError> {
+        Ok(self.connection.has_answered()?)
+    }
+
+    pub fn wait_for_answer(&mut self) -> Result<(), DbError> {
+        Ok(self.connection.wait_for_answer()?)
+    }
+
     /// Hands each row to `each` as it comes in, as long as that says true.
     pub fn stream(
         &mut self,

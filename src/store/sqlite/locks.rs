@@ -87,7 +87,7 @@ impl SqliteLocks {
                 return Ok(Claim::Ambiguous);
             }
         }
-        Ok(found.map_or(Claim::Gone, |record| Claim::Held(Box::new(record))))
+        Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
     }
 
     /// The names of a statement's columns behind the first; mostly those of the time before.

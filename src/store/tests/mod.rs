@@ -6,6 +6,7 @@ mod subjects;
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
 use crate::query::{Order, Query, Slot, Window};
@@ -407,10 +408,10 @@ fn rounds(subject: &mut dyn Subject) {
     let mut store = subject.open();
     let ids: Vec<_> = (1..=60).map(Id::Integer).collect();
     let claims = store.claim(&ids).unwrap();
-    let mut records: Vec<Record> = Vec::new();
+    let mut records: Vec<Arc<Record>> = Vec::new();
     for (_, claim) in claims {
         if let Claim::Held(record) = claim {
-            records.push(*record);
+            records.push(record);
         }
     }
     assert_eq!(records.len(), 60);
@@ -481,10 +482,10 @@ fn is_held(claim: &Claim) -> bool {
 }
 
 /// The record, if it could be claimed.
-fn claim(store: &mut dyn Store, id: i64) -> Option<Record> {
+fn claim(store: &mut dyn Store, id: i64) -> Option<Arc<Record>> {
     let claims = store.claim(&[Id::Integer(id)]).unwrap();
     claims.into_iter().find_map(|(_, claim)| match claim {
-        Claim::Held(record) => Some(*record),
+        Claim::Held(record) => Some(record),
         Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => None,
     })
 }
@@ -512,7 +513,7 @@ fn settle(store: &mut dyn Store, id: i64, end: Transition) {
 }
 
 /// Writes down that an attempt begins.
-fn begin(store: &mut dyn Store, record: &Record) -> Charged {
+fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Charged {
     let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
     let change = RowWrite { retry_at: Some(NOW), ..change };
     charged(store.apply(&[change]).unwrap().remove(0))

@@ -49,7 +49,7 @@ pub fn open(
     let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
     table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
-    Ok(SqlDatabase::new(PgEngine { session, queue: Some(queue) }, table))
+    Ok(SqlDatabase::new(PgEngine { queue: Some(queue), ..PgEngine::new(session) }, table))
 }
 
 /// Makes a queue, unless there is one of this name.

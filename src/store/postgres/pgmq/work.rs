@@ -108,7 +108,7 @@ impl Work {
             record.status = if record.failures == 0 { Status::New } else { Status::Error };
             record.status_text = record.status.name().into();
             record.due_at = Some(Instant(i64::MIN));
-            Some((record.id.clone(), Claim::Held(Box::new(record))))
+            Some((record.id.clone(), Claim::Held(Arc::new(record))))
         };
         Ok(records.into_iter().filter_map(held).collect())
     }
@@ -130,7 +130,7 @@ impl Work {
             (Some(record), Some(number)) => {
                 let reads = i64::from(record.failures);
                 self.held.insert(id.clone(), Held { number, reads, is_hidden: false });
-                Claim::Held(Box::new(record))
+                Claim::Held(Arc::new(record))
             }
             (None, _) | (_, None) => Claim::Gone,
         };
@@ -273,7 +273,7 @@ impl Store for Work {
     }
 
     /// What can be refused is to archive it, or to delete it.
-    fn rehearse(&mut self, record: &Record, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
+    fn rehearse(&mut self, record: &Arc<Record>, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
         Ok(match self.retrying_or_refused(false, |work, _| work.try_out(record))? {
             Ok(()) => Rehearsal::Taken,
             Err(why) => Rehearsal::Refused(format!(

@@ -153,8 +153,10 @@ impl SocketOptions {
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Connection {
-    // Dropped before the driver, which then takes leave of the server.
-    pub client: Client,
+    // Both are dropped before the driver, which then takes leave of the server.
+    /// What was asked without waiting for the answer.
+    sent: Option<Sent>,
+    pub client: Arc<Client>,
     pub driver: Driver,
     /// What ends its statements, as long as it lives.
     pub handle: Arc<Handle>,
@@ -168,6 +170,8 @@ pub struct Handle {
     pub socket: Arc<OwnedFd>,
 }
 
+type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
+
 /// What sends requests and receives answers; none of it is left once the connection has ended.
 pub struct Exchange(pub Option<tokio_postgres::Connection<Plain, Encrypted>>);
 
@@ -177,6 +181,28 @@ pub struct Driver {
 }
 
 impl Exchange {
+    /// Sends and receives what can be without waiting, and looks whether there is an answer by then.
+    async fn poll_once<T>(
+        &mut self,
+        mut asked: Pin<&mut (dyn Future<Output = Result<T, SqlError>> + Send)>,
+    ) -> Poll<Result<T, SqlError>> {
+        future::poll_fn(|cx| {
+            // It is asked for only once it is polled.
+            let polled = asked.as_mut().poll(cx);
+            if polled.is_pending()
+                && let Some(exchange) = &mut self.0
+                && let Poll::Ready(ended) = Pin::new(exchange).poll(cx)
+            {
+                self.0 = None;
+                if let Err(error) = ended {
+                    return Poll::Ready(Poll::Ready(Err(error)));
+                }
+            }
+            Poll::Ready(if polled.is_pending() { asked.as_mut().poll(cx) } else { polled })
+        })
+        .await
+    }
+
     /// The answer to what is asked of the client. Meanwhile it sends and receives.
     pub async fn answer<T>(
         &mut self,
@@ -197,6 +223,41 @@ impl Exchange {
 }
 
 impl Connection {
+    pub fn new(client: Client, driver: Driver, handle: Arc<Handle>) -> Self {
+        Self { sent: None, client: Arc::new(client), driver, handle }
+    }
+
+    /// Asks something of the client, whose answer is waited for later: one such thing at a time.
+    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), SqlError>
+    where
+        A: Future<Output = Result<(), SqlError>> + Send + 'static,
+    {
+        self.sent = Some(Box::pin(ask(self.client.clone())));
+        self.has_answered().map(|_| ())
+    }
+
+    /// Whether the answer to what was sent has come, or nothing was sent.
+    pub fn has_answered(&mut self) -> Result<bool, SqlError> {
+        let Some(sent) = &mut self.sent else { return Ok(true) };
+        let Driver { runtime, exchange } = &mut self.driver;
+        let polled = runtime.block_on(async {
+            let polled = exchange.poll_once(sent.as_mut()).await;
+            // Meanwhile the runtime sees what has come.
+            tokio::task::yield_now().await;
+            if polled.is_pending() { exchange.poll_once(sent.as_mut()).await } else { polled }
+        });
+        let Poll::Ready(answer) = polled else { return Ok(false) };
+        self.sent = None;
+        answer.map(|()| true)
+    }
+
+    /// Waits for the answer to what was sent, if anything was.
+    pub fn wait_for_answer(&mut self) -> Result<(), SqlError> {
+        let Some(sent) = self.sent.take() else { return Ok(()) };
+        let Driver { runtime, exchange } = &mut self.driver;
+        runtime.block_on(exchange.answer(sent))
+    }
+
     /// Waits for an answer to what is asked of the client.
     pub fn wait<T>(
         &mut self,

@@ -203,7 +203,7 @@ impl Server {
             .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))?;
         let (cancel, address) = (client.cancel_token(), address.clone());
         let handle = self.enlist(Handle { cancel, address, socket: Arc::new(socket) });
-        Ok(Connection { client, driver: Driver { runtime, exchange }, handle })
+        Ok(Connection::new(client, Driver { runtime, exchange }, handle))
     }
 
     async fn open(

@@ -129,6 +129,12 @@ impl DueQueue {
         self.ids.len()
     }
 
+    /// What comes next of what has been read, at most `most`.
+    pub fn peek(&mut self, most: usize) -> &[Id] {
+        let most = most.min(self.ids.len());
+        &self.ids.make_contiguous()[..most]
+    }
+
     /// At most `most`; none if there is no more.
     pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Id>> {
         self.any(reader)?;

@@ -120,15 +120,24 @@ impl Wake {
 struct SharedDispatcher {
     ended: Arc<Mutex<Vec<Attempt>>>,
     dispatcher: Arc<Mutex<Dispatcher>>,
+    /// Wakes the main thread to complete attempts, where those of the handler have other things to do.
+    wake: Option<Wake>,
 }
 
 impl SharedDispatcher {
     fn submitter(&self) -> Submit {
         let shared = self.clone();
         Arc::new(move |ended| {
-            lock(&shared.ended).extend(ended);
-            // Whoever holds the dispatcher may complete them.
-            shared.catch_up();
+            let mut all = lock(&shared.ended);
+            let was_empty = all.is_empty();
+            all.extend(ended);
+            drop(all);
+            match &shared.wake {
+                Some(wake) if was_empty => wake.turn(),
+                Some(_) => {}
+                // Whoever holds the dispatcher may complete them.
+                None => shared.catch_up(),
+            }
         })
     }
 
@@ -211,7 +220,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let dispatcher = Arc::new(Mutex::new(dispatcher));
-    let shared = SharedDispatcher { ended: Arc::default(), dispatcher };
+    let by_main = handler.is_busy().then(|| wake.clone());
+    let shared = SharedDispatcher { ended: Arc::default(), dispatcher, wake: by_main };
     let mut main = MainThread { shared: &shared, turns, wake: &wake, is_told: false };
     main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.

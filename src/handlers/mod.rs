@@ -45,6 +45,11 @@ pub trait Handler: Send + Sync {
     /// Takes records in hand; beyond the capacity they wait until others are answered.
     fn start(&self, jobs: Vec<Job>);
 
+    /// Whether its threads have work while they wait for their records: then others complete attempts.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// Waits for its threads to end, once everything is answered.
     fn join(&self);
 

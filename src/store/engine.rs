@@ -142,6 +142,22 @@ pub trait Locks<E: Engine>: Send {
     /// Claims what nobody has, and reads it after that.
     fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
 
+    /// See [`Store::claim_ahead`](super::Store::claim_ahead).
+    fn claim_ahead(&mut self, _ids: &[Id]) {}
+
+    fn claimed_ahead(&self) -> usize {
+        0
+    }
+
+    /// Makes changes, and claims what is wanted ahead.
+    fn write(
+        &mut self,
+        on: &mut SqlDatabase<E>,
+        changes: &[(usize, &RowWrite)],
+    ) -> Result<Vec<Seen>, DbError> {
+        on.engine.ask(&on.table, changes, Ask::Write)
+    }
+
     /// Called once changes are written: what is to be done until they are durable.
     fn has_written(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
 

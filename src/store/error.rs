@@ -87,7 +87,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How a failed operation is tried again: by which clock, and until which stop.
 #[derive(Clone)]
 pub struct Retry {
-    clock: Clock,
+    pub clock: Clock,
     stop: Option<Arc<StoreStop>>,
     /// Whether nobody waits: a server that is gone is then left to the next look.
     is_just_looking: bool,

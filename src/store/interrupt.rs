@@ -130,6 +130,14 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.claim(ids))
     }
 
+    fn claim_ahead(&mut self, ids: &[Id]) {
+        lock(&self.store).claim_ahead(ids);
+    }
+
+    fn claimed_ahead(&self) -> usize {
+        lock(&self.store).claimed_ahead()
+    }
+
     fn release(&mut self, id: &Id) {
         lock(&self.store).release(id);
     }

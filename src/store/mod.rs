@@ -130,6 +130,15 @@ pub trait Store {
     /// in its own order. Only what is held need be released.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
+    /// Records that will probably be claimed next: where the way to the database is long, they are
+    /// claimed together with what is applied next.
+    fn claim_ahead(&mut self, _ids: &[Id]) {}
+
+    /// How many are claimed ahead now.
+    fn claimed_ahead(&self) -> usize {
+        0
+    }
+
     /// The same of just these, as a person names them, also of those that are not pending.
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
         self.claim(ids)

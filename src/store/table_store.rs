@@ -196,7 +196,12 @@ impl<E: Engine> TableStore<E> {
 
     /// Asks to make changes; a charge is told as the row is at the end.
     fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
-        let mut seen = self.database.ask(changes, ask)?;
+        let mut seen = match ask {
+            Ask::Write => self.locks.write(&mut self.database, changes)?,
+            Ask::Rehearse | Ask::IsExpected | Ask::IsWritten | Ask::IsThere => {
+                self.database.ask(changes, ask)?
+            }
+        };
         let begun: Vec<_> = changes.iter().copied().filter(|(_, it)| it.begins()).collect();
         if !begun.is_empty() && self.looks_again()? {
             for again in self.database.ask(&begun, Ask::IsThere)? {
@@ -395,6 +400,14 @@ impl<E: Engine> Store for TableStore<E> {
         let _acting = self.database.engine.take_rights()?;
         self.locks.open(&mut self.database)?;
         self.retrying("read", |it, _| it.locks.claim(&mut it.database, ids))
+    }
+
+    fn claim_ahead(&mut self, ids: &[Id]) {
+        self.locks.claim_ahead(ids);
+    }
+
+    fn claimed_ahead(&self) -> usize {
+        self.locks.claimed_ahead()
     }
 
     fn release(&mut self, id: &Id) {

@@ -14,6 +14,11 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
+/// How many records are claimed ahead of need.
+const MOST_AHEAD: usize = 64;
+/// Which part of the places may stay free for a round, where nothing more is claimed ahead.
+const SPARE: usize = 8;
+
 type Claimed = (Arc<Record>, Option<Slot>);
 
 impl Dispatcher {
@@ -30,9 +35,9 @@ impl Dispatcher {
         }
         let mut ended = ended;
         let still_in_hand = self.in_hand.len() - ended.len() - self.breaker.doubtful.len();
-        let free = self.handlers.handler.capacity().saturating_sub(still_in_hand);
+        let free = self.places().saturating_sub(still_in_hand);
         if free > self.room() && !ended.is_empty() {
-            // What has been answered is held until it is settled, and leaves no room until then.
+            // What got nowhere is held as well, and leaves no room.
             self.write_outcomes(ended)?;
             ended = &[];
         }
@@ -74,6 +79,12 @@ impl Dispatcher {
         }
     }
 
+    /// How many records can be with handlers at a time, so that there is room for as many that have been
+    /// answered and are held until they are settled.
+    fn places(&self) -> usize {
+        self.handlers.handler.capacity().min(self.pass.store.most_claims() / 2)
+    }
+
     fn room(&self) -> usize {
         self.pass.store.most_claims().saturating_sub(self.in_hand.len())
     }
@@ -83,6 +94,7 @@ impl Dispatcher {
         if free > 0 {
             self.obey_pause();
         }
+        let (spare, mut was_ahead) = (self.places() / SPARE, false);
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
@@ -92,7 +104,14 @@ impl Dispatcher {
                 self.is_held_back = self.due.any(self.pass.store.reader())?;
                 break;
             }
-            let few = left.min(tokens).min(free - claimed.len());
+            let open = free - claimed.len();
+            let ahead = self.pass.store.claimed_ahead();
+            // A window that is nearly full is worth no way to the server.
+            if was_ahead && ahead == 0 && open <= spare {
+                break;
+            }
+            was_ahead |= ahead > 0;
+            let few = left.min(tokens).min(open).min(if ahead > 0 { ahead } else { usize::MAX });
             let mut ids = self.due.next_few(few, self.pass.store.reader())?;
             if ids.is_empty() {
                 break;
@@ -267,6 +286,11 @@ impl Dispatcher {
             let retry_at = retry_at.and_then(|()| rule.retry_at(record, &charge));
             RowWrite { retry_at, ..RowWrite::new(record, None, charge) }
         }));
+        if self.bucket.is_none() && !self.is_cut_short() {
+            let most = self.in_hand.len() - ended.len() + claimed.len();
+            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+            self.pass.store.claim_ahead(self.due.peek(most.min(left).min(MOST_AHEAD)));
+        }
         let mut applied = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();

@@ -106,6 +106,11 @@ impl Handler for Stream {
         }
     }
 
+    /// A co-process is to be fed and heard while outcomes are written.
+    fn is_busy(&self) -> bool {
+        true
+    }
+
     fn join(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());

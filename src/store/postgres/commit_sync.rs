@@ -4,21 +4,27 @@
 //! a crash of the server. An outcome that a crash takes away is kept here until it is written again.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
 
 use super::session::Session;
 use crate::record::{Id, Record, Settlement};
 use crate::store::error::DbError;
 use crate::store::table::Charged;
 use crate::store::{RowWrite, WriteResult};
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 
 /// A transaction that writes to the log, and commits as this user's transactions do: that makes durable
 /// whatever was committed before. One that writes nothing, though it has a number, flushes nothing.
 const FLUSH: &str = "SELECT pg_logical_emit_message(true, 'backlog', '')";
 
+/// The least time between two flushes, in which commits gather to share the second one. The first
+/// outcome after a quiet spell is flushed at once, and the last ones at the next rest or heartbeat.
+const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
+
 /// The outcomes that are written and may not be durable yet.
-#[derive(Default)]
 pub struct CommitSync {
+    clock: Clock,
+    flushed_at: Option<Monotonic>,
     /// Those that were written before the flush that is under way began, and those after.
     flushing: Option<Batch>,
     next: Batch,
@@ -48,6 +54,10 @@ impl Unsynced {
 }
 
 impl CommitSync {
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, flushed_at: None, flushing: None, next: Batch::default() }
+    }
+
     /// Whether this user may flush.
     pub fn can_flush(session: &mut Session) -> Result<bool, DbError> {
         match session.query(FLUSH, &[]) {
@@ -92,9 +102,16 @@ impl CommitSync {
         batches.any(|batch| batch.released.contains(id))
     }
 
-    /// Begins a flush if one is needed and none is under way.
+    /// Begins a flush if one is needed, none is under way, and the last one is not too near.
     pub fn begin(&mut self, session: &mut Session) -> Result<(), DbError> {
+        let now = self.clock.monotonic();
+        let is_near = |at: Monotonic| now.saturating_duration_since(at) < MIN_FLUSH_INTERVAL;
+        if self.flushed_at.is_some_and(is_near) { Ok(()) } else { self.begin_now(session) }
+    }
+
+    fn begin_now(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.flushing.is_none() && !self.next.outcomes.is_empty() {
+            self.flushed_at = Some(self.clock.monotonic());
             session.ask_ahead(FLUSH)?;
             self.flushing = Some(std::mem::take(&mut self.next));
         }
@@ -115,7 +132,7 @@ impl CommitSync {
     pub fn finish(&mut self, session: &mut Session) -> Result<Vec<Id>, DbError> {
         let mut released = Vec::new();
         loop {
-            self.begin(session)?;
+            self.begin_now(session)?;
             if self.flushing.is_none() {
                 return Ok(released);
             }

@@ -2,6 +2,7 @@
 //! `::text` and into it by a cast to its type: so types work that this program does not know.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use tokio_postgres::Row;
@@ -39,6 +40,12 @@ impl Param {
             Self::Keys(keys) => (keys, Type::INT8_ARRAY),
         }
     }
+}
+
+/// A statement with its parameters.
+pub struct Request {
+    pub sql: Arc<str>,
+    pub params: Vec<Param>,
 }
 
 /// PostgreSQL's spelling.

@@ -6,9 +6,12 @@
 //! back. Locks are taken several at a time, because the way to the server is what they cost, and
 //! few are held, because all locks of all sessions share one table of the server.
 //!
+//! The writing session, which searches and writes, has the first locks; the claiming session has the
+//! second ones and reads what is claimed. So the next records are claimed while a round is written.
+//!
 //! Behind a pooler that hands out the server's sessions for a transaction each, a lock of a session
-//! is everybody's. There a claim is one lock of a transaction that stays open, in a connection of
-//! its own; those locks go all at once, with the transaction's end.
+//! is everybody's. There a claim is one lock of a transaction that stays open in the claiming
+//! session; those locks go all at once, with the transaction's end.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -18,21 +21,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
 use super::dialect::Param;
-use super::session::{Session, are_pooled};
-use super::statements::{lock_and_read, lock_and_read_singly, take_locks, unlock};
+use super::session::{Session, are_pooled, ask_both};
+use super::statements::{Statements, claims, granted, lock_and_read_singly, seen, unlock};
 use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::Id;
-use crate::store::engine::{Engine, Locks};
+use crate::store::engine::{Ask, Engine, Locks, Seen};
 use crate::store::error::{DbError, Reconnecting};
 use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim, RowWrite, WriteResult};
+use crate::time::Clock;
 
-/// How many records are claimed at a time: two locks each, of the 12,000 that a stock server has.
-const MOST_CLAIMS: usize = 128;
+const LOCK: &str = "pg_try_advisory_lock";
+/// How many records are claimed at a time, with those that are being settled.
+const MOST_CLAIMS: usize = 256;
+/// How many are held at a time, with those that are claimed ahead, and those whose outcomes are to
+/// become durable: two locks each, of the 12,000 that a stock server has.
+const MOST_HELD: usize = 320;
 /// How long a row's lock is waited for, until a settlement is tried again, an attempt not begun.
 const LOCK_TIMEOUT: &str = "5s";
 /// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
@@ -58,21 +67,27 @@ impl Keys {
     }
 }
 
-/// The claims that this pass holds. The session in which it reads and writes has the second locks.
-#[derive(Default)]
+fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
+    wanted.iter().map(|(_, keys)| keys.first).collect()
+}
+
+/// The claims that this pass holds.
 pub struct PgLocks {
-    /// The session of the first locks; made when the first is needed.
+    /// The claiming session; made when it is needed.
     session: Option<Session>,
-    /// Which of the server's processes serve the sessions of the second and of the first locks.
+    /// Which of the server's processes serve the writing and the claiming session.
     backends: [String; 2],
     /// Whether they are sessions for a transaction only.
     pooled: bool,
     held: HashMap<Id, Keys>,
     /// Records that were claimed, and that somebody else got when a session was lost.
     lost: HashSet<Id>,
-    /// Released, but not yet free: first locks, also of what is half of a claim, or none.
+    ahead: Ahead,
+    statements: Statements,
+    /// Released, but not yet free: first locks, also of what is half of a claim, or none. They go
+    /// together with the next ones that are taken.
     freed_first: Vec<i64>,
-    /// The same of second locks, which go together with the next ones that are taken.
+    /// The same of second locks.
     freed_second: Vec<i64>,
     /// Locks of the open transaction.
     taken: usize,
@@ -84,10 +99,31 @@ pub struct PgLocks {
     watchdogs: Vec<Watchdog>,
 }
 
+impl PgLocks {
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            session: None,
+            backends: Default::default(),
+            pooled: false,
+            held: HashMap::new(),
+            lost: HashSet::new(),
+            ahead: Ahead::new(clock),
+            statements: Statements::default(),
+            freed_first: Vec::new(),
+            freed_second: Vec::new(),
+            taken: 0,
+            is_asynchronous: false,
+            sync: CommitSync::new(clock),
+            token: None,
+            watchdogs: Vec::new(),
+        }
+    }
+}
+
 impl Locks<PgEngine> for PgLocks {
     fn most(&self) -> usize {
         if self.pooled && !self.held.is_empty() {
-            self.held.len() + (2 * MOST_CLAIMS).saturating_sub(self.taken)
+            self.held.len() + MOST_CLAIMS.saturating_sub(self.taken)
         } else {
             MOST_CLAIMS
         }
@@ -120,43 +156,118 @@ impl Locks<PgEngine> for PgLocks {
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
         self.free_synced(ids)?;
-        let (reading, table) = (&mut on.engine.session, &on.table);
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
-        let mut seen = HashSet::new();
-        let new = ids.iter().enumerate().filter(|(_, id)| seen.insert(*id));
-        let free = new.filter(|(_, id)| !self.held.contains_key(*id));
+        let mut is_known = HashSet::new();
+        for (id, claim) in &mut result {
+            if let Some(ahead) = self.ahead.take(id) {
+                *claim = ahead;
+                is_known.insert(id.clone());
+            }
+        }
+        let unused = self.ahead.drain(false);
+        self.give_back_all(&unused);
+        let is_new = |id: &Id| is_known.insert(id.clone()) && !self.held.contains_key(id);
+        let new: Vec<_> = ids.iter().map(is_new).collect();
+        let places: Vec<_> = (0..ids.len()).filter(|place| new[*place]).collect();
+        if places.is_empty() {
+            return Ok(result);
+        }
+        let (writing, table) = (&mut on.engine.session, &on.table);
         let mut wanted: Vec<_> =
-            free.map(|(place, id)| (place, Keys::of(&table.sql, id))).collect();
-        let keys: Vec<_> = wanted.iter().map(|(_, keys)| keys.first).collect();
-        let mut granted = self.take_first(&keys)?.into_iter();
-        wanted.retain(|_| granted.next() == Some(true));
+            places.iter().map(|place| (&ids[*place], Keys::of(&table.sql, &ids[*place]))).collect();
+        if !self.pooled {
+            writing.plan_for_rounds()?;
+        }
+        let granted = self.take_first(writing, &first_keys(&wanted))?;
+        let mut is_granted = granted.iter().copied();
+        let mut places = places;
+        places.retain(|_| is_granted.next() == Some(true));
+        let mut is_granted = granted.into_iter();
+        wanted.retain(|_| is_granted.next() == Some(true));
         if wanted.is_empty() {
             return Ok(result);
         }
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if self.pooled { Vec::new() } else { std::mem::take(&mut self.freed_second) };
-        let named: Vec<_> = wanted.iter().map(|(place, keys)| (&ids[*place], *keys)).collect();
-        let read = match lock_and_read(reading, table, &named, freed, !self.pooled) {
+        let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
+        let Some(session) = session else { return Ok(result) };
+        let statements = &mut self.statements;
+        let read = match session.ask(&statements.lock_and_read(table, &wanted, freed, !self.pooled))
+        {
             // One row that cannot be read must not keep the others from being handled.
             Err(error) if error.is_of_a_row => {
-                lock_and_read_singly(reading, table, &named, !self.pooled)
+                lock_and_read_singly(statements, session, table, &wanted, !self.pooled)
             }
-            read => read,
+            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
         };
-        let read = read.inspect_err(|_| {
-            self.freed_first.extend(wanted.iter().map(|(_, keys)| keys.first));
-        })?;
-        for ((place, keys), claim) in wanted.into_iter().zip(read) {
-            match &claim {
-                Claim::Held(_) => {
-                    self.held.insert(ids[place].clone(), keys);
-                }
-                Claim::Busy | Claim::Unreadable(_) => self.freed_first.push(keys.first),
-                Claim::Gone | Claim::Ambiguous => self.free_keys(keys),
-            }
+        let read = read.inspect_err(|_| self.freed_first.extend(first_keys(&wanted)))?;
+        for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
+            self.note(id, keys, &claim);
             result[place].1 = claim;
         }
         Ok(result)
+    }
+
+    fn claim_ahead(&mut self, ids: &[Id]) {
+        if !self.pooled {
+            self.ahead.want(ids);
+        }
+    }
+
+    fn claimed_ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    fn write(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        changes: &[(usize, &RowWrite)],
+    ) -> Result<Vec<Seen>, DbError> {
+        let mut ids = self.ahead.take_wanted();
+        let mut distinct = HashSet::new();
+        ids.retain(|id| !self.held.contains_key(id) && distinct.insert(id.clone()));
+        ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
+        let table = &on.table;
+        let write = self.statements.ask(table, changes, Ask::Write, self.is_asynchronous);
+        let Some(claiming) = self.session.as_mut().filter(|_| !ids.is_empty()) else {
+            let rows = on.engine.session.ask(&write)?;
+            return Ok(seen(table, &rows));
+        };
+        let mut wanted: Vec<_> = ids.iter().map(|id| (id, Keys::of(&table.sql, id))).collect();
+        let freed = std::mem::take(&mut self.freed_first);
+        let statements = &mut self.statements;
+        let lock = statements.take_locks(LOCK, first_keys(&wanted), freed);
+        let like = statements.lock_and_read(table, &[], Vec::new(), true);
+        on.engine.session.plan_for_rounds()?;
+        let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
+            let mut granted = granted(rows).into_iter();
+            wanted.retain(|(id, _)| {
+                let is_granted = granted.next() == Some(true);
+                if !is_granted {
+                    self.ahead.add(id, Claim::Busy);
+                }
+                is_granted
+            });
+            (!wanted.is_empty()).then(|| {
+                let freed = std::mem::take(&mut self.freed_second);
+                statements.lock_and_read(table, &wanted, freed, true)
+            })
+        })?;
+        // What cannot be claimed ahead is claimed when it is needed, or fails then.
+        match both.first {
+            Ok((_, rows)) => {
+                let claims = claims(table, wanted.len(), &rows);
+                for (claim, (id, keys)) in claims.into_iter().zip(&wanted) {
+                    self.note(id, *keys, &claim);
+                    self.ahead.add(id, claim);
+                }
+            }
+            Err(error) => {
+                log::debug!("nothing was claimed ahead: {error}");
+                wanted.iter().for_each(|(_, keys)| self.free_keys(*keys));
+            }
+        }
+        Ok(seen(table, &both.second?))
     }
 
     /// A flush that cannot be begun is begun by whoever next waits for it.
@@ -186,7 +297,7 @@ impl Locks<PgEngine> for PgLocks {
     /// As long as there is more in hand, the next claim frees what was released, in the same
     /// statement, or else the heartbeat does.
     fn rest(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        if self.held.len() == self.sync.held_back() {
+        if self.held.len() == self.sync.held_back() + self.ahead.held() {
             self.free(on)?;
         }
         Ok(())
@@ -195,15 +306,16 @@ impl Locks<PgEngine> for PgLocks {
     fn free(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
         if let Some(session) = &mut self.session {
             let synced = self.sync.finish(session)?;
-            synced.iter().for_each(|id| self.give_back(id));
+            self.give_back_all(&synced);
         }
+        let unused = self.ahead.drain(true);
+        self.give_back_all(&unused);
         let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
         if self.pooled {
-            self.end_transaction()?;
-        } else if let Some(session) = &mut self.session {
-            unlock(session, first)?;
+            return self.end_transaction();
         }
-        unlock(&mut on.engine.session, second)
+        unlock(&mut on.engine.session, first)?;
+        self.session.as_mut().map_or(Ok(()), |session| unlock(session, second))
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
@@ -246,31 +358,35 @@ impl PgLocks {
     }
 
     /// Gets both sessions ready, and says whether their locks exclude each other.
-    fn prepare(&mut self, reading: &mut Session) -> Result<bool, DbError> {
+    fn prepare(&mut self, writing: &mut Session) -> Result<bool, DbError> {
         if let Some(claiming) = &mut self.session {
-            self.pooled = are_pooled(claiming, reading)?;
+            self.pooled = are_pooled(claiming, writing)?;
         }
         if self.pooled {
-            let place = reading.server.shown();
+            let place = writing.server.shown();
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
         }
-        self.tune(reading)?;
-        self.note_backends(reading)?;
+        self.tune(writing)?;
+        self.note_backends(writing)?;
         // What only speaks PostgreSQL's protocol may know the functions and grant everything. The
         // key is no record's but by chance, and no other pass's; its lock goes with the next claim.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
-        let first = self.take_first(&[key])?;
+        let first = self.take_first(writing, &[key])?;
         self.freed_first.push(key);
-        let second = take_locks(reading, self.function(), &[key], Vec::new())?;
-        Ok(first == [true] && second == [false])
+        let function = self.function();
+        let other = if self.pooled { Some(writing) } else { self.session.as_mut() };
+        let Some(other) = other else { return Ok(false) };
+        let second = other.ask(&self.statements.take_locks(function, vec![key], Vec::new()))?;
+        Ok(first == [true] && granted(&second) == [false])
     }
 
     /// What a session of one's own is told, and one for a transaction must not be.
-    fn tune(&mut self, reading: &mut Session) -> Result<(), DbError> {
+    fn tune(&mut self, writing: &mut Session) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
         }
-        for session in self.session.iter_mut().chain([reading]) {
+        let access = writing.access;
+        for session in self.session.iter_mut().chain([writing]) {
             session.batch(&format!(
                 "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
                  SET tcp_keepalives_count = 3; SET statement_timeout = 0; \
@@ -279,27 +395,32 @@ impl PgLocks {
                  WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
             ))?;
             session.prepare_what_is_repeated();
+            session.plan_for_rounds()?;
+        }
+        // From now on it reads rows as well, which a condition with a function may not use to write.
+        if let Some(claiming) = &mut self.session {
+            claiming.access = access;
         }
         Ok(())
     }
 
-    fn note_backends(&mut self, reading: &mut Session) -> Result<(), DbError> {
+    fn note_backends(&mut self, writing: &mut Session) -> Result<(), DbError> {
         for (session, backend) in
-            [reading].into_iter().chain(&mut self.session).zip(&mut self.backends)
+            [writing].into_iter().chain(&mut self.session).zip(&mut self.backends)
         {
             *backend = session.backend()?;
         }
         Ok(())
     }
 
-    fn take_first(&mut self, keys: &[i64]) -> Result<Vec<bool>, DbError> {
+    fn take_first(&mut self, writing: &mut Session, keys: &[i64]) -> Result<Vec<bool>, DbError> {
         let (function, mut freed) = (self.function(), std::mem::take(&mut self.freed_first));
+        let mut session = writing;
         if self.pooled {
             freed.clear();
             self.end_transaction()?;
-        }
-        let Some(session) = &mut self.session else { return Ok(vec![false; keys.len()]) };
-        if self.pooled {
+            let Some(claiming) = &mut self.session else { return Ok(vec![false; keys.len()]) };
+            session = claiming;
             if self.taken == 0 {
                 // It waits for handlers, however long they take.
                 session.batch(
@@ -309,11 +430,16 @@ impl PgLocks {
             }
             self.taken += keys.len();
         }
-        take_locks(session, function, keys, freed)
+        Ok(granted(&session.ask(&self.statements.take_locks(function, keys.to_vec(), freed))?))
+    }
+
+    /// Of the writing and the claiming session: that of the first locks, and that of the second ones.
+    fn of_locks(&self, [writing, claiming]: [bool; 2]) -> [bool; 2] {
+        if self.pooled { [claiming, false] } else { [writing, claiming] }
     }
 
     fn function(&self) -> &'static str {
-        if self.pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" }
+        if self.pooled { "pg_try_advisory_xact_lock" } else { LOCK }
     }
 
     /// Ends the transaction that has the first locks, if none of them is a claim's any more.
@@ -330,7 +456,8 @@ impl PgLocks {
     /// Whether what is written may be durable only after a flush. A pooler's transaction has the first
     /// locks, and is not ended for that; rules take no statement that sets how it commits.
     fn can_flush(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
-        let Some(session) = self.session.as_mut().filter(|_| !self.pooled) else {
+        let may_write = !self.pooled && on.engine.session.access != Access::ReadOnly;
+        let Some(session) = self.session.as_mut().filter(|_| may_write) else {
             return Ok(false);
         };
         let rules =
@@ -352,56 +479,80 @@ impl PgLocks {
         }
     }
 
-    /// Gives back what is durable by now, and at all events what is wanted again.
+    fn give_back_all(&mut self, ids: &[Id]) {
+        ids.iter().for_each(|id| self.give_back(id));
+    }
+
+    /// Notes which locks are held after a record was to be claimed.
+    fn note(&mut self, id: &Id, keys: Keys, claim: &Claim) {
+        match claim {
+            Claim::Held(_) => {
+                self.held.insert(id.clone(), keys);
+            }
+            Claim::Busy | Claim::Unreadable(_) => self.freed_first.push(keys.first),
+            Claim::Gone | Claim::Ambiguous => self.free_keys(keys),
+        }
+    }
+
+    /// Gives back what is durable by now, and at all events what is wanted again, or too much.
     fn free_synced(&mut self, wanted: &[Id]) -> Result<(), DbError> {
         let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
+        let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
+        let is_much = held.len() + new > MOST_HELD;
         let is_wanted = |id: &Id| held.contains_key(id) && sync.is_held_back(id);
-        let synced = match wanted.iter().any(is_wanted) {
+        let synced = match is_much || wanted.iter().any(is_wanted) {
             true => sync.finish(session)?,
             false => sync.synced(session)?,
         };
-        synced.iter().for_each(|id| self.give_back(id));
+        self.give_back_all(&synced);
         Ok(())
     }
 
-    /// Makes sessions anew that are lost, that of the second locks or of the first ones. What it
-    /// held is gone: nothing is left to be given back there.
+    /// Makes sessions anew that are lost, the writing or the claiming one. What it held is gone: nothing
+    /// is left to be given back there.
     fn make_anew(&mut self, on: &mut SqlDatabase<PgEngine>, lost: [bool; 2]) -> Result<()> {
-        let reading = &mut on.engine.session;
+        let unused = self.ahead.drain(true);
+        self.give_back_all(&unused);
+        let writing = &mut on.engine.session;
         if lost[0] {
-            reading.open_again()?;
-            self.freed_second.clear();
+            writing.open_again()?;
         }
         if lost[1] {
-            self.open_session(&reading.server)?;
-            self.freed_first.clear();
+            self.open_session(&writing.server)?;
             self.taken = 0;
             self.sync.begin_anew();
         }
+        let [first, second] = self.of_locks(lost);
+        if first {
+            self.freed_first.clear();
+        }
+        if second {
+            self.freed_second.clear();
+        }
         let again = self
-            .tune(reading)
-            .and_then(|()| self.end_old(reading, lost))
-            .and_then(|()| self.take_back(reading, lost));
+            .tune(writing)
+            .and_then(|()| self.end_old(writing, lost))
+            .and_then(|()| self.take_back(writing, lost));
         on.reading(again)
     }
 
     /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
     /// socket of one: they are ended there, so that their locks are free.
-    fn end_old(&mut self, reading: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
+    fn end_old(&mut self, writing: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
         }
         let old = self.backends.iter().zip(lost).filter(|(_, is_lost)| *is_lost);
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE concat_ws(' ', pid, backend_start) = ANY($1)";
-        reading.query(sql, &[Param::texts(old.map(|(backend, _)| backend))])?;
-        self.note_backends(reading)
+        writing.query(sql, &[Param::texts(old.map(|(backend, _)| backend))])?;
+        self.note_backends(writing)
     }
 
     /// Takes the locks of the sessions that were made anew, again and again, because they must be
     /// this pass's own. A record that somebody else has got meanwhile is lost to this pass.
-    fn take_back(&mut self, reading: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
-        for (is_first, is_lost) in [(true, lost[1]), (false, lost[0] && !self.pooled)] {
+    fn take_back(&mut self, writing: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
+        for (is_first, is_lost) in [true, false].into_iter().zip(self.of_locks(lost)) {
             let key = |keys: &Keys| if is_first { keys.first } else { keys.second };
             let mut wanted: Vec<_> =
                 self.held.iter().map(|(id, it)| (id.clone(), key(it))).collect();
@@ -414,9 +565,12 @@ impl PgLocks {
                     std::thread::sleep(RETAKE_PAUSE);
                 }
                 let keys: Vec<_> = wanted.iter().map(|(_, key)| *key).collect();
-                let granted = match is_first {
-                    true => self.take_first(&keys)?,
-                    false => take_locks(reading, self.function(), &keys, Vec::new())?,
+                let granted = match (is_first, &mut self.session) {
+                    (true, _) => self.take_first(writing, &keys)?,
+                    (false, Some(claiming)) => granted(
+                        &claiming.ask(&self.statements.take_locks(LOCK, keys, Vec::new()))?,
+                    ),
+                    (false, None) => Vec::new(),
                 };
                 let mut granted = granted.into_iter();
                 wanted.retain(|_| granted.next() != Some(true));

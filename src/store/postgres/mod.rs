@@ -1,6 +1,7 @@
 //! The PostgreSQL engine: the table on a server, the claims in its advisory locks. A queue of pgmq is
 //! read as a table, and written by a store of its own.
 
+mod ahead;
 mod catalog;
 mod commit_sync;
 mod dialect;
@@ -29,12 +30,14 @@ use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{Access, Claiming, Database, Inspection, Interrupter, Retry, RowWrite, StateDir};
 use crate::mapping::Mapping;
+use crate::query::Query;
 use crate::record::{Id, Status, Value};
 use crate::time::Instant;
 use dialect::{Param, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
 use session::Session;
+use statements::Statements;
 
 /// A server that answers.
 pub struct PgEngine {
@@ -96,6 +99,11 @@ impl Engine for PgEngine {
         };
         let params: Vec<_> = params.iter().map(param).collect();
         self.session.stream(sql, &params, each)
+    }
+
+    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+        self.session.plan_for_searches()?;
+        Ok(table.due(query))
     }
 
     fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
@@ -182,7 +190,8 @@ impl Engine for PgEngine {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
         let is_asynchronous = self.is_asynchronous && ask == Ask::Write;
-        statements::ask(&mut self.session, table, changes, ask, is_asynchronous)
+        let request = Statements::default().ask(table, changes, ask, is_asynchronous);
+        Ok(statements::seen(table, &self.session.ask(&request)?))
     }
 
     /// Triggers that run after an update may change a row after what a statement returns of it.
@@ -236,7 +245,10 @@ impl Database for SqlDatabase<PgEngine> {
     fn into_store(self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
             Some(queue) => Box::new(Work::new(queue, *self, retry)),
-            None => Box::new(TableStore::new(*self, PgLocks::default(), retry)),
+            None => {
+                let locks = PgLocks::new(retry.clock);
+                Box::new(TableStore::new(*self, locks, retry))
+            }
         })
     }
 }

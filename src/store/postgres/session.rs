@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
+use futures_util::future::join;
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, SqlState};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error as SqlError, Row, Statement};
+use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
-use super::dialect::Param;
+use super::dialect::{Param, Request};
 use super::server::{Connection, Server};
 use crate::store::Access;
 use crate::store::error::{DbError, Kind};
@@ -35,6 +36,8 @@ pub struct Session {
     prepared: Option<HashMap<String, Option<Statement>>>,
     /// Whether it asks in transactions that cannot write.
     pub access: Access,
+    /// Whether it plans for rounds.
+    plans_for_rounds: bool,
     /// Whether such a transaction has begun. It lasts until an error or the end, so that no
     /// statement costs more round trips, and is always taken back: nothing that was set in it or
     /// sent by it stays.
@@ -45,7 +48,14 @@ impl Session {
     /// See [`Server::connect`].
     pub fn open(server: &Arc<Server>, access: Access) -> Result<Self> {
         let (server, connection) = (server.clone(), server.connect()?);
-        let mut session = Self { server, connection, prepared: None, access, is_reading: false };
+        let mut session = Self {
+            server,
+            connection,
+            prepared: None,
+            access,
+            plans_for_rounds: false,
+            is_reading: false,
+        };
         session.batch(SPELLING)?;
         Ok(session)
     }
@@ -61,6 +71,29 @@ impl Session {
         self.prepared = Some(HashMap::new());
     }
 
+    /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
+    /// time the server would plan anew each time, which takes longer than what it plans, or read all of
+    /// a small table.
+    pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
+        if !self.plans_for_rounds {
+            self.batch(
+                "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; \
+                 SET enable_mergejoin = off",
+            )?;
+            self.plans_for_rounds = true;
+        }
+        Ok(())
+    }
+
+    /// From now on each statement is planned as this user's are.
+    pub fn plan_for_searches(&mut self) -> Result<(), DbError> {
+        if self.plans_for_rounds {
+            self.batch("RESET plan_cache_mode; RESET enable_hashjoin; RESET enable_mergejoin")?;
+            self.plans_for_rounds = false;
+        }
+        Ok(())
+    }
+
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
         Ok(self.reading(|it| it.send(sql, params))?)
@@ -74,30 +107,39 @@ impl Session {
         ask(self).inspect_err(|_| self.end_reading())
     }
 
+    /// The same of a request.
+    pub fn ask(&mut self, request: &Request) -> Result<Vec<Row>, DbError> {
+        self.query(&request.sql, &request.params)
+    }
+
     fn send(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
-        let typed: Vec<_> = params.iter().map(Param::typed).collect();
-        let known = match &mut self.prepared {
-            Some(prepared) if prepared.contains_key(sql) => prepared.get_mut(sql),
-            Some(prepared) => prepared.insert(sql.into(), None).and(None),
-            None => None,
-        };
-        let Some(known) = known else {
-            return self.connection.wait(async |it| it.query_typed(sql, &typed).await);
-        };
-        let (values, types): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
-        let statement = match known {
-            Some(statement) => statement.clone(),
+        let statement = self.statement(sql, params)?;
+        self.connection.wait(async |it| query(it, statement.as_ref(), sql, params).await)
+    }
+
+    /// The prepared statement, if this is not the first time.
+    fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, SqlError> {
+        let Some(prepared) = &mut self.prepared else { return Ok(None) };
+        match prepared.get_mut(sql) {
             None => {
-                let prepared = self.connection.wait(async |it| it.prepare_typed(sql, &types).await);
-                known.insert(prepared?).clone()
+                prepared.insert(sql.into(), None);
+                Ok(None)
             }
-        };
-        self.connection.wait(async |it| it.query(&statement, &values).await)
+            Some(Some(statement)) => Ok(Some(statement.clone())),
+            Some(known) => {
+                let types: Vec<_> = params.iter().map(|param| param.typed().1).collect();
+                let prepared = self.connection.wait(async |it| it.prepare_typed(sql, &types).await);
+                Ok(Some(known.insert(prepared?).clone()))
+            }
+        }
     }
 
     /// Asks for something, and goes on without the answer; one such thing at a time.
     pub fn ask_ahead(&mut self, sql: &'static str) -> Result<(), DbError> {
-        Ok(self.connection.send(|it| async move { it.query_typed(sql, &[]).await.map(|_| ()) })?)
+        let statement = self.statement(sql, &[])?;
+        Ok(self
+            .connection
+            .send(|it| async move { query(&it, statement.as_ref(), sql, &[]).await.map(|_| ()) })?)
     }
 
     /// Whether the answer has come to what was asked ahead.
@@ -193,6 +235,58 @@ impl Session {
         let rows = self.query(sql, &[])?;
         Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
     }
+}
+
+async fn query(
+    client: &Client,
+    statement: Option<&Statement>,
+    sql: &str,
+    params: &[Param],
+) -> Result<Vec<Row>, SqlError> {
+    let typed = params.iter().map(Param::typed);
+    match statement {
+        Some(statement) => {
+            let values: Vec<_> = typed.map(|(value, _)| value).collect();
+            client.query(statement, &values).await
+        }
+        None => client.query_typed(sql, &typed.collect::<Vec<_>>()).await,
+    }
+}
+
+/// Asks one session for two things, one behind the other, and the other session for what `then` makes
+/// of the first answer, while the second is awaited.
+pub fn ask_both(
+    one: &mut Session,
+    [first, second]: [&Request; 2],
+    other: &mut Session,
+    like: &Request,
+    then: impl FnOnce(&[Row]) -> Option<Request>,
+) -> Result<Both, DbError> {
+    let first_statement = one.statement(&first.sql, &first.params)?;
+    let second_statement = one.statement(&second.sql, &second.params)?;
+    let third_statement = other.statement(&like.sql, &like.params)?;
+    let ask = async |one: &Client, other: &Client| {
+        let first = async {
+            let rows = query(one, first_statement.as_ref(), &first.sql, &first.params).await?;
+            let Some(third) = then(&rows) else { return Ok((rows, Vec::new())) };
+            let read = query(other, third_statement.as_ref(), &third.sql, &third.params).await?;
+            Ok((rows, read))
+        };
+        let second = query(one, second_statement.as_ref(), &second.sql, &second.params);
+        let (first, second) = join(first, second).await;
+        Both {
+            first: first.map_err(|it: SqlError| it.into()),
+            second: second.map_err(DbError::from),
+        }
+    };
+    Ok(one.connection.wait_with(&mut other.connection, ask))
+}
+
+/// The answers to what both sessions were asked.
+pub struct Both {
+    /// That to the first request, and to what was made of it.
+    pub first: Result<(Vec<Row>, Vec<Row>), DbError>,
+    pub second: Result<Vec<Row>, DbError>,
 }
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.

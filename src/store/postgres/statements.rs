@@ -1,11 +1,12 @@
 //! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio_postgres::Row;
 
-use super::dialect::{Param, Postgres, number, param};
+use super::dialect::{Param, Postgres, Request, number, param};
 use super::locks::Keys;
 use super::session::Session;
 use crate::record::Id;
@@ -17,11 +18,11 @@ use crate::store::table::{
 };
 use crate::store::{Claim, RowWrite};
 
-/// The rows that a statement is given: its parameters are their columns, by names of our own.
+/// The rows that a statement is given: some of its parameters are their columns, by names of our own.
 #[derive(Default)]
 struct Given {
-    /// Those of the whole statement.
-    params: Vec<Param>,
+    /// How many parameters the whole statement has until now.
+    params: usize,
     arrays: Vec<String>,
     names: Vec<String>,
 }
@@ -30,24 +31,27 @@ struct Given {
 const NUMBER: &str = "\"backlog given\".\"backlog number\"";
 
 impl Given {
-    fn add(&mut self, name: impl Display, values: Param) {
-        let holds = if matches!(values, Param::Keys(_)) { "bigint" } else { "text" };
-        self.params.push(values);
-        self.arrays.push(format!("${}::{holds}[]", self.params.len()));
+    fn add(&mut self, name: impl Display, holds: &str) {
+        self.params += 1;
+        self.arrays.push(format!("${}::{holds}[]", self.params));
         self.names.push(format!("\"backlog {name}\""));
     }
 
-    fn numbers(&mut self, numbers: impl Iterator<Item = usize>) {
-        let numbers = numbers.map(|number| i64::try_from(number).unwrap_or(-1));
-        self.add("number", Param::Keys(numbers.collect()));
+    /// A parameter that all rows share.
+    fn scalar(&mut self) -> String {
+        self.params += 1;
+        format!("${}::text", self.params)
+    }
+
+    fn numbers(&mut self) {
+        self.add("number", "bigint");
     }
 
     /// Adds the columns of ids; a condition says that a row of the table has them.
-    fn ids(&mut self, table: &Table, ids: &[&Id]) -> String {
+    fn ids(&mut self, table: &Table) -> String {
         let mut same = Vec::new();
         for (index, column) in table.id.iter().enumerate() {
-            let part = |id: &&Id| param(&id_param(id.parts().get(index)?));
-            self.add(index, Param::Texts(ids.iter().map(part).collect()));
+            self.add(index, "text");
             let (name, declared) = (quote(&column.name), &column.declared);
             same.push(format!(
                 "{}.{name} = \"backlog given\".\"backlog {index}\"::{declared}",
@@ -64,16 +68,31 @@ impl Given {
     }
 }
 
+/// The columns of ids.
+fn ids(table: &Table, ids: &[&Id]) -> impl Iterator<Item = Param> {
+    (0..table.id.len()).map(move |index| {
+        let part = |id: &&Id| param(&id_param(id.parts().get(index)?));
+        Param::Texts(ids.iter().map(part).collect())
+    })
+}
+
+/// So many numbers, from 0 on.
+fn numbers(count: usize) -> Param {
+    Param::Keys((0..i64::try_from(count).unwrap_or(0)).collect())
+}
+
 /// Those ids whose records are pending, in their order.
 pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result<Vec<Id>, DbError> {
     let mut given = Given::default();
-    let has_id = given.ids(table, &ids.iter().collect::<Vec<_>>());
-    given.numbers(0..ids.len());
+    let has_id = given.ids(table);
+    given.numbers();
+    let mut params: Vec<_> = self::ids(table, &ids.iter().collect::<Vec<_>>()).collect();
+    params.push(numbers(ids.len()));
     let (rows, name, pending) = (given.rows(), &table.sql, table.pending());
     let sql = format!(
         "SELECT DISTINCT {NUMBER} FROM {rows} JOIN {name} ON {has_id} WHERE {pending} ORDER BY 1"
     );
-    let found = session.query(&sql, &given.params)?;
+    let found = session.query(&sql, &params)?;
     Ok(found.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
 }
 
@@ -88,50 +107,16 @@ pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Takes locks and gives others back, and says which were granted.
-pub fn take_locks(
-    session: &mut Session,
-    function: &str,
-    keys: &[i64],
-    freed: Vec<i64>,
-) -> Result<Vec<bool>, DbError> {
-    // Materialized, so that each lock is asked for once.
-    let sql = format!(
-        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
-         FROM unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
-         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
-    );
-    let rows = session.query(&sql, &[Param::Keys(freed), Param::Keys(keys.to_vec())])?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+/// Which of the locks were granted.
+pub fn granted(rows: &[Row]) -> Vec<bool> {
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
-/// in one statement; the first locks were granted before it began. Gives others back.
-pub fn lock_and_read(
-    session: &mut Session,
-    table: &Table,
-    wanted: &[(&Id, Keys)],
-    freed: Vec<i64>,
-    locks: bool,
-) -> Result<Vec<Claim>, DbError> {
-    let mut given = Given { params: vec![Param::Keys(freed)], ..Given::default() };
-    let has_id = given.ids(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>());
-    given.numbers(0..wanted.len());
-    given.add("key", Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
-    let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
-    let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
-    let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
-    // A row for each record found, or one if there is none.
-    let sql = format!(
-        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT * FROM {rows}), \
-         held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
-         FROM wanted CROSS JOIN freed) \
-         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
-         FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
-    );
-    let mut claims: Vec<_> = wanted.iter().map(|_| Claim::Busy).collect();
+/// What became of the claims on so many records that were to be locked and read.
+pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
+    let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
     let columns = Selected::all(table);
-    for row in session.query(&sql, &given.params)?.iter().filter(|row| row.truth(1)) {
+    for row in rows.iter().filter(|row| row.truth(1)) {
         let claim = number(row, 0).and_then(|index| claims.get_mut(index));
         let Some(claim) = claim else { continue };
         *claim = match claim {
@@ -144,12 +129,13 @@ pub fn lock_and_read(
             }
         };
     }
-    Ok(claims)
+    claims
 }
 
 /// The same, one record after the other. Second locks that were taken for what cannot be read are
 /// given back: they outlive a statement that fails.
 pub fn lock_and_read_singly(
+    statements: &mut Statements,
     session: &mut Session,
     table: &Table,
     wanted: &[(&Id, Keys)],
@@ -162,8 +148,8 @@ pub fn lock_and_read_singly(
     give_back(session, wanted)?;
     let mut claims = Vec::with_capacity(wanted.len());
     for one in wanted.chunks(1) {
-        match lock_and_read(session, table, one, Vec::new(), locks) {
-            Ok(read) => claims.extend(read),
+        match session.ask(&statements.lock_and_read(table, one, Vec::new(), locks)) {
+            Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
             Err(error) if error.is_of_a_row => {
                 give_back(session, one)?;
                 claims.push(Claim::Unreadable(error.words));
@@ -181,45 +167,190 @@ struct Group<'a> {
     begins: bool,
     /// Whether its rows are brought back.
     renews: bool,
+    /// Those of the first change.
     terms: Vec<Term<'a>>,
-    /// Each change's number, and its value for each term.
-    rows: Vec<(usize, Vec<Option<String>>)>,
+    numbers: Vec<i64>,
+    values: Vec<Values>,
+}
+
+/// The values of one term.
+enum Values {
+    /// All changes have that of the first one.
+    Same,
+    Each(Vec<Option<String>>),
+}
+
+impl<'a> Group<'a> {
+    fn takes(&self, change: &RowWrite, verb: Verb, terms: &[Term]) -> bool {
+        let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
+        let kind = (verb, change.begins(), change.renews());
+        (self.verb, self.begins, self.renews) == kind
+            && self.terms.len() == terms.len()
+            && self.terms.iter().zip(terms).all(is_same)
+    }
+
+    fn new(change: &RowWrite, verb: Verb, terms: Vec<Term<'a>>) -> Self {
+        // Ids tell rows apart.
+        let values = terms.iter().map(|term| match term.role {
+            Role::Id => Values::Each(Vec::new()),
+            Role::Guard | Role::Set | Role::Grow(_) => Values::Same,
+        });
+        let (values, numbers) = (values.collect(), Vec::new());
+        Self { verb, begins: change.begins(), renews: change.renews(), terms, numbers, values }
+    }
+
+    fn add(&mut self, number: usize, terms: Option<&[Term]>) {
+        let count = self.numbers.len();
+        let own = &self.terms;
+        for ((values, own), term) in self.values.iter_mut().zip(own).zip(terms.unwrap_or(own)) {
+            match values {
+                Values::Same if own.value == term.value => {}
+                Values::Same => {
+                    let mut each = vec![param(&own.value); count];
+                    each.push(param(&term.value));
+                    *values = Values::Each(each);
+                }
+                Values::Each(each) => each.push(param(&term.value)),
+            }
+        }
+        self.numbers.push(i64::try_from(number).unwrap_or(-1));
+    }
+
+    /// What its statement depends on, besides the table.
+    fn shape(&self, shape: &mut String) {
+        let verb = match self.verb {
+            Verb::Update => 'u',
+            Verb::Delete => 'd',
+            Verb::Select => 's',
+        };
+        shape.extend([
+            verb,
+            if self.begins { 'b' } else { '-' },
+            if self.renews { 'r' } else { '-' },
+        ]);
+        for (term, values) in self.terms.iter().zip(&self.values) {
+            match term.role {
+                Role::Id => shape.push('i'),
+                Role::Guard => shape.push('g'),
+                Role::Set => shape.push('s'),
+                Role::Grow(more) => shape.push_str(&more.to_string()),
+            }
+            shape.push(if matches!(values, Values::Same) { '1' } else { 'n' });
+            shape.push_str(&term.column.name);
+            shape.push('\0');
+        }
+    }
+
+    fn params(&mut self, params: &mut Vec<Param>) {
+        let terms = self.terms.iter().zip(&mut self.values);
+        let terms = terms.filter(|(term, _)| !matches!(term.role, Role::Grow(_)));
+        params.extend(terms.map(|(term, values)| match values {
+            Values::Same => Param::Text(param(&term.value)),
+            Values::Each(each) => Param::Texts(std::mem::take(each)),
+        }));
+        params.push(Param::Keys(std::mem::take(&mut self.numbers)));
+    }
 }
 
 /// The rest of a transaction, which commits without waiting for the disk. A pooler keeps nothing of it.
 const ASYNCHRONOUS: &str =
     "commits AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))";
 
-/// Asks about the rows of changes. What is written is durable at once, or after the next flush.
-pub fn ask(
-    session: &mut Session,
-    table: &Table,
-    changes: &[(usize, &RowWrite)],
-    ask: Ask,
-    is_asynchronous: bool,
-) -> Result<Vec<Seen>, DbError> {
-    let mut groups: Vec<Group> = Vec::new();
-    for (number, change) in changes {
-        let (verb, terms) = table.terms(change, ask);
-        let (begins, renews) = (change.begins(), change.renews());
-        let row = (*number, terms.iter().map(|term| param(&term.value)).collect());
-        let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
-        let is_like = |it: &&mut Group| {
-            let is_so = (it.verb, it.begins, it.renews) == (verb, begins, renews);
-            is_so && it.terms.len() == terms.len() && it.terms.iter().zip(&terms).all(is_same)
-        };
-        match groups.iter_mut().find(is_like) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group { verb, begins, renews, terms, rows: vec![row] }),
-        }
+/// The texts of the statements for a table, by what they depend on.
+#[derive(Default)]
+pub struct Statements(HashMap<String, Arc<str>>);
+
+impl Statements {
+    fn text(&mut self, shape: String, make: impl FnOnce() -> String) -> Arc<str> {
+        self.0.entry(shape).or_insert_with(|| make().into()).clone()
     }
-    let mut params = Vec::new();
+
+    /// Asks about the rows of changes. What is written is durable at once, or after the next flush.
+    pub fn ask(
+        &mut self,
+        table: &Table,
+        changes: &[(usize, &RowWrite)],
+        ask: Ask,
+        is_asynchronous: bool,
+    ) -> Request {
+        let mut groups: Vec<Group> = Vec::new();
+        for (number, change) in changes {
+            let (verb, terms) = table.terms(change, ask);
+            match groups.iter_mut().find(|group| group.takes(change, verb, &terms)) {
+                Some(group) => group.add(*number, Some(&terms)),
+                None => {
+                    let mut group = Group::new(change, verb, terms);
+                    group.add(*number, None);
+                    groups.push(group);
+                }
+            }
+        }
+        let mut shape = String::from(if is_asynchronous { "a" } else { "s" });
+        groups.iter().for_each(|group| group.shape(&mut shape));
+        let sql = self.text(shape, || write_groups(table, &groups, is_asynchronous));
+        let mut params = Vec::new();
+        groups.iter_mut().for_each(|group| group.params(&mut params));
+        Request { sql, params }
+    }
+
+    /// Takes locks and gives others back, and says which were granted.
+    pub fn take_locks(&mut self, function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
+        // Materialized, so that each lock is asked for once.
+        let sql = self.text(function.into(), || {
+            format!(
+                "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
+                 FROM unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
+                 SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
+            )
+        });
+        Request { sql, params: vec![Param::Keys(freed), Param::Keys(keys)] }
+    }
+
+    /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
+    /// in one statement; the first locks were granted before it began. Gives others back.
+    pub fn lock_and_read(
+        &mut self,
+        table: &Table,
+        wanted: &[(&Id, Keys)],
+        freed: Vec<i64>,
+        locks: bool,
+    ) -> Request {
+        let mut params = vec![Param::Keys(freed)];
+        params.extend(ids(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>()));
+        params.push(numbers(wanted.len()));
+        params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
+        let shape = if locks { "lock and read" } else { "read" };
+        let sql = self.text(shape.into(), || {
+            let mut given = Given { params: 1, ..Given::default() };
+            let has_id = given.ids(table);
+            given.numbers();
+            given.add("key", "bigint");
+            let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
+            let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
+            let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+            // A row for each record found, or one if there is none.
+            format!(
+                "WITH freed AS MATERIALIZED ({UNLOCK}), \
+                 wanted AS MATERIALIZED (SELECT * FROM {rows}), \
+                 held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
+                 FROM wanted CROSS JOIN freed) \
+                 SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
+                 FROM held AS \"backlog given\" \
+                 LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
+            )
+        });
+        Request { sql, params }
+    }
+}
+
+fn write_groups(table: &Table, groups: &[Group], is_asynchronous: bool) -> String {
+    let mut params = 0;
     let parts: Vec<_> = groups.iter().map(|it| write_group(table, it, &mut params)).collect();
     let mut named: Vec<_> =
         parts.iter().zip(0..).map(|(part, index)| format!("g{index} AS ({part})")).collect();
     let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
     let all = all.join(" UNION ALL ");
-    let sql = match &parts[..] {
+    match &parts[..] {
         _ if is_asynchronous => {
             named.push(ASYNCHRONOUS.into());
             let named = named.join(", ");
@@ -227,45 +358,54 @@ pub fn ask(
         }
         [only] => only.clone(),
         _ => format!("WITH {} {all}", named.join(", ")),
-    };
+    }
+}
+
+/// The rows for which the answer is yes.
+pub fn seen(table: &Table, rows: &[Row]) -> Vec<Seen> {
     let guards = table.guard_columns();
     let seen = |row: &Row| {
         let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
         let (number, charged) = (number(row, 0)?, Charged(values.collect()));
         Some(Seen { number, is_pending: row.truth(1), charged })
     };
-    Ok(session.query(&sql, &params)?.iter().filter_map(seen).collect())
+    rows.iter().filter_map(seen).collect()
 }
 
 /// The statement for one group. It returns the number of each change for which the answer is yes,
 /// whether the row is pending after it, and if an attempt begins, which guards what follows, the
 /// columns that show whether it is still the same.
-fn write_group(table: &Table, group: &Group, params: &mut Vec<Param>) -> String {
+fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let name = &table.sql;
-    let mut given = Given { params: std::mem::take(params), ..Given::default() };
+    let mut given = Given { params: *params, ..Given::default() };
     let (mut sets, mut conditions) = (Vec::new(), Vec::new());
-    for (index, Term { column: term_column, role, .. }) in group.terms.iter().enumerate() {
-        let (declared, column) = (&term_column.declared, quote(&term_column.name));
+    for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
+        let (declared, column) = (&term.column.declared, quote(&term.column.name));
         let own = format!("{name}.{column}");
-        let value = format!("\"backlog given\".\"backlog {index}\"::{declared}");
-        match role {
-            Role::Grow(more) => {
-                sets.push(format!("{column} = coalesce({own}, 0) + {more}"));
-                continue;
+        if let Role::Grow(more) = term.role {
+            sets.push(format!("{column} = coalesce({own}, 0) + {more}"));
+            continue;
+        }
+        let value = match values {
+            Values::Same => format!("{}::{declared}", given.scalar()),
+            Values::Each(_) => {
+                given.add(index, "text");
+                format!("\"backlog given\".\"backlog {index}\"::{declared}")
             }
+        };
+        match term.role {
+            Role::Grow(_) => {}
             Role::Id => conditions.push(format!("{own} = {value}")),
             Role::Guard => {
                 // As text, because not every type can be compared, and the very spelling counts:
                 // where it does not, a comparison without it is twice as fast.
-                let text = if is_spelt_in_one_way(term_column) { "" } else { "::text" };
+                let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
                 conditions.push(format!("{own}{text} IS NOT DISTINCT FROM {value}{text}"));
             }
             Role::Set => sets.push(format!("{column} = {value}")),
         }
-        let values = group.rows.iter().map(|(_, values)| values[index].clone());
-        given.add(index, Param::Texts(values.collect()));
     }
-    given.numbers(group.rows.iter().map(|(number, _)| *number));
+    given.numbers();
     let (rows, sets, condition) = (given.rows(), sets.join(", "), conditions.join(" AND "));
     *params = given.params;
     let is_pending = format!("({}) IS TRUE", table.still_pending(group.renews));

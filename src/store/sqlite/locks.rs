@@ -25,7 +25,7 @@ use crate::store::watchdog::Watchdog;
 use crate::store::{Claim, Moved};
 
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
-const MOST_CLAIMS: usize = 1024;
+const MOST_CLAIMS: usize = 2048;
 
 /// The claims of a pass.
 pub struct SqliteLocks {

@@ -27,7 +27,7 @@ const HIDDEN_SECS: u64 = 30;
 /// How often a living reader puts off the return of its messages.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
 /// How many messages are held at a time.
-const MOST_CLAIMS: usize = 256;
+const MOST_CLAIMS: usize = 512;
 /// A transaction waits for locks, but not for ever, whatever is set for the role.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '30s'";

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -176,11 +176,20 @@ type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
 pub struct Exchange(pub Option<tokio_postgres::Connection<Plain, Encrypted>>);
 
 pub struct Driver {
-    pub runtime: Runtime,
+    /// The same for all connections of a server, so that they can be waited for together.
+    pub runtime: Arc<Runtime>,
     pub exchange: Exchange,
 }
 
 impl Exchange {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(exchange) = &mut self.0
+            && Pin::new(exchange).poll(cx).is_ready()
+        {
+            self.0 = None;
+        }
+    }
+
     /// Sends and receives what can be without waiting, and looks whether there is an answer by then.
     async fn poll_once<T>(
         &mut self,
@@ -265,6 +274,22 @@ impl Connection {
     ) -> Result<T, SqlError> {
         let Driver { runtime, exchange } = &mut self.driver;
         runtime.block_on(exchange.answer(ask(&self.client)))
+    }
+
+    /// Waits for what is asked of two clients.
+    pub fn wait_with<T>(
+        &mut self,
+        other: &mut Self,
+        ask: impl AsyncFnOnce(&Client, &Client) -> T,
+    ) -> T {
+        let mut asked = pin!(ask(&self.client, &other.client));
+        let Driver { runtime, exchange } = &mut self.driver;
+        let mut exchanges = [exchange, &mut other.driver.exchange];
+        runtime.block_on(future::poll_fn(|cx| {
+            // What is asked of one that has ended fails.
+            exchanges.iter_mut().for_each(|exchange| exchange.poll(cx));
+            asked.as_mut().poll(cx)
+        }))
     }
 
     pub fn is_alive(&mut self) -> bool {

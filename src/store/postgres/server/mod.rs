@@ -18,6 +18,7 @@ use std::{fmt, thread};
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
 use rustix::net::{Shutdown, shutdown};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_postgres::config::{ChannelBinding, Config, SslMode};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -54,6 +55,7 @@ pub struct Server {
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
     connections: Mutex<Vec<Weak<Handle>>>,
+    runtime: Arc<Runtime>,
 }
 
 /// Without the password.
@@ -116,6 +118,7 @@ impl Server {
             mode,
             tls,
             connections: Mutex::default(),
+            runtime: Arc::new(runtime().context("could not prepare to wait for a server")?),
         })
     }
 
@@ -196,14 +199,14 @@ impl Server {
     }
 
     fn attempt(&self, address: &Address, config: &Config) -> Result<Connection, Refusal> {
-        let runtime = runtime()?;
         let limit = self.timeout.unwrap_or(Duration::MAX);
-        let (client, exchange, socket) = runtime
+        let (client, exchange, socket) = self
+            .runtime
             .block_on(async { timeout(limit, self.open(address, config)).await })
             .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))?;
         let (cancel, address) = (client.cancel_token(), address.clone());
         let handle = self.enlist(Handle { cancel, address, socket: Arc::new(socket) });
-        Ok(Connection::new(client, Driver { runtime, exchange }, handle))
+        Ok(Connection::new(client, Driver { runtime: self.runtime.clone(), exchange }, handle))
     }
 
     async fn open(

@@ -15,7 +15,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::disallowed_methods,
-    reason = "a measurement for whoever works on the program"
+    reason = "a measurement for those who work on the program"
 )]
 
 use std::ops::ControlFlow;

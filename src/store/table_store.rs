@@ -231,6 +231,8 @@ impl<E: Engine> TableStore<E> {
             self.find_written(&mut open, &mut written)?;
         }
         if open.is_empty() {
+            // What a lost session has written need not be durable.
+            self.locks.has_written(changes, &written);
             return Ok(Ok(written));
         }
         // Without a status column nothing but the condition makes a row finished, or pending again.

@@ -16,7 +16,8 @@ use crate::time::Instant;
 
 /// How many records are claimed ahead of need.
 const MOST_AHEAD: usize = 64;
-/// Which part of the places may stay free for a round, where nothing more is claimed ahead.
+/// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
+/// window of a co-process. A place of few is a process that does not run, for as long as others do.
 const SPARE: usize = 8;
 
 type Claimed = (Arc<Record>, Option<Slot>);
@@ -94,7 +95,9 @@ impl Dispatcher {
         if free > 0 {
             self.obey_pause();
         }
-        let (spare, mut was_ahead) = (self.places() / SPARE, false);
+        let places = self.places();
+        let spare = if places > MOST_AHEAD { places / SPARE } else { 0 };
+        let mut was_ahead = false;
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
@@ -111,7 +114,8 @@ impl Dispatcher {
                 break;
             }
             was_ahead |= ahead > 0;
-            let few = left.min(tokens).min(open).min(if ahead > 0 { ahead } else { usize::MAX });
+            let open = if ahead > 0 { open.min(ahead) } else { open };
+            let few = left.min(tokens).min(open);
             let mut ids = self.due.next_few(few, self.pass.store.reader())?;
             if ids.is_empty() {
                 break;

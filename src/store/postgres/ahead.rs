@@ -41,17 +41,15 @@ impl Ahead {
         self.ready.insert(id.clone(), (claim, self.clock.monotonic()));
     }
 
-    /// What became of the claim on a record, if that is fresh.
+    /// What became of the claim on a record. What is not fresh is drained before.
     pub fn take(&mut self, id: &Id) -> Option<Claim> {
-        let (claim, at) = self.ready.get(id)?;
-        if !self.is_fresh(*at) && matches!(claim, Claim::Held(_)) {
-            return None;
-        }
-        self.ready.remove(id).filter(|(_, at)| self.is_fresh(*at)).map(|(claim, _)| claim)
+        self.ready.remove(id).map(|(claim, _)| claim)
     }
 
-    pub fn len(&self) -> usize {
-        self.ready.len()
+    /// How many are fresh.
+    pub fn fresh(&self) -> usize {
+        let now = self.clock.monotonic();
+        self.ready.values().filter(|(_, at)| now - *at < FRESH).count()
     }
 
     /// How many records are held.
@@ -66,9 +64,5 @@ impl Ahead {
         let drained = self.ready.extract_if(is_over);
         let held = drained.filter(|(_, (claim, _))| matches!(claim, Claim::Held(_)));
         held.map(|(id, _)| id).collect()
-    }
-
-    fn is_fresh(&self, at: Monotonic) -> bool {
-        self.clock.monotonic() - at < FRESH
     }
 }

@@ -146,7 +146,6 @@ impl Locks<PgEngine> for PgLocks {
         }
         let can_flush = self.can_flush(on);
         self.is_asynchronous = on.reading(can_flush)?;
-        on.engine.is_asynchronous = self.is_asynchronous;
         Ok(())
     }
 
@@ -156,34 +155,32 @@ impl Locks<PgEngine> for PgLocks {
         ids: &[Id],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
         self.free_synced(ids)?;
+        let over = self.ahead.drain(false);
+        self.give_back_all(&over);
         let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
-        let mut is_known = HashSet::new();
-        for (id, claim) in &mut result {
-            if let Some(ahead) = self.ahead.take(id) {
-                *claim = ahead;
-                is_known.insert(id.clone());
+        let (mut seen, mut places) = (HashSet::new(), Vec::new());
+        for (place, (id, claim)) in result.iter_mut().enumerate() {
+            if !seen.insert(&ids[place]) {
+                continue;
+            }
+            match self.ahead.take(id) {
+                Some(ahead) => *claim = ahead,
+                None if self.held.contains_key(id) => {}
+                None => places.push(place),
             }
         }
-        let unused = self.ahead.drain(false);
-        self.give_back_all(&unused);
-        let is_new = |id: &Id| is_known.insert(id.clone()) && !self.held.contains_key(id);
-        let new: Vec<_> = ids.iter().map(is_new).collect();
-        let places: Vec<_> = (0..ids.len()).filter(|place| new[*place]).collect();
         if places.is_empty() {
             return Ok(result);
         }
         let (writing, table) = (&mut on.engine.session, &on.table);
-        let mut wanted: Vec<_> =
-            places.iter().map(|place| (&ids[*place], Keys::of(&table.sql, &ids[*place]))).collect();
+        let keys = |place: usize| (&ids[place], Keys::of(&table.sql, &ids[place]));
+        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
         if !self.pooled {
             writing.plan_for_rounds()?;
         }
         let granted = self.take_first(writing, &first_keys(&wanted))?;
-        let mut is_granted = granted.iter().copied();
-        let mut places = places;
-        places.retain(|_| is_granted.next() == Some(true));
-        let mut is_granted = granted.into_iter();
-        wanted.retain(|_| is_granted.next() == Some(true));
+        let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
+        let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
         if wanted.is_empty() {
             return Ok(result);
         }
@@ -215,7 +212,7 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     fn claimed_ahead(&self) -> usize {
-        self.ahead.len()
+        self.ahead.fresh()
     }
 
     fn write(
@@ -229,6 +226,9 @@ impl Locks<PgEngine> for PgLocks {
         ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
         let table = &on.table;
         let write = self.statements.ask(table, changes, Ask::Write, self.is_asynchronous);
+        if !self.pooled {
+            on.engine.session.plan_for_rounds()?;
+        }
         let Some(claiming) = self.session.as_mut().filter(|_| !ids.is_empty()) else {
             let rows = on.engine.session.ask(&write)?;
             return Ok(seen(table, &rows));
@@ -238,7 +238,6 @@ impl Locks<PgEngine> for PgLocks {
         let statements = &mut self.statements;
         let lock = statements.take_locks(LOCK, first_keys(&wanted), freed);
         let like = statements.lock_and_read(table, &[], Vec::new(), true);
-        on.engine.session.plan_for_rounds()?;
         let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
             let mut granted = granted(rows).into_iter();
             wanted.retain(|(id, _)| {
@@ -270,7 +269,7 @@ impl Locks<PgEngine> for PgLocks {
         Ok(seen(table, &both.second?))
     }
 
-    /// A flush that cannot be begun is begun by whoever next waits for it.
+    /// A flush that cannot be begun is begun by the next one that is waited for.
     fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
         if !self.is_asynchronous {
             return;

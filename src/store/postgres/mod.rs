@@ -44,8 +44,6 @@ pub struct PgEngine {
     session: Session,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
-    /// Whether what is written is durable only after the next flush, see [`commit_sync`].
-    is_asynchronous: bool,
 }
 
 /// Opens a table on a server.
@@ -65,7 +63,7 @@ pub fn open(
 
 impl PgEngine {
     fn new(session: Session) -> Self {
-        Self { session, queue: None, is_asynchronous: false }
+        Self { session, queue: None }
     }
 
     fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
@@ -189,8 +187,7 @@ impl Engine for PgEngine {
         changes: &[(usize, &RowWrite)],
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
-        let is_asynchronous = self.is_asynchronous && ask == Ask::Write;
-        let request = Statements::default().ask(table, changes, ask, is_asynchronous);
+        let request = Statements::default().ask(table, changes, ask, false);
         Ok(statements::seen(table, &self.session.ask(&request)?))
     }
 

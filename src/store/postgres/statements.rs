@@ -382,11 +382,7 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
         let (declared, column) = (&term.column.declared, quote(&term.column.name));
         let own = format!("{name}.{column}");
-        if let Role::Grow(more) = term.role {
-            sets.push(format!("{column} = coalesce({own}, 0) + {more}"));
-            continue;
-        }
-        let value = match values {
+        let mut value = || match values {
             Values::Same => format!("{}::{declared}", given.scalar()),
             Values::Each(_) => {
                 given.add(index, "text");
@@ -394,15 +390,16 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
             }
         };
         match term.role {
-            Role::Grow(_) => {}
-            Role::Id => conditions.push(format!("{own} = {value}")),
+            Role::Grow(more) => sets.push(format!("{column} = coalesce({own}, 0) + {more}")),
+            Role::Id => conditions.push(format!("{own} = {}", value())),
             Role::Guard => {
                 // As text, because not every type can be compared, and the very spelling counts:
                 // where it does not, a comparison without it is twice as fast.
                 let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
+                let value = value();
                 conditions.push(format!("{own}{text} IS NOT DISTINCT FROM {value}{text}"));
             }
-            Role::Set => sets.push(format!("{column} = {value}")),
+            Role::Set => sets.push(format!("{column} = {}", value())),
         }
     }
     given.numbers();

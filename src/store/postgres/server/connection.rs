@@ -182,12 +182,15 @@ pub struct Driver {
 }
 
 impl Exchange {
-    fn poll(&mut self, cx: &mut Context<'_>) {
+    /// Sends and receives; the error is what has ended it.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Result<(), SqlError> {
         if let Some(exchange) = &mut self.0
-            && Pin::new(exchange).poll(cx).is_ready()
+            && let Poll::Ready(ended) = Pin::new(exchange).poll(cx)
         {
             self.0 = None;
+            ended?;
         }
+        Ok(())
     }
 
     /// Sends and receives what can be without waiting, and looks whether there is an answer by then.
@@ -198,16 +201,11 @@ impl Exchange {
         future::poll_fn(|cx| {
             // It is asked for only once it is polled.
             let polled = asked.as_mut().poll(cx);
-            if polled.is_pending()
-                && let Some(exchange) = &mut self.0
-                && let Poll::Ready(ended) = Pin::new(exchange).poll(cx)
-            {
-                self.0 = None;
-                if let Err(error) = ended {
-                    return Poll::Ready(Poll::Ready(Err(error)));
-                }
-            }
-            Poll::Ready(if polled.is_pending() { asked.as_mut().poll(cx) } else { polled })
+            Poll::Ready(match self.poll(cx) {
+                _ if polled.is_ready() => polled,
+                Ok(()) => asked.as_mut().poll(cx),
+                Err(error) => Poll::Ready(Err(error)),
+            })
         })
         .await
     }
@@ -219,12 +217,7 @@ impl Exchange {
     ) -> Result<T, SqlError> {
         let mut asked = pin!(asked);
         future::poll_fn(|cx| {
-            if let Some(exchange) = &mut self.0
-                && let Poll::Ready(ended) = Pin::new(exchange).poll(cx)
-            {
-                self.0 = None;
-                ended?;
-            }
+            self.poll(cx)?;
             asked.as_mut().poll(cx)
         })
         .await
@@ -287,7 +280,9 @@ impl Connection {
         let mut exchanges = [exchange, &mut other.driver.exchange];
         runtime.block_on(future::poll_fn(|cx| {
             // What is asked of one that has ended fails.
-            exchanges.iter_mut().for_each(|exchange| exchange.poll(cx));
+            for exchange in &mut exchanges {
+                let _ = exchange.poll(cx);
+            }
             asked.as_mut().poll(cx)
         }))
     }

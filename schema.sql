@@ -11,7 +11,9 @@ CREATE TABLE BACKLOG (
   -- SUCCESS   done
   -- ARCHIVED  ran out of attempts; kept, and never tried again by itself
   STATUS        TEXT NOT NULL DEFAULT 'NEW'
-                CHECK (STATUS IN ('NEW', 'ERROR', 'SUCCESS', 'ARCHIVED')),
+                -- In two parts, since SQLite compares with two values at once, but makes a
+                -- table of three and more with each row that is written.
+                CHECK (STATUS IN ('NEW', 'ERROR') OR STATUS IN ('SUCCESS', 'ARCHIVED')),
 
   -- UTC, fixed width, so that the order of the text is the order in time.
   DATE_INSERTED TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),

@@ -11,7 +11,8 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, is_replaced, misspelt,
+    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, is_replaced,
+    misspelt,
 };
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
@@ -137,7 +138,7 @@ pub fn context(
     table: &Table,
     token: &str,
     run: &str,
-) -> HandlerContext {
+) -> Result<HandlerContext> {
     let own = [
         ("BACKLOG_RUN", run.into()),
         ("BACKLOG_QUEUE", queue.name.clone()),
@@ -147,7 +148,8 @@ pub fn context(
     let most = settings.schedule.limits.max_attempts;
     let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));
     let goes_by_series = settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
-    HandlerContext {
+    let own: Vec<_> = own.into_iter().chain(most).collect();
+    Ok(HandlerContext {
         queue: queue.name.clone(),
         table: table.name.clone(),
         id: table.id.iter().map(|column| column.name.clone()).collect(),
@@ -157,8 +159,8 @@ pub fn context(
         last_error: table.last_error.as_ref().map(|column| column.name.clone()),
         series: table.series_source().filter(|_| goes_by_series),
         keeps_stderr: settings.joblog.is_some(),
-        env: own.into_iter().chain(most).collect(),
-    }
+        environment: Environment::with(&own)?,
+    })
 }
 
 /// Fails if a command would run what a record says, or if a column in it is misspelt.

@@ -120,7 +120,7 @@ impl LockedPass<'_> {
         let Self { queue, settings, terminal, log, archived, stop } = self;
         let (clock, now) = (stop.clock, log.began);
         let token = random_hex::<16>()?;
-        let context = assemble::context(queue, settings, database.table(), &token, &log.run);
+        let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
         let capabilities = &mut assembly.line.capabilities;
         capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
         capabilities.series = context.series;

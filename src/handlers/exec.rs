@@ -5,17 +5,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use super::command::Command;
 use super::error_line::error_line;
 use super::process::{
-    self, EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program,
-    read, shown,
+    EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program, read,
+    shown,
 };
 use super::{HandlerContext, Job, Workers};
 use crate::record::{Attempt, Outcome, Record, Value};
@@ -66,7 +67,8 @@ impl Exec {
 
     /// Runs the command once, for no record, with this on its standard input.
     pub fn once(&self, input: OwnedFd) -> Outcome {
-        let ended = self.run(process::command(&self.argv, &self.context.env), input);
+        let command = Command::new(&self.argv, &self.context.environment);
+        let ended = self.run(command, input);
         ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
     }
 
@@ -85,21 +87,20 @@ impl Exec {
     }
 
     /// The payload is on its standard input only: the environment and the arguments have limits.
-    fn command(&self, job: &Job) -> Command {
+    fn command(&self, job: &Job) -> Command<'_> {
         let record = &job.record;
         let argv = self.argv.iter().map(|arg| fill(arg, record));
-        let mut command = process::command(argv, &self.context.env);
-        command
-            .env("BACKLOG_ID", record.id.text().as_ref())
-            .env("BACKLOG_STATUS", record.status.name())
-            .env("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()))
-            .env("BACKLOG_ATTEMPT", job.attempt.to_string());
+        let mut command = Command::new(argv, &self.context.environment);
+        command.set("BACKLOG_ID", record.id.text().as_ref());
+        command.set("BACKLOG_STATUS", record.status.name());
+        command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()));
+        command.set("BACKLOG_ATTEMPT", job.attempt.to_string());
         if let Some(most) = record.max_attempts {
-            command.env("BACKLOG_MAX_ATTEMPTS", most.to_string());
+            command.set("BACKLOG_MAX_ATTEMPTS", most.to_string());
         }
         if let Some(error) = &record.last_error {
             let column = self.context.last_error.as_deref();
-            command.env("BACKLOG_LAST_ERROR", last_error(record, error, column));
+            command.set("BACKLOG_LAST_ERROR", last_error(record, error, column));
         }
         command
     }

@@ -1,6 +1,7 @@
 //! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook; with
 //! the threads that they share, and the record as they get it.
 
+mod command;
 mod error_line;
 mod exec;
 mod injection;
@@ -26,6 +27,7 @@ use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 #[cfg(feature = "webhook")]
 pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
+pub use command::Environment;
 #[cfg(feature = "webhook")]
 use exec::is_the_id;
 pub use exec::{Exec, is_replaced, misspelt};
@@ -76,8 +78,8 @@ pub struct HandlerContext {
     pub series: Option<SeriesSource>,
     /// Whether attempts have the standard error of their command.
     pub keeps_stderr: bool,
-    /// The fixed part of the environment of commands: queue, table and the pass's token.
-    pub env: Vec<(&'static str, String)>,
+    /// The part of the environment that all commands share: with queue, table and the pass's token.
+    pub environment: Environment,
 }
 
 impl HandlerContext {

@@ -7,17 +7,21 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, CWD, MemfdFlags, Mode, OFlags, access, memfd_create, openat};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, pidfd_send_signal,
+    waitpid,
+};
 
+use super::command::Command;
 use crate::record::one_line;
 use crate::secure_file::path_of;
 use crate::system_error::words;
@@ -28,21 +32,6 @@ const LEFTOVER: usize = 1024 * 1024;
 /// How long a handler that has had its grace gets between SIGTERM and SIGKILL.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-const NOT_INHERITED: [&str; 9] = [
-    // What handlers may be told of their record. One pass may be in the handler of another.
-    "BACKLOG_ID",
-    "BACKLOG_STATUS",
-    "BACKLOG_DATE_INSERTED",
-    "BACKLOG_ATTEMPT",
-    "BACKLOG_MAX_ATTEMPTS",
-    "BACKLOG_LAST_ERROR",
-    // What webhooks are sent with: no command of a record's needs to know it.
-    "BACKLOG_WEBHOOK_SECRET",
-    "BACKLOG_HEADER",
-    // A command that knows it could report in the place of a pass.
-    "BACKLOG_PING",
-];
-
 /// A shell's words for a command that cannot be run, and for one that is not there.
 pub const EXIT_UNABLE: [i32; 2] = [126, 127];
 /// What timeout(1) exits with.
@@ -50,12 +39,12 @@ pub const EXIT_TIMEOUT: i32 = 124;
 
 /// The leader of a group of its own. It may end by itself, is asked with SIGTERM, and is killed.
 pub struct Process<Why> {
-    child: Child,
+    pid: Pid,
     ended: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Keeps its ends of the pipes open: one thing to wake up for at the process's end, not three.
-    _command: Command,
+    /// Its ends of the pipes, kept open: one thing to wake up for at the process's end, not three.
+    _its_outputs: [OwnedFd; 2],
     pub why: Option<Why>,
     /// When the next step is taken, if it does not end until then.
     pub deadline: Option<Monotonic>,
@@ -64,20 +53,19 @@ pub struct Process<Why> {
 }
 
 impl<Why: Copy> Process<Why> {
-    pub fn start(mut command: Command, stdin: OwnedFd) -> io::Result<Self> {
+    pub fn start(command: Command, stdin: OwnedFd) -> io::Result<Self> {
         let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        command.stdin(stdin).stdout(its_stdout).stderr(its_stderr);
-        let mut child = command.spawn()?;
+        let pid = command.start(&stdin, &its_stdout, &its_stderr)?;
         // Its input is its own: once it does not read any more, nobody does.
-        command.stdin(Stdio::null());
-        let pid = Pid::from_child(&child);
+        drop(stdin);
         let ended = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
             let _ = kill_process_group(pid, Signal::KILL);
-            let _ = child.wait();
+            let _ = reap(pid);
         })?;
         let (why, deadline, is_forced) = (None, None, false);
-        Ok(Self { child, ended, stdout, stderr, _command: command, why, deadline, is_forced })
+        let _its_outputs = [its_stdout, its_stderr];
+        Ok(Self { pid, ended, stdout, stderr, _its_outputs, why, deadline, is_forced })
     }
 
     /// Which it was of its end, its two outputs and two others, if any was within `timeout`.
@@ -100,7 +88,7 @@ impl<Why: Copy> Process<Why> {
 
     /// Signals it and its group, which it may have left.
     fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+        let _ = kill_process_group(self.pid, signal);
         let _ = pidfd_send_signal(&self.ended, signal);
     }
 
@@ -113,7 +101,7 @@ impl<Why: Copy> Process<Why> {
         self.signal(Signal::KILL);
         read_leftovers(&self.stdout, take_output);
         read_leftovers(&self.stderr, take_errors);
-        self.child.wait()
+        reap(self.pid)
     }
 
     /// It may end by itself until then, or sooner if that was said before.
@@ -141,19 +129,15 @@ impl<Why: Copy> Process<Why> {
     }
 }
 
-/// A command with what all handlers of a pass have in common.
-pub fn command(argv: impl IntoIterator<Item: AsRef<OsStr>>, env: &[(&str, String)]) -> Command {
-    let mut argv = argv.into_iter();
-    let mut command = argv.next().map_or_else(|| Command::new(""), Command::new);
-    for name in NOT_INHERITED {
-        command.env_remove(name);
+/// Waits for the end of a process that was started here, whose number is free from then on.
+fn reap(pid: Pid) -> io::Result<ExitStatus> {
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
-    command
-        .args(argv)
-        .envs(env.iter().map(|(name, value)| (name, value)))
-        // A group of its own, so that a signal reaches what it has started.
-        .process_group(0);
-    command
 }
 
 /// Reads once, which does not block after poll said so; says how much there was.

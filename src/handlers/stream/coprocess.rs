@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::buffer::spare_capacity;
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
+use crate::handlers::command::Command;
 use crate::handlers::process::{Process, Tail, read};
 use crate::record::{Id, Outcome, Record, one_line};
 use crate::time::parse_duration;

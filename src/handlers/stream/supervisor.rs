@@ -11,7 +11,8 @@ use log::Level;
 
 use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
-use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, command, could_not_run};
+use crate::handlers::command::Command;
+use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run};
 use crate::handlers::{Job, Submit, json_line};
 use crate::lock;
 use crate::record::{Attempt, Cause, Id, Outcome, counted, cut_line};
@@ -119,9 +120,9 @@ impl Supervisor {
             log::info!("the handler is started again: {last_end}");
         }
         let Shared { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
-        let mut command = command(argv, &context.env);
+        let mut command = Command::new(argv, &context.environment);
         // Else Python keeps its replies to itself.
-        command.env("PYTHONUNBUFFERED", "1");
+        command.set("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.stop.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
         process.text.extend(hello(context, &first.record).as_bytes());

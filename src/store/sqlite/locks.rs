@@ -18,7 +18,7 @@ use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::DbError;
 use crate::store::sql::id_params;
-use crate::store::state_dir::StateDir;
+use crate::store::state_dir::{ClaimsPlace, StateDir};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
@@ -33,7 +33,7 @@ pub struct SqliteLocks {
     claims: Arc<Mutex<Claims>>,
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
-    state: StateDir,
+    place: ClaimsPlace,
     /// Reads the head of the row with an id, and all columns that there are by then.
     by_id: String,
     /// The columns of the rows that were read last.
@@ -42,10 +42,10 @@ pub struct SqliteLocks {
 
 impl SqliteLocks {
     pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
-        let claims = Arc::new(Mutex::new(Claims::new(state.claims_file(&table.name)?)));
+        let (file, place) = state.claims_file(&table.name)?;
+        let claims = Arc::new(Mutex::new(Claims::new(file)));
         let by_id = table.of_id(&format!("{}, *", table.head()));
-        let (state, names) = (state.clone(), Arc::from([]));
-        Ok(Self { watchdog: None, claims, wal_sync: None, state, by_id, names })
+        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id, names: Arc::from([]) })
     }
 
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
@@ -55,7 +55,9 @@ impl SqliteLocks {
         ids: &[Id],
         claimed: &[bool],
     ) -> Result<Vec<(Id, Claim)>, DbError> {
-        let _moment = on.engine.connection.unchecked_transaction()?;
+        // A single statement is a moment of its own.
+        let connection = &on.engine.connection;
+        let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let read = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
@@ -146,8 +148,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
 
     fn require_in_place(&self, on: &SqlDatabase<SqliteEngine>) -> Result<(), Moved> {
         on.engine.require_in_place().map_err(Moved::Database)?;
-        let in_place = self.state.require_in_place(&on.table.name, &lock(&self.claims).file);
-        in_place.map_err(Moved::Claims)
+        self.place.require_in_place().map_err(Moved::Claims)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -159,7 +159,8 @@ impl Engine for SqliteEngine {
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {
-        Ok(self.connection.execute_batch(sql)?)
+        self.connection.prepare_cached(sql)?.raw_execute()?;
+        Ok(())
     }
 
     fn roll_back(&mut self) {

@@ -110,21 +110,12 @@ impl StateDir {
             .map_err(|errno| place::not_opened(path, &errno.into()))
     }
 
-    pub fn claims_file(&self, table: &str) -> Result<File> {
-        self.file(&self.claims_name(table))
-    }
-
-    /// Fails if the claims on the records of `table` are not any more where passes look for them.
-    pub fn require_in_place(&self, table: &str, claims: &File) -> Result<()> {
-        let path = self.path().join(self.claims_name(table));
-        let held = claims.metadata().context("could not look at the claims")?;
-        ensure!(
-            std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now, &held)),
-            "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
-             any more",
-            path.display()
-        );
-        Ok(())
+    /// The file of the claims on the records of `table`, and its place.
+    pub fn claims_file(&self, table: &str) -> Result<(File, ClaimsPlace)> {
+        let name = self.claims_name(table);
+        let (file, path) = (self.file(&name)?, self.path().join(name));
+        let held = file.metadata().context("could not look at the claims")?;
+        Ok((file, ClaimsPlace { path, held }))
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
@@ -240,6 +231,25 @@ impl StateDir {
     fn file(&self, name: &str) -> Result<File> {
         let file = self.made()?.file(name, Purpose::Make)?;
         file.ok_or_else(|| anyhow!("could not make {}", self.path().join(name).display()))
+    }
+}
+
+/// The place where passes look for the claims of a table, and the file that this pass found there.
+pub struct ClaimsPlace {
+    path: PathBuf,
+    held: Metadata,
+}
+
+impl ClaimsPlace {
+    /// Fails if that file is not there any more.
+    pub fn require_in_place(&self) -> Result<()> {
+        ensure!(
+            std::fs::symlink_metadata(&self.path).is_ok_and(|now| is_same(&now, &self.held)),
+            "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
+             any more",
+            self.path.display()
+        );
+        Ok(())
     }
 }
 

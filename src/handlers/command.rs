@@ -1,0 +1,185 @@
+//! A command as the kernel takes it: its words, its environment, and its start. The part of the
+//! environment that all commands of a pass share is made once; a record adds its own variables.
+
+use std::ffi::{CStr, CString, NulError, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid as NixPid;
+use rustix::process::Pid;
+
+const NOT_INHERITED: [&str; 9] = [
+    // What handlers may be told of their record. One pass may be in the handler of another.
+    "BACKLOG_ID",
+    "BACKLOG_STATUS",
+    "BACKLOG_DATE_INSERTED",
+    "BACKLOG_ATTEMPT",
+    "BACKLOG_MAX_ATTEMPTS",
+    "BACKLOG_LAST_ERROR",
+    // What webhooks are sent with: no command of a record's needs to know it.
+    "BACKLOG_WEBHOOK_SECRET",
+    "BACKLOG_HEADER",
+    // A command that knows it could report in the place of a pass.
+    "BACKLOG_PING",
+];
+
+/// The variables that commands inherit and are given, each as `NAME=value`.
+#[derive(Clone)]
+pub struct Environment(Arc<[CString]>);
+
+impl Environment {
+    /// The environment of this process with these variables, and without what is no command's to know.
+    pub fn with(given: &[(&str, String)]) -> Result<Self, NulError> {
+        let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
+        let given = given.iter().map(|(name, value)| variable(name, value.as_ref()));
+        let inherited = inherited(&names).into_iter().map(Ok);
+        Ok(Self(inherited.chain(given).collect::<Result<_, _>>()?))
+    }
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self(inherited(&[]).into())
+    }
+}
+
+/// The variables of this process that commands inherit, without those of these names.
+fn inherited(given: &[&str]) -> Vec<CString> {
+    let is_none = |name: &OsStr| given.iter().chain(&NOT_INHERITED).any(|it| name == *it);
+    let inherited = std::env::vars_os().filter(|(name, _)| !is_none(name));
+    // What is in an environment has no byte of zero.
+    inherited.filter_map(|(name, value)| variable(name, &value).ok()).collect()
+}
+
+fn variable(name: impl Into<OsString>, value: &OsStr) -> Result<CString, NulError> {
+    let mut variable = name.into().into_vec();
+    variable.push(b'=');
+    variable.extend_from_slice(value.as_bytes());
+    CString::new(variable)
+}
+
+/// A command that is to be started, once.
+pub struct Command<'a> {
+    words: Result<Vec<CString>, NulError>,
+    environment: &'a Environment,
+    /// Variables of its own, in the place of those of the same names, each with the length of its name.
+    own: Vec<(usize, Result<CString, NulError>)>,
+}
+
+impl<'a> Command<'a> {
+    pub fn new(
+        words: impl IntoIterator<Item: Into<OsString>>,
+        environment: &'a Environment,
+    ) -> Self {
+        let words = words.into_iter().map(|word| CString::new(word.into().into_vec())).collect();
+        Self { words, environment, own: Vec::new() }
+    }
+
+    pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.own.push((name.len(), variable(name, value.as_ref())));
+    }
+
+    /// Starts it as the leader of a process group of its own, so that a signal reaches what it starts.
+    /// The program is looked for in the PATH of this process. A byte of zero in a word or a variable,
+    /// which would be its end, is invalid input.
+    pub fn start(self, stdin: &OwnedFd, stdout: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
+        let words = self.words?;
+        let own = self.own.into_iter().map(|(length, it)| Ok((length, it?)));
+        let own: Vec<(usize, CString)> = own.collect::<Result<_, NulError>>()?;
+        let is_own = |variable: &CStr| {
+            let variable = variable.to_bytes();
+            own.iter().any(|(length, it)| variable.starts_with(&it.as_bytes()[..=*length]))
+        };
+        let inherited = self.environment.0.iter().map(CString::as_c_str).filter(|it| !is_own(it));
+        let environment: Vec<_> =
+            inherited.chain(own.iter().map(|(_, it)| it.as_c_str())).collect();
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (end, number) in [(stdin, 0), (stdout, 1), (stderr, 2)] {
+            actions.add_dup2(end.as_raw_fd(), number)?;
+        }
+        let mut attributes = PosixSpawnAttr::init()?;
+        attributes.set_pgroup(NixPid::from_raw(0))?;
+        // This process ignores it, as all Rust programs do; commands expect to end with it.
+        attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
+        let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
+        attributes.set_flags(flags)?;
+        let program = words.first().map_or(c"", CString::as_c_str);
+        let pid = posix_spawnp(program, &actions, &attributes, &words, &environment)?;
+        Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("it has no number"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use rustix::process::{WaitOptions, waitpid};
+
+    use super::*;
+
+    /// What a command with these variables of its own prints.
+    fn output(words: &[&str], environment: &Environment, own: &[(&str, &str)]) -> String {
+        let mut command = Command::new(words.iter().copied().map(OsString::from), environment);
+        own.iter().for_each(|(name, value)| command.set(name, value));
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let input = File::open("/dev/null").unwrap().into();
+        let pid = command.start(&input, &write, &write).unwrap();
+        drop(write);
+        let mut text = String::new();
+        File::from(read).read_to_string(&mut text).unwrap();
+        waitpid(Some(pid), WaitOptions::empty()).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_variable_is_there_once_with_the_value_that_is_nearest_to_the_command() {
+        let given = [("BACKLOG_QUEUE", "mails".into()), ("BACKLOG_MAX_ATTEMPTS", "9".into())];
+        let environment = Environment::with(&given).unwrap();
+        let own = [("BACKLOG_ID", "7"), ("BACKLOG_MAX_ATTEMPTS", "3"), ("PATH", "/nowhere")];
+        let text = output(&["env"], &environment, &own);
+        let lines: Vec<_> = text.lines().collect();
+        let values = |name: &str| -> Vec<_> {
+            lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix('=')).collect()
+        };
+        assert_eq!(values("BACKLOG_QUEUE"), ["mails"]);
+        assert_eq!(values("BACKLOG_MAX_ATTEMPTS"), ["3"]);
+        assert_eq!(values("BACKLOG_ID"), ["7"]);
+        assert_eq!(values("PATH"), ["/nowhere"], "the program itself was found by our own");
+        let here: Vec<_> = std::env::vars_os().filter(|(name, _)| name == "HOME").collect();
+        assert_eq!(values("HOME").len(), here.len());
+    }
+
+    #[test]
+    fn a_command_ends_with_a_pipe_that_nobody_reads_and_leads_a_group() {
+        let environment = Environment::default();
+        let script = "grep SigIgn /proc/$$/status
+            read -r pid name state parent group rest </proc/$$/stat; echo $pid $group";
+        let text = output(&["sh", "-c", script], &environment, &[]);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let ignored = u64::from_str_radix(words[1], 16).unwrap();
+        assert_eq!(ignored & 1 << (Signal::SIGPIPE as u32 - 1), 0, "{text}");
+        assert_eq!(words[2], words[3], "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_started_says_why() {
+        let environment = Environment::default();
+        let null = File::open("/dev/null").unwrap().into();
+        let start = |words: &[&str], value: &str| {
+            let mut command = Command::new(words.iter().copied().map(OsString::from), &environment);
+            command.set("BACKLOG_ID", value);
+            command.start(&null, &null, &null).unwrap_err().kind()
+        };
+        assert_eq!(start(&[], ""), io::ErrorKind::NotFound);
+        assert_eq!(start(&["/nowhere/true"], ""), io::ErrorKind::NotFound);
+        assert_eq!(start(&["/etc/passwd"], ""), io::ErrorKind::PermissionDenied);
+        assert_eq!(start(&["true", "a\0b"], ""), io::ErrorKind::InvalidInput);
+        assert_eq!(start(&["true"], "a\0b"), io::ErrorKind::InvalidInput);
+    }
+}

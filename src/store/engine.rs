@@ -142,7 +142,11 @@ pub trait Locks<E: Engine>: Send {
     /// Claims what nobody has, and reads it after that.
     fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
 
-    /// See [`Store::claim_ahead`](super::Store::claim_ahead).
+    /// See [`Store::wants_ahead`](super::Store::wants_ahead).
+    fn wants_ahead(&mut self, _attempts: usize) -> usize {
+        0
+    }
+
     fn claim_ahead(&mut self, _ids: &[Id]) {}
 
     fn claimed_ahead(&self) -> usize {

@@ -130,6 +130,10 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.claim(ids))
     }
 
+    fn wants_ahead(&mut self, attempts: usize) -> usize {
+        lock(&self.store).wants_ahead(attempts)
+    }
+
     fn claim_ahead(&mut self, ids: &[Id]) {
         lock(&self.store).claim_ahead(ids);
     }

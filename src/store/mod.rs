@@ -130,8 +130,13 @@ pub trait Store {
     /// in its own order. Only what is held need be released.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
-    /// Records that will probably be claimed next: where the way to the database is long, they are
-    /// claimed together with what is applied next.
+    /// How many of the records that will probably be claimed next it wants to know, where a round begins
+    /// up to so many attempts: none if enough are claimed ahead, or the way to the database is short.
+    fn wants_ahead(&mut self, _attempts: usize) -> usize {
+        0
+    }
+
+    /// Those records, to be claimed together with what is applied next.
     fn claim_ahead(&mut self, _ids: &[Id]) {}
 
     /// How many are claimed ahead now.

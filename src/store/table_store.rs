@@ -404,6 +404,10 @@ impl<E: Engine> Store for TableStore<E> {
         self.retrying("read", |it, _| it.locks.claim(&mut it.database, ids))
     }
 
+    fn wants_ahead(&mut self, attempts: usize) -> usize {
+        self.locks.wants_ahead(attempts)
+    }
+
     fn claim_ahead(&mut self, ids: &[Id]) {
         self.locks.claim_ahead(ids);
     }

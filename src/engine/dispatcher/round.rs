@@ -14,11 +14,10 @@ use crate::schedule::{self, End, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
-/// How many records are claimed ahead of need.
-const MOST_AHEAD: usize = 64;
 /// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
 /// window of a co-process. A place of few is a process that does not run, for as long as others do.
 const SPARE: usize = 8;
+const FEW: usize = 64;
 
 type Claimed = (Arc<Record>, Option<Slot>);
 
@@ -96,7 +95,7 @@ impl Dispatcher {
             self.obey_pause();
         }
         let places = self.places();
-        let spare = if places > MOST_AHEAD { places / SPARE } else { 0 };
+        let spare = if places > FEW { places / SPARE } else { 0 };
         let mut was_ahead = false;
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
@@ -291,9 +290,12 @@ impl Dispatcher {
             RowWrite { retry_at, ..RowWrite::new(record, None, charge) }
         }));
         if self.bucket.is_none() && !self.is_cut_short() {
-            let most = self.in_hand.len() - ended.len() + claimed.len();
+            let next = self.in_hand.len() - ended.len() + claimed.len();
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-            self.pass.store.claim_ahead(self.due.peek(most.min(left).min(MOST_AHEAD)));
+            let wanted = self.pass.store.wants_ahead(next).min(left);
+            if wanted > 0 {
+                self.pass.store.claim_ahead(self.due.peek(wanted));
+            }
         }
         let mut applied = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());

@@ -11,6 +11,10 @@ use crate::time::Clock;
 /// How old a record that was claimed ahead may be; and how long ago the last round, for that to be worth
 /// it: nothing waits beside a slow handler in the hands of its pass that others could work on.
 const FRESH: Duration = Duration::from_millis(50);
+/// In which time those are to be used up that are claimed ahead together.
+const USED_UP: Duration = Duration::from_millis(25);
+/// How many are claimed ahead at a time.
+const MOST: usize = 64;
 
 pub struct Ahead {
     clock: Clock,
@@ -18,11 +22,33 @@ pub struct Ahead {
     wanted: Vec<Id>,
     ready: HashMap<Id, (Claim, Monotonic)>,
     written_at: Option<Monotonic>,
+    /// How many were wanted the last time, and when.
+    last_wanted: Option<(usize, Monotonic)>,
 }
 
 impl Ahead {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, wanted: Vec::new(), ready: HashMap::new(), written_at: None }
+        let (wanted, ready) = (Vec::new(), HashMap::new());
+        Self { clock, wanted, ready, written_at: None, last_wanted: None }
+    }
+
+    /// How many records are to be wanted, where a round begins up to so many attempts; none while there
+    /// are enough for it. They are as many as are used up in time, at the pace of the last ones: so
+    /// quick handlers, which begin few at a time, do not have one way to the server for each.
+    pub fn lacks(&mut self, attempts: usize) -> usize {
+        let attempts = attempts.min(MOST);
+        if 2 * self.fresh() >= attempts {
+            return 0;
+        }
+        let now = self.clock.monotonic();
+        let paced = self.last_wanted.map_or(0, |(count, at)| {
+            let elapsed = (now - at).as_micros().max(1);
+            let paced = count as u128 * USED_UP.as_micros() / elapsed;
+            usize::try_from(paced).unwrap_or(MOST).min(2 * count)
+        });
+        let count = paced.clamp(attempts, MOST);
+        self.last_wanted = Some((count, now));
+        count
     }
 
     pub fn want(&mut self, ids: &[Id]) {
@@ -64,5 +90,60 @@ impl Ahead {
         let drained = self.ready.extract_if(is_over);
         let held = drained.filter(|(_, (claim, _))| matches!(claim, Claim::Held(_)));
         held.map(|(id, _)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::time::Instant;
+
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn some_time() -> Monotonic {
+        Monotonic::now()
+    }
+
+    thread_local! {
+        static NOW: Cell<Monotonic> = Cell::new(some_time());
+    }
+
+    fn ahead() -> Ahead {
+        Ahead::new(Clock { fixed: None, wall: || Instant(0), monotonic: || NOW.get() })
+    }
+
+    /// How many are wanted each time that all are used up, of which one is used in each `pace`.
+    fn wanted(attempts: usize, pace: Duration) -> Vec<usize> {
+        let mut ahead = ahead();
+        let mut next = || {
+            let count = ahead.lacks(attempts);
+            NOW.set(NOW.get() + pace * u32::try_from(count).unwrap());
+            count
+        };
+        (0..8).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn quick_handlers_have_as_many_claimed_ahead_as_they_use_up_in_time() {
+        let ms = Duration::from_millis;
+        assert_eq!(wanted(2, ms(1)), [2, 4, 8, 16, 25, 25, 25, 25]);
+        assert_eq!(wanted(2, Duration::from_micros(100)), [2, 4, 8, 16, 32, MOST, MOST, MOST]);
+        assert_eq!(wanted(2, ms(20)), [2; 8]);
+        assert_eq!(wanted(16, ms(1)), [16, 25, 25, 25, 25, 25, 25, 25]);
+        assert_eq!(wanted(256, ms(1)), [MOST; 8]);
+    }
+
+    #[test]
+    fn nothing_is_wanted_while_there_is_enough_for_a_round() {
+        let mut ahead = ahead();
+        assert_eq!(ahead.lacks(0), 0);
+        let ids: Vec<_> = (1..=2).map(Id::Integer).collect();
+        ids.iter().for_each(|id| ahead.add(id, Claim::Busy));
+        assert_eq!(ahead.lacks(4), 0);
+        assert!(matches!(ahead.take(&ids[0]), Some(Claim::Busy)));
+        assert_eq!(ahead.lacks(4), 4);
+        NOW.set(NOW.get() + FRESH);
+        assert_eq!(ahead.lacks(2), 2, "the other one is too old");
     }
 }

@@ -205,10 +205,12 @@ impl Locks<PgEngine> for PgLocks {
         Ok(result)
     }
 
+    fn wants_ahead(&mut self, attempts: usize) -> usize {
+        if self.pooled { 0 } else { self.ahead.lacks(attempts) }
+    }
+
     fn claim_ahead(&mut self, ids: &[Id]) {
-        if !self.pooled {
-            self.ahead.want(ids);
-        }
+        self.ahead.want(ids);
     }
 
     fn claimed_ahead(&self) -> usize {

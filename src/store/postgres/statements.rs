@@ -190,12 +190,7 @@ impl<'a> Group<'a> {
     }
 
     fn new(change: &RowWrite, verb: Verb, terms: Vec<Term<'a>>) -> Self {
-        // Ids tell rows apart.
-        let values = terms.iter().map(|term| match term.role {
-            Role::Id => Values::Each(Vec::new()),
-            Role::Guard | Role::Set | Role::Grow(_) => Values::Same,
-        });
-        let (values, numbers) = (values.collect(), Vec::new());
+        let (values, numbers) = (terms.iter().map(|_| Values::Same).collect(), Vec::new());
         Self { verb, begins: change.begins(), renews: change.renews(), terms, numbers, values }
     }
 
@@ -216,6 +211,11 @@ impl<'a> Group<'a> {
         self.numbers.push(i64::try_from(number).unwrap_or(-1));
     }
 
+    /// Whether it is about one row, whose statement joins the table with nothing.
+    fn is_of_one(&self) -> bool {
+        self.numbers.len() == 1
+    }
+
     /// What its statement depends on, besides the table.
     fn shape(&self, shape: &mut String) {
         let verb = match self.verb {
@@ -227,6 +227,7 @@ impl<'a> Group<'a> {
             verb,
             if self.begins { 'b' } else { '-' },
             if self.renews { 'r' } else { '-' },
+            if self.is_of_one() { '1' } else { 'n' },
         ]);
         for (term, values) in self.terms.iter().zip(&self.values) {
             match term.role {
@@ -248,7 +249,11 @@ impl<'a> Group<'a> {
             Values::Same => Param::Text(param(&term.value)),
             Values::Each(each) => Param::Texts(std::mem::take(each)),
         }));
-        params.push(Param::Keys(std::mem::take(&mut self.numbers)));
+        let numbers = std::mem::take(&mut self.numbers);
+        params.push(match numbers[..] {
+            [number] => Param::Text(Some(number.to_string())),
+            _ => Param::Keys(numbers),
+        });
     }
 }
 
@@ -402,8 +407,15 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
             Role::Set => sets.push(format!("{column} = {}", value())),
         }
     }
-    given.numbers();
-    let (rows, sets, condition) = (given.rows(), sets.join(", "), conditions.join(" AND "));
+    let (number, rows) = if group.is_of_one() {
+        (format!("{}::bigint", given.scalar()), String::new())
+    } else {
+        given.numbers();
+        (NUMBER.into(), given.rows())
+    };
+    let rows_of =
+        |word: &str| if rows.is_empty() { String::new() } else { format!("{word}{rows}") };
+    let (sets, condition) = (sets.join(", "), conditions.join(" AND "));
     *params = given.params;
     let is_pending = format!("({}) IS TRUE", table.still_pending(group.renews));
     let guard = |column: &Column| match group.begins {
@@ -413,15 +425,17 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let guards: String = table.guard_columns().into_iter().map(guard).collect();
     match group.verb {
         Verb::Update => format!(
-            "UPDATE {name} SET {sets} FROM {rows} WHERE {condition} \
-             RETURNING {NUMBER}, {is_pending}{guards}"
+            "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{guards}",
+            rows_of(" FROM ")
         ),
         Verb::Delete => format!(
-            "DELETE FROM {name} USING {rows} WHERE {condition} RETURNING {NUMBER}, false{guards}"
+            "DELETE FROM {name}{} WHERE {condition} RETURNING {number}, false{guards}",
+            rows_of(" USING ")
         ),
-        Verb::Select => {
-            format!("SELECT {NUMBER}, {is_pending}{guards} FROM {name}, {rows} WHERE {condition}")
-        }
+        Verb::Select => format!(
+            "SELECT {number}, {is_pending}{guards} FROM {name}{} WHERE {condition}",
+            rows_of(", ")
+        ),
     }
 }
 

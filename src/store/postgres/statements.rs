@@ -218,27 +218,15 @@ impl<'a> Group<'a> {
 
     /// What its statement depends on, besides the table.
     fn shape(&self, shape: &mut String) {
-        let verb = match self.verb {
-            Verb::Update => 'u',
-            Verb::Delete => 'd',
-            Verb::Select => 's',
-        };
         shape.extend([
-            verb,
+            self.verb.shape(),
             if self.begins { 'b' } else { '-' },
             if self.renews { 'r' } else { '-' },
             if self.is_of_one() { '1' } else { 'n' },
         ]);
         for (term, values) in self.terms.iter().zip(&self.values) {
-            match term.role {
-                Role::Id => shape.push('i'),
-                Role::Guard => shape.push('g'),
-                Role::Set => shape.push('s'),
-                Role::Grow(more) => shape.push_str(&more.to_string()),
-            }
             shape.push(if matches!(values, Values::Same) { '1' } else { 'n' });
-            shape.push_str(&term.column.name);
-            shape.push('\0');
+            term.shape(shape);
         }
     }
 

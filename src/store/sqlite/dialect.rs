@@ -161,8 +161,21 @@ impl Cells for Row<'_> {
     }
 }
 
-/// A statement about one row, with its parameters. It changes no row, or the one that is meant.
-pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (String, Vec<&'a Value>) {
+/// What the statement of these terms depends on, besides the table.
+pub fn shape(verb: Verb, terms: &[Term<'_>]) -> String {
+    let mut shape = String::from(verb.shape());
+    terms.iter().for_each(|term| term.shape(&mut shape));
+    shape
+}
+
+/// The parameters of that statement.
+pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
+    let own = terms.iter().filter(|term| !matches!(term.role, Role::Grow(_)));
+    own.map(|term| term.value.as_ref())
+}
+
+/// A statement about one row. It changes no row, or the one that is meant.
+pub fn statement(table: &Table, verb: Verb, terms: &[Term<'_>]) -> String {
     let name = &table.sql;
     let mut sql = match verb {
         Verb::Update => format!("UPDATE {name} SET"),
@@ -170,10 +183,9 @@ pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (Strin
         Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
     };
     let status = table.statuses.column.as_ref().map(|column| &column.name);
-    let (mut sets, mut conditions, mut params) = (String::new(), String::new(), Vec::new());
+    let (mut sets, mut conditions, mut number) = (String::new(), String::new(), 1);
     for term in terms {
         let column = quote(&term.column.name);
-        let number = params.len() + 1;
         // Writing to a string cannot fail.
         let _ = match term.role {
             Role::Grow(more) => {
@@ -188,12 +200,12 @@ pub fn statement<'a>(table: &Table, verb: Verb, terms: &'a [Term<'_>]) -> (Strin
             }
             Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
         };
-        params.push(term.value.as_ref());
+        number += 1;
     }
     sql += sets.strip_prefix(',').unwrap_or_default();
     sql += " WHERE";
     sql += conditions.strip_prefix(" AND").unwrap_or_default();
-    (sql, params)
+    sql
 }
 
 /// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.

@@ -58,11 +58,14 @@ impl SqliteLocks {
         // A single statement is a moment of its own.
         let connection = &on.engine.connection;
         let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
+        let mut by_id = connection.prepare_cached(&self.by_id)?;
+        let mut columns = None;
         let read = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
             }
-            let claim = match self.read(on, id).map_err(DbError::from) {
+            let read = self.read(&mut by_id, &mut columns, &on.table, id);
+            let claim = match read.map_err(DbError::from) {
                 Err(error) if error.is_of_a_row => Claim::Unreadable(error.words),
                 claim => claim?,
             };
@@ -71,20 +74,26 @@ impl SqliteLocks {
         ids.iter().zip(claimed).map(read).collect()
     }
 
-    /// The record with an id. A second row shows that the id is not unique.
-    fn read(&mut self, on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<Claim> {
-        let mut statement = on.engine.connection.prepare_cached(&self.by_id)?;
-        let mut rows = statement.query(params_from_iter(id_params(id)))?;
+    /// The record with an id. A second row shows that the id is not unique. The columns are the same for
+    /// all that is read at one moment.
+    fn read(
+        &mut self,
+        by_id: &mut Statement<'_>,
+        columns: &mut Option<Arc<[String]>>,
+        table: &Table,
+        id: &Id,
+    ) -> rusqlite::Result<Claim> {
+        let mut rows = by_id.query(params_from_iter(id_params(id)))?;
         let mut found = None;
         while let Some(row) = rows.next()? {
             // With columns that were added since the pass began.
-            let head = on.table.head_columns();
-            let columns = self.names(row.as_ref(), head);
+            let head = table.head_columns();
+            let columns = columns.get_or_insert_with(|| self.names(row.as_ref(), head)).clone();
             require_memory(row, columns.len())?;
             let places = head..head + columns.len();
             let values = places.map(|index| row.get_ref(index).map(value));
             let values = values.collect::<rusqlite::Result<_>>()?;
-            let record = on.table.record(row, 0, record::Row { columns, values });
+            let record = table.record(row, 0, record::Row { columns, values });
             if record.is_some_and(|record| found.replace(record).is_some()) {
                 return Ok(Claim::Ambiguous);
             }

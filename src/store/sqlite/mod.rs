@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Error as SqlError, OptionalExtension, Row, params_from_iter};
+use rusqlite::{
+    CachedStatement, Connection, Error as SqlError, OptionalExtension, Row, params_from_iter,
+};
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 pub use explore::explore;
@@ -176,11 +178,22 @@ impl Engine for SqliteEngine {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
+        let Self { connection, statements, .. } = self;
+        // Mostly it is the one for the change before.
+        let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         for (number, change) in changes {
             let (verb, terms) = table.terms(change, ask);
-            let (sql, params) = dialect::statement(table, verb, &terms);
-            let params = params_from_iter(params);
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let shape = dialect::shape(verb, &terms);
+            let statement = match prepared.take().filter(|(before, _)| *before == shape) {
+                Some((_, statement)) => statement,
+                None => {
+                    let sql = statements.entry(shape.clone());
+                    let sql = sql.or_insert_with(|| dialect::statement(table, verb, &terms));
+                    connection.prepare_cached(sql)?
+                }
+            };
+            let (_, statement) = prepared.insert((shape, statement));
+            let params = params_from_iter(dialect::params(&terms));
             let charged = if verb == Verb::Select {
                 let guards = 0..table.guard_columns().len();
                 let values = |row: &Row<'_>| guards.map(|it| row.get_ref(it).map(value)).collect();
@@ -195,8 +208,9 @@ impl Engine for SqliteEngine {
             };
             let Some(charged) = charged else { continue };
             let is_asked = table.ends_by_condition() || ask == Ask::Rehearse;
-            let is_pending =
-                is_asked && (change.ends() || change.renews()) && self.is_pending(table, change)?;
+            let is_pending = is_asked
+                && (change.ends() || change.renews())
+                && is_pending(connection, table, change)?;
             all.push(Seen { number: *number, is_pending, charged });
         }
         Ok(all)
@@ -291,12 +305,6 @@ impl SqliteEngine {
         Ok(columns.any(|column| read.iter().any(|name| name.eq_ignore_ascii_case(&column.name))))
     }
 
-    fn is_pending(&self, table: &Table, change: &RowWrite) -> rusqlite::Result<bool> {
-        let sql = format!("{} AND {}", table.of_id("1"), table.still_pending(change.renews()));
-        let id = id_params(&change.record.id);
-        self.connection.prepare_cached(&sql)?.exists(params_from_iter(id))
-    }
-
     /// Mistakes in a trigger's SQL, and what a trigger may not use, which show before it is run.
     fn refused_writes(&self, table: &Table) -> Result<Vec<String>, DbError> {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
@@ -324,6 +332,12 @@ impl SqliteEngine {
         }
         Ok(free)
     }
+}
+
+fn is_pending(connection: &Connection, table: &Table, change: &RowWrite) -> rusqlite::Result<bool> {
+    let sql = format!("{} AND {}", table.of_id("1"), table.still_pending(change.renews()));
+    let id = id_params(&change.record.id);
+    connection.prepare_cached(&sql)?.exists(params_from_iter(id))
 }
 
 /// Whether the id is SQLite's own number of the row, without AUTOINCREMENT.

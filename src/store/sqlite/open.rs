@@ -1,5 +1,6 @@
 //! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
 
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io::Read;
 use std::mem;
@@ -37,6 +38,8 @@ const FULL_TEXT: [(&str, i32); 7] = [
 
 pub struct SqliteEngine {
     pub connection: Connection,
+    /// The texts of statements about rows, by their shape.
+    pub statements: HashMap<String, String>,
     /// What it is closed with, which goes after it.
     closing: Option<ActingAs>,
     pub rights: Rights,
@@ -86,7 +89,8 @@ pub fn open_file(
         Access::ReadOnly | Access::ReadWrite => COMMAND,
     };
     let connection = connect(&path, OpenFlags::empty(), limit)?;
-    let engine = SqliteEngine { connection, closing: None, rights, path, found };
+    let statements = HashMap::new();
+    let engine = SqliteEngine { connection, statements, closing: None, rights, path, found };
     let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
     let shown = engine.path.display();
     ensure!(

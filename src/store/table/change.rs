@@ -25,6 +25,31 @@ pub struct Term<'a> {
     pub value: Cow<'a, Value>,
 }
 
+impl Term<'_> {
+    /// Adds to the shape of a statement what it depends on by this term, whatever the value.
+    pub fn shape(&self, shape: &mut String) {
+        match self.role {
+            Role::Id => shape.push('i'),
+            Role::Guard => shape.push('g'),
+            Role::Set => shape.push('s'),
+            Role::Grow(more) => shape.push_str(&more.to_string()),
+        }
+        shape.push_str(&self.column.name);
+        shape.push('\0');
+    }
+}
+
+impl Verb {
+    /// The same by the verb.
+    pub fn shape(self) -> char {
+        match self {
+            Self::Update => 'u',
+            Self::Delete => 'd',
+            Self::Select => 's',
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Role {
     /// It names the row.

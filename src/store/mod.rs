@@ -136,7 +136,7 @@ pub trait Store {
         0
     }
 
-    /// Those records, to be claimed together with what is applied next.
+    /// Those records, to be claimed together with what is applied or claimed next.
     fn claim_ahead(&mut self, _ids: &[Id]) {}
 
     /// How many are claimed ahead now.

@@ -32,12 +32,15 @@ impl Ahead {
         Self { clock, wanted, ready, written_at: None, last_wanted: None }
     }
 
-    /// How many records are to be wanted, where a round begins up to so many attempts; none while there
-    /// are enough for it. They are as many as are used up in time, at the pace of the last ones: so
-    /// quick handlers, which begin few at a time, do not have one way to the server for each.
+    /// How many of the next records are to be wanted, where a round begins up to so many attempts; none
+    /// while enough are held for it. They are as many as are used up in time, at the pace of the last
+    /// ones, so that quick handlers, which begin few at a time, do not have one way to the server for
+    /// each; and those of which it is known that others hold them.
     pub fn lacks(&mut self, attempts: usize) -> usize {
         let attempts = attempts.min(MOST);
-        if 2 * self.fresh() >= attempts {
+        let is_held = |claim: &Claim| matches!(claim, Claim::Held(_));
+        let held = self.fresh().filter(|claim| is_held(claim)).count();
+        if 2 * held >= attempts || self.ready.len() >= MOST {
             return 0;
         }
         let now = self.clock.monotonic();
@@ -48,7 +51,7 @@ impl Ahead {
         });
         let count = paced.clamp(attempts, MOST);
         self.last_wanted = Some((count, now));
-        count
+        (self.ready.len() + count).min(MOST)
     }
 
     pub fn want(&mut self, ids: &[Id]) {
@@ -56,11 +59,18 @@ impl Ahead {
     }
 
     /// What is to be claimed with what is written now.
-    pub fn take_wanted(&mut self) -> Vec<Id> {
+    pub fn take_wanted_of_round(&mut self) -> Vec<Id> {
         let now = self.clock.monotonic();
         let last = self.written_at.replace(now);
-        let wanted = std::mem::take(&mut self.wanted);
+        let wanted = self.take_wanted();
         if last.is_some_and(|last| now - last < FRESH) { wanted } else { Vec::new() }
+    }
+
+    /// What is to be claimed with what is claimed now. Of what is ready that is known.
+    pub fn take_wanted(&mut self) -> Vec<Id> {
+        let mut wanted = std::mem::take(&mut self.wanted);
+        wanted.retain(|id| !self.ready.contains_key(id));
+        wanted
     }
 
     pub fn add(&mut self, id: &Id, claim: Claim) {
@@ -72,10 +82,10 @@ impl Ahead {
         self.ready.remove(id).map(|(claim, _)| claim)
     }
 
-    /// How many are fresh.
-    pub fn fresh(&self) -> usize {
+    /// Those that are fresh.
+    pub fn fresh(&self) -> impl Iterator<Item = &Claim> {
         let now = self.clock.monotonic();
-        self.ready.values().filter(|(_, at)| now - *at < FRESH).count()
+        self.ready.values().filter(move |(_, at)| now - *at < FRESH).map(|(claim, _)| claim)
     }
 
     /// How many records are held.
@@ -96,8 +106,10 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::record::fixture;
     use crate::time::Instant;
 
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -138,12 +150,26 @@ mod tests {
     fn nothing_is_wanted_while_there_is_enough_for_a_round() {
         let mut ahead = ahead();
         assert_eq!(ahead.lacks(0), 0);
-        let ids: Vec<_> = (1..=2).map(Id::Integer).collect();
-        ids.iter().for_each(|id| ahead.add(id, Claim::Busy));
+        let ids: Vec<_> = (1..=3).map(Id::Integer).collect();
+        for id in &ids[..2] {
+            ahead.add(id, Claim::Held(Arc::new(fixture::record())));
+        }
         assert_eq!(ahead.lacks(4), 0);
-        assert!(matches!(ahead.take(&ids[0]), Some(Claim::Busy)));
-        assert_eq!(ahead.lacks(4), 4);
+        assert!(matches!(ahead.take(&ids[0]), Some(Claim::Held(_))));
+        assert_eq!(ahead.lacks(4), 1 + 4, "behind the one that is there");
         NOW.set(NOW.get() + FRESH);
-        assert_eq!(ahead.lacks(2), 2, "the other one is too old");
+        assert_eq!(ahead.lacks(2), 1 + 2, "that one is too old");
+        assert_eq!(ahead.drain(false), ids[1..2]);
+        assert_eq!(ahead.lacks(2), 4);
+    }
+
+    #[test]
+    fn what_others_hold_is_no_supply_and_is_not_asked_for_again() {
+        let mut ahead = ahead();
+        let ids: Vec<_> = (1..=6).map(Id::Integer).collect();
+        ids[..4].iter().for_each(|id| ahead.add(id, Claim::Busy));
+        assert_eq!(ahead.lacks(2), 4 + 2);
+        ahead.want(&ids);
+        assert_eq!(ahead.take_wanted(), ids[4..]);
     }
 }

@@ -34,6 +34,11 @@ struct Waiting {
     line: Option<Vec<u8>>,
 }
 
+/// So many records in flight, and replies are gathered for a moment, as a process that works them off
+/// quickly writes each by itself: to wake for each costs more than to read it.
+const MUCH: usize = 32;
+const GATHER: Duration = Duration::from_micros(100);
+
 impl Supervisor {
     pub fn run(shared: Arc<Shared>, mailbox: Arc<Mailbox>) {
         let (queue, in_flight) = (VecDeque::new(), InFlight::default());
@@ -203,7 +208,11 @@ impl Supervisor {
             Ok(())
         });
         if !ended.is_empty() {
+            let is_much_left = self.in_flight.sent.len() >= MUCH;
             self.submit(ended);
+            if is_much_left {
+                std::thread::sleep(GATHER);
+            }
             // While its outcomes were written, which may take long, nobody listened.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;

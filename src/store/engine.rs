@@ -143,7 +143,7 @@ pub trait Locks<E: Engine>: Send {
     fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
 
     /// See [`Store::wants_ahead`](super::Store::wants_ahead).
-    fn wants_ahead(&mut self, _attempts: usize) -> usize {
+    fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
         0
     }
 

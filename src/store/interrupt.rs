@@ -130,8 +130,8 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.claim(ids))
     }
 
-    fn wants_ahead(&mut self, attempts: usize) -> usize {
-        lock(&self.store).wants_ahead(attempts)
+    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
+        lock(&self.store).wants_ahead(attempts, begun)
     }
 
     fn claim_ahead(&mut self, ids: &[Id]) {

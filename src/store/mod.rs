@@ -131,12 +131,13 @@ pub trait Store {
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
     /// How many of the records that will probably be claimed next it wants to know, where a round begins
-    /// up to so many attempts: none if enough are claimed ahead, or the way to the database is short.
-    fn wants_ahead(&mut self, _attempts: usize) -> usize {
+    /// up to so many attempts, and this one so many: none if enough are claimed ahead, if handlers are
+    /// slow, or the way to the database is short.
+    fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
         0
     }
 
-    /// Those records, to be claimed together with what is applied or claimed next.
+    /// Those records, to be claimed together with what is applied next.
     fn claim_ahead(&mut self, _ids: &[Id]) {}
 
     /// How many are claimed ahead now.

@@ -404,8 +404,8 @@ impl<E: Engine> Store for TableStore<E> {
         self.retrying("read", |it, _| it.locks.claim(&mut it.database, ids))
     }
 
-    fn wants_ahead(&mut self, attempts: usize) -> usize {
-        self.locks.wants_ahead(attempts)
+    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
+        self.locks.wants_ahead(attempts, begun)
     }
 
     fn claim_ahead(&mut self, ids: &[Id]) {

@@ -18,8 +18,6 @@ use crate::time::Instant;
 /// window of a co-process. A place of few is a process that does not run, for as long as others do.
 const SPARE: usize = 8;
 const FEW: usize = 64;
-/// How many records are looked for at once where another pass holds those that come next.
-const MOST_IN_VAIN: usize = 64;
 
 type Claimed = (Arc<Record>, Option<Slot>);
 
@@ -98,7 +96,7 @@ impl Dispatcher {
         }
         let places = self.places();
         let spare = if places > FEW { places / SPARE } else { 0 };
-        let (mut was_ahead, mut in_vain) = (false, places);
+        let mut was_ahead = false;
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
@@ -142,11 +140,8 @@ impl Dispatcher {
                     }
                 }
             }
-            if claimed.len() == before && ahead == 0 {
+            if claimed.len() == before {
                 self.due.look_ahead(&mut *self.pass.store)?;
-                // Another pass is at these: the next ones are asked for together, more and more.
-                in_vain = (2 * in_vain).min(MOST_IN_VAIN);
-                self.pass.store.claim_ahead(self.due.peek(in_vain));
             }
         }
         Ok(())
@@ -297,7 +292,7 @@ impl Dispatcher {
         if self.bucket.is_none() && !self.is_cut_short() {
             let next = self.in_hand.len() - ended.len() + claimed.len();
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-            let wanted = self.pass.store.wants_ahead(next).min(left);
+            let wanted = self.pass.store.wants_ahead(next, claimed.len()).min(left);
             if wanted > 0 {
                 self.pass.store.claim_ahead(self.due.peek(wanted));
             }

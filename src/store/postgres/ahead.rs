@@ -15,6 +15,8 @@ const FRESH: Duration = Duration::from_millis(50);
 const USED_UP: Duration = Duration::from_millis(25);
 /// How many are claimed ahead at a time.
 const MOST: usize = 64;
+/// How often each place is used in that time, if handlers are quick.
+const QUICK: usize = 2;
 
 pub struct Ahead {
     clock: Clock,
@@ -22,36 +24,43 @@ pub struct Ahead {
     wanted: Vec<Id>,
     ready: HashMap<Id, (Claim, Monotonic)>,
     written_at: Option<Monotonic>,
-    /// How many were wanted the last time, and when.
-    last_wanted: Option<(usize, Monotonic)>,
+    /// How many attempts have begun, and since when.
+    begun: Option<(Monotonic, usize)>,
+    /// How many began in such a time before.
+    pace: usize,
 }
 
 impl Ahead {
     pub fn new(clock: Clock) -> Self {
         let (wanted, ready) = (Vec::new(), HashMap::new());
-        Self { clock, wanted, ready, written_at: None, last_wanted: None }
+        Self { clock, wanted, ready, written_at: None, begun: None, pace: 0 }
     }
 
-    /// How many of the next records are to be wanted, where a round begins up to so many attempts; none
-    /// while enough are held for it. They are as many as are used up in time, at the pace of the last
-    /// ones, so that quick handlers, which begin few at a time, do not have one way to the server for
-    /// each; and those of which it is known that others hold them.
-    pub fn lacks(&mut self, attempts: usize) -> usize {
+    /// How many records are to be wanted, where a round begins up to `attempts` and this one has begun so
+    /// many; none while enough are held for it. They are as many as are used up in time, so that quick
+    /// handlers, which begin few at a time, do not have one way to the server for each. Handlers that are
+    /// no quicker than that have none: what is claimed ahead of them is kept from other passes, which
+    /// would have come to it before.
+    pub fn lacks(&mut self, attempts: usize, begun: usize) -> usize {
+        self.reckon_pace(begun);
         let attempts = attempts.min(MOST);
-        let is_held = |claim: &Claim| matches!(claim, Claim::Held(_));
-        let held = self.fresh().filter(|claim| is_held(claim)).count();
-        if 2 * held >= attempts || self.ready.len() >= MOST {
-            return 0;
-        }
+        let held = self.fresh().filter(|claim| matches!(claim, Claim::Held(_))).count();
+        let is_quick = self.pace >= QUICK * attempts;
+        if is_quick && 2 * held < attempts { self.pace.min(MOST) } else { 0 }
+    }
+
+    /// Takes down how many attempts have begun, and at times how many do in the time for which some are
+    /// claimed ahead.
+    fn reckon_pace(&mut self, begun: usize) {
         let now = self.clock.monotonic();
-        let paced = self.last_wanted.map_or(0, |(count, at)| {
-            let elapsed = (now - at).as_micros().max(1);
-            let paced = count as u128 * USED_UP.as_micros() / elapsed;
-            usize::try_from(paced).unwrap_or(MOST).min(2 * count)
-        });
-        let count = paced.clamp(attempts, MOST);
-        self.last_wanted = Some((count, now));
-        (self.ready.len() + count).min(MOST)
+        let (since, count) = *self.begun.get_or_insert((now, 0));
+        let (elapsed, count) = (now - since, count + begun);
+        self.begun = Some((since, count));
+        if elapsed >= USED_UP {
+            let pace = count as u128 * USED_UP.as_micros() / elapsed.as_micros();
+            self.pace = usize::try_from(pace).unwrap_or(usize::MAX);
+            self.begun = Some((now, 0));
+        }
     }
 
     pub fn want(&mut self, ids: &[Id]) {
@@ -59,18 +68,11 @@ impl Ahead {
     }
 
     /// What is to be claimed with what is written now.
-    pub fn take_wanted_of_round(&mut self) -> Vec<Id> {
+    pub fn take_wanted(&mut self) -> Vec<Id> {
         let now = self.clock.monotonic();
         let last = self.written_at.replace(now);
-        let wanted = self.take_wanted();
+        let wanted = std::mem::take(&mut self.wanted);
         if last.is_some_and(|last| now - last < FRESH) { wanted } else { Vec::new() }
-    }
-
-    /// What is to be claimed with what is claimed now. Of what is ready that is known.
-    pub fn take_wanted(&mut self) -> Vec<Id> {
-        let mut wanted = std::mem::take(&mut self.wanted);
-        wanted.retain(|id| !self.ready.contains_key(id));
-        wanted
     }
 
     pub fn add(&mut self, id: &Id, claim: Claim) {
@@ -125,51 +127,45 @@ mod tests {
         Ahead::new(Clock { fixed: None, wall: || Instant(0), monotonic: || NOW.get() })
     }
 
-    /// How many are wanted each time that all are used up, of which one is used in each `pace`.
-    fn wanted(attempts: usize, pace: Duration) -> Vec<usize> {
+    /// How many are wanted, round by round, of which each begins so many at this pace.
+    fn wanted(attempts: usize, begun: usize, pace: Duration) -> Vec<usize> {
         let mut ahead = ahead();
         let mut next = || {
-            let count = ahead.lacks(attempts);
-            NOW.set(NOW.get() + pace * u32::try_from(count).unwrap());
-            count
+            NOW.set(NOW.get() + pace * u32::try_from(begun).unwrap());
+            ahead.lacks(attempts, begun)
         };
-        (0..8).map(|_| next()).collect()
+        let mut wanted: Vec<_> = (0..100).map(|_| next()).collect();
+        wanted.dedup();
+        wanted
     }
 
     #[test]
     fn quick_handlers_have_as_many_claimed_ahead_as_they_use_up_in_time() {
-        let ms = Duration::from_millis;
-        assert_eq!(wanted(2, ms(1)), [2, 4, 8, 16, 25, 25, 25, 25]);
-        assert_eq!(wanted(2, Duration::from_micros(100)), [2, 4, 8, 16, 32, MOST, MOST, MOST]);
-        assert_eq!(wanted(2, ms(20)), [2; 8]);
-        assert_eq!(wanted(16, ms(1)), [16, 25, 25, 25, 25, 25, 25, 25]);
-        assert_eq!(wanted(256, ms(1)), [MOST; 8]);
+        let us = Duration::from_micros;
+        assert_eq!(wanted(2, 1, us(1_000)), [0, 26, 25]);
+        assert_eq!(wanted(2, 1, us(100)), [0]);
+        assert_eq!(wanted(2, 2, us(200)), [0, MOST]);
+        assert_eq!(wanted(128, 64, us(40)), [0, MOST]);
+    }
+
+    #[test]
+    fn slow_handlers_leave_all_to_others_that_they_cannot_begin() {
+        let us = Duration::from_micros;
+        assert_eq!(wanted(1, 1, us(20_000)), [0]);
+        assert_eq!(wanted(8, 1, us(20_000 / 8)), [0]);
+        assert_eq!(wanted(16, 4, us(20_000 / 16)), [0]);
+        assert_eq!(wanted(128, 10, us(250)), [0]);
     }
 
     #[test]
     fn nothing_is_wanted_while_there_is_enough_for_a_round() {
-        let mut ahead = ahead();
-        assert_eq!(ahead.lacks(0), 0);
-        let ids: Vec<_> = (1..=3).map(Id::Integer).collect();
-        for id in &ids[..2] {
-            ahead.add(id, Claim::Held(Arc::new(fixture::record())));
-        }
-        assert_eq!(ahead.lacks(4), 0);
-        assert!(matches!(ahead.take(&ids[0]), Some(Claim::Held(_))));
-        assert_eq!(ahead.lacks(4), 1 + 4, "behind the one that is there");
+        let mut ahead = Ahead { pace: 30, ..ahead() };
+        let id = Id::Integer(1);
+        ahead.add(&id, Claim::Busy);
+        assert_eq!(ahead.lacks(2, 0), 30, "what others hold is no supply");
+        ahead.add(&id, Claim::Held(Arc::new(fixture::record())));
+        assert_eq!(ahead.lacks(2, 0), 0);
         NOW.set(NOW.get() + FRESH);
-        assert_eq!(ahead.lacks(2), 1 + 2, "that one is too old");
-        assert_eq!(ahead.drain(false), ids[1..2]);
-        assert_eq!(ahead.lacks(2), 4);
-    }
-
-    #[test]
-    fn what_others_hold_is_no_supply_and_is_not_asked_for_again() {
-        let mut ahead = ahead();
-        let ids: Vec<_> = (1..=6).map(Id::Integer).collect();
-        ids[..4].iter().for_each(|id| ahead.add(id, Claim::Busy));
-        assert_eq!(ahead.lacks(2), 4 + 2);
-        ahead.want(&ids);
-        assert_eq!(ahead.take_wanted(), ids[4..]);
+        assert_eq!(ahead.fresh().count(), 0);
     }
 }

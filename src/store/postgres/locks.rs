@@ -172,25 +172,15 @@ impl Locks<PgEngine> for PgLocks {
         if places.is_empty() {
             return Ok(result);
         }
-        let ahead = self.ahead.take_wanted();
-        let ahead = self.claimable(ahead, ids);
         let (writing, table) = (&mut on.engine.session, &on.table);
-        let asked = places.iter().map(|place| (Some(*place), &ids[*place]));
-        let asked = asked.chain(ahead.iter().map(|id| (None, id)));
-        let (places, wanted): (Vec<Option<usize>>, Vec<_>) =
-            asked.map(|(place, id)| (place, (id, Keys::of(&table.sql, id)))).unzip();
+        let keys = |place: usize| (&ids[place], Keys::of(&table.sql, &ids[place]));
+        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
         if !self.pooled {
             writing.plan_for_rounds()?;
         }
         let granted = self.take_first(writing, &first_keys(&wanted))?;
-        let all = places.into_iter().zip(wanted).zip(granted);
-        let (granted, refused): (Vec<_>, Vec<_>) = all.partition(|(_, granted)| *granted);
-        for ((place, (id, _)), _) in refused {
-            if place.is_none() {
-                self.ahead.add(id, Claim::Busy);
-            }
-        }
-        let (places, wanted): (Vec<_>, Vec<_>) = granted.into_iter().map(|(one, _)| one).unzip();
+        let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
+        let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
         if wanted.is_empty() {
             return Ok(result);
         }
@@ -210,22 +200,17 @@ impl Locks<PgEngine> for PgLocks {
         let read = read.inspect_err(|_| self.freed_first.extend(first_keys(&wanted)))?;
         for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
             self.note(id, keys, &claim);
-            match place {
-                Some(place) => result[place].1 = claim,
-                None => self.ahead.add(id, claim),
-            }
+            result[place].1 = claim;
         }
         Ok(result)
     }
 
-    fn wants_ahead(&mut self, attempts: usize) -> usize {
-        if self.pooled { 0 } else { self.ahead.lacks(attempts) }
+    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
+        if self.pooled { 0 } else { self.ahead.lacks(attempts, begun) }
     }
 
     fn claim_ahead(&mut self, ids: &[Id]) {
-        if !self.pooled {
-            self.ahead.want(ids);
-        }
+        self.ahead.want(ids);
     }
 
     fn claimed_ahead(&self) -> usize {
@@ -237,8 +222,10 @@ impl Locks<PgEngine> for PgLocks {
         on: &mut SqlDatabase<PgEngine>,
         changes: &[(usize, &RowWrite)],
     ) -> Result<Vec<Seen>, DbError> {
-        let wanted = self.ahead.take_wanted_of_round();
-        let ids = self.claimable(wanted, &[]);
+        let mut ids = self.ahead.take_wanted();
+        let mut distinct = HashSet::new();
+        ids.retain(|id| !self.held.contains_key(id) && distinct.insert(id.clone()));
+        ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
         let table = &on.table;
         let write = self.statements.ask(table, changes, Ask::Write, self.is_asynchronous);
         if !self.pooled {
@@ -478,16 +465,6 @@ impl PgLocks {
             "SELECT 1 FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
         let has_rules = !session.query(rules, &[Param::text(&on.table.sql)])?.is_empty();
         Ok(!has_rules && CommitSync::can_flush(session)?)
-    }
-
-    /// Which of these can be claimed ahead of others that are claimed now.
-    fn claimable(&self, ids: Vec<Id>, others: &[Id]) -> Vec<Id> {
-        let most = MOST_HELD.saturating_sub(self.held.len() + others.len());
-        let mut known: HashSet<_> = others.iter().cloned().collect();
-        let mut ids = ids;
-        ids.retain(|id| !self.held.contains_key(id) && known.insert(id.clone()));
-        ids.truncate(most);
-        ids
     }
 
     fn free_keys(&mut self, keys: Keys) {

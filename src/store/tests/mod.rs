@@ -99,33 +99,6 @@ fn postgres_conforms() {
     conforms(&mut OnServer::new(cluster.database(), None));
 }
 
-/// What is wanted ahead is claimed on the way of what is claimed now: one pass's and no other's, until it
-/// gives it back.
-#[test]
-fn postgres_claims_ahead() {
-    let Some(cluster) = cluster() else { return };
-    let mut subject = OnServer::new(cluster.database(), None);
-    subject.fill(&(1..=5).map(|id| (id, Status::New, 0, 0)).collect::<Vec<_>>());
-    let (mut one, mut other) = (subject.open(), subject.open());
-    assert!(claim(&mut *other, 2).is_some());
-    let ids: Vec<_> = (1..=4).map(Id::Integer).collect();
-    // It does not stay good for long, and a loaded machine may take longer.
-    let is_ready = (0..100).any(|_| {
-        one.claim_ahead(&ids);
-        assert!(claim(&mut *one, 1).is_some());
-        let is_ready = one.claimed_ahead() == 3 && claim(&mut *other, 3).is_none();
-        let (second, fourth) = (claim(&mut *one, 2), claim(&mut *one, 4));
-        assert!(second.is_none() && fourth.is_some());
-        [1, 4].map(Id::Integer).iter().for_each(|id| one.release(id));
-        one.rest().unwrap();
-        is_ready
-    });
-    assert!(is_ready);
-    for id in [1, 3, 4, 5] {
-        assert!(claim(&mut *other, id).is_some(), "{id}");
-    }
-}
-
 #[test]
 fn pgmq_conforms() {
     let Some(cluster) = cluster() else { return };

@@ -141,6 +141,11 @@ impl DueQueue {
         Ok(self.ids.drain(..most.min(self.ids.len())).collect())
     }
 
+    /// Takes some back, in their order.
+    pub fn put_back(&mut self, ids: Vec<Id>) {
+        ids.into_iter().rev().for_each(|id| self.ids.push_front(id));
+    }
+
     /// Leaves out, of those that come next, what other passes have finished since they were read.
     pub fn look_ahead(&mut self, store: &mut dyn Store) -> Result<()> {
         let ahead = AHEAD.min(self.ids.len());

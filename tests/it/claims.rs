@@ -86,6 +86,45 @@ fn two_passes_at_once_handle_each_record_once() {
 }
 
 #[test]
+fn what_another_pass_gives_back_unused_is_not_left_by_one_that_found_it_busy() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
+    let begun = env.path("begun");
+    let endless =
+        env.script("endless", &format!("echo $BACKLOG_ID >{}\nsleep 60", begun.display()));
+    let now = format!("@{MIDNIGHT}");
+    let args = [
+        "process",
+        "--now",
+        &now,
+        "--ndays",
+        "1",
+        "--max-records",
+        "1",
+        "--grace",
+        "0s",
+        "--",
+        &endless,
+    ];
+    let mut other = env.spawn(&args);
+    wait_until("a record is in other hands", || {
+        std::fs::read_to_string(&begun).is_ok_and(|id| id.ends_with('\n'))
+    });
+    let pid = other.id();
+    // The other pass is over once it is gone, or a zombie.
+    let ending = env.script(
+        "ending",
+        &format!(
+            "kill -TERM {pid} 2>/dev/null\n\
+             while [ -e /proc/{pid} ] && ! grep -q 'State:.Z' /proc/{pid}/status; do sleep 0.01; done"
+        ),
+    );
+    env.run(&["process", "--now", &now, "--ndays", "2", "--", &ending]).silent();
+    assert!(other.wait().unwrap().code().is_some());
+    assert_eq!(env.count("SUCCESS"), 2);
+}
+
+#[test]
 fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
     for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
         let env = TestEnv::new();

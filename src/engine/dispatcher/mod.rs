@@ -26,7 +26,7 @@ use crate::time::Instant;
 use circuit_breaker::CircuitBreaker;
 
 const AMBIGUOUS_SHOWN: usize = 5;
-/// How long a drain waits before it looks again for records that other passes hold.
+/// How long a pass waits before it looks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Dispatcher {
@@ -44,6 +44,8 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Id>,
+    /// Whether a pass that is no drain has looked at those again.
+    has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
     takes_errors: Option<bool>,
     cursor: PassCursor,
@@ -90,6 +92,7 @@ impl Dispatcher {
             due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
+            has_looked_again: false,
             takes_errors: None,
             cursor,
             breaker: CircuitBreaker::default(),
@@ -183,10 +186,19 @@ impl Dispatcher {
         }
     }
 
-    /// Selects anew, if this is a drain and there may be more to do: after so long.
+    /// Selects anew, if this is a drain and there may be more to do, or else looks once more at what was
+    /// busy: after so long. Another pass may just have given it back unused, and not come to it again.
     pub fn begin_again(&mut self) -> Option<Duration> {
-        if self.is_cut_short() || !self.pass.limits.drain {
+        if self.is_cut_short() {
             return None;
+        }
+        if !self.pass.limits.drain {
+            let is_first = !std::mem::replace(&mut self.has_looked_again, true);
+            if !is_first || self.busy.is_empty() {
+                return None;
+            }
+            self.due.put_back(std::mem::take(&mut self.busy));
+            return Some(BUSY_PAUSE);
         }
         let time = self.rule.time;
         let come_to = time.span.map(|span| Slot::end_of(span.until));

@@ -85,43 +85,45 @@ fn two_passes_at_once_handle_each_record_once() {
     assert!(runs.values().all(|runs| runs.len() == 1));
 }
 
-#[test]
-fn what_another_pass_gives_back_unused_is_not_left_by_one_that_found_it_busy() {
+/// A pass over two records, of which another pass has one in hand with a handler that does `waiting`,
+/// until that is ended with `end` from the handler of the other record.
+fn beside_another_pass(waiting: &str, end: &str) -> TestEnv {
     let env = TestEnv::new();
     env.insert(2, MIDNIGHT);
-    let begun = env.path("begun");
-    let endless =
-        env.script("endless", &format!("echo $BACKLOG_ID >{}\nsleep 60", begun.display()));
+    let (begun, go) = (env.path("begun").display().to_string(), env.path("go"));
+    let waiting = waiting.replace("GO", &go.display().to_string());
+    let waiting = env.script("waiting", &format!("echo $BACKLOG_ID >{begun}\n{waiting}"));
     let now = format!("@{MIDNIGHT}");
-    let args = [
-        "process",
-        "--now",
-        &now,
-        "--ndays",
-        "1",
-        "--max-records",
-        "1",
-        "--grace",
-        "0s",
-        "--",
-        &endless,
-    ];
-    let mut other = env.spawn(&args);
+    let pass = ["process", "--now", &now, "--grace", "0s", "--max-records", "1", "--ndays"];
+    let mut other = env.spawn(&[&pass[..], &["1", "--", &waiting]].concat());
     wait_until("a record is in other hands", || {
         std::fs::read_to_string(&begun).is_ok_and(|id| id.ends_with('\n'))
     });
     let pid = other.id();
+    let end = end.replace("PID", &pid.to_string()).replace("GO", &go.display().to_string());
     // The other pass is over once it is gone, or a zombie.
     let ending = env.script(
         "ending",
         &format!(
-            "kill -TERM {pid} 2>/dev/null\n\
+            "{end}\n\
              while [ -e /proc/{pid} ] && ! grep -q 'State:.Z' /proc/{pid}/status; do sleep 0.01; done"
         ),
     );
     env.run(&["process", "--now", &now, "--ndays", "2", "--", &ending]).silent();
     assert!(other.wait().unwrap().code().is_some());
+    env
+}
+
+#[test]
+fn what_another_pass_gives_back_unused_is_not_left_by_one_that_found_it_busy() {
+    let env = beside_another_pass("sleep 60", "kill -TERM PID 2>/dev/null");
     assert_eq!(env.count("SUCCESS"), 2);
+}
+
+#[test]
+fn what_has_failed_in_another_pass_is_not_tried_at_once_by_one_that_found_it_busy() {
+    let env = beside_another_pass("while [ ! -e GO ]; do sleep 0.01; done; exit 1", "touch GO");
+    assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 1));
 }
 
 #[test]

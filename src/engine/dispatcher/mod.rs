@@ -187,7 +187,7 @@ impl Dispatcher {
     }
 
     /// Selects anew, if this is a drain and there may be more to do, or else looks once more at what was
-    /// busy: after so long. Another pass may just have given it back unused, and not come to it again.
+    /// busy: after so long. Another pass may have given it back untried, and not come to it again.
     pub fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;

@@ -192,6 +192,9 @@ impl Dispatcher {
             }
             return Ok(None);
         };
+        if self.has_looked_again && self.was_tried_meanwhile(&record) {
+            return Ok(None);
+        }
         if reason == Reason::ClockSetBack {
             log::warn!(
                 "record {} is tried at once: its last failure lies in the future, so the clock \
@@ -202,6 +205,13 @@ impl Dispatcher {
         let slot = verdict.slot();
         let is_rehearsed = self.rehearse(&record, slot, now)?;
         Ok(is_rehearsed.then_some((record, slot)))
+    }
+
+    /// Whether the pass that held a record may have tried it: by age one that failed is still due, but
+    /// not at once.
+    fn was_tried_meanwhile(&self, record: &Record) -> bool {
+        let is_later = |at: Instant| at >= self.pass.began_at;
+        record.status == Status::Error && record.last_failure_at.is_none_or(is_later)
     }
 
     /// Rehearses all that may have to be written, before any handler runs for nothing; what one record

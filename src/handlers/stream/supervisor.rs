@@ -213,7 +213,7 @@ impl Supervisor {
             if is_much_left {
                 std::thread::sleep(GATHER);
             }
-            // While its outcomes were written, which may take long, nobody listened.
+            // Meanwhile nobody listened.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;
             running.answers_late = matches!(running.process.why, Some(Why::Silent { .. }));

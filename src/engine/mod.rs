@@ -135,7 +135,7 @@ impl SharedDispatcher {
             match &shared.wake {
                 Some(wake) if was_empty => wake.turn(),
                 Some(_) => {}
-                // Whoever holds the dispatcher may complete them.
+                // The thread that holds the dispatcher may complete them.
                 None => shared.catch_up(),
             }
         })

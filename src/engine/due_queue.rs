@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// How many ids are read at once. More are continued by key.
 const PAGE: usize = 1_000_000;
 
-/// How many are looked at again at once, where another pass was faster.
+/// How many are looked at again at once, or put off, where another pass was faster.
 const AHEAD: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -94,6 +94,10 @@ pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
     ids: VecDeque<Id>,
+    /// How many of them, at the end, come in the order of their slots or behind those.
+    in_slot_order: usize,
+    /// What was put off because another pass was at it; none any more once it has had its turn.
+    put_off: Option<VecDeque<Id>>,
     /// What comes when there is nothing else: records that may have killed a pass.
     last: VecDeque<Id>,
     /// Why records may be missing, if a search could not be read to its end.
@@ -110,7 +114,8 @@ impl DueQueue {
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
         let [ids, last] =
             [first, last].map(|kept| kept.into_iter().map(|it| it.id.clone()).collect());
-        Self { rule, searches, ids, last, broken: None, unusable: 0 }
+        let put_off = Some(VecDeque::new());
+        Self { rule, searches, ids, in_slot_order: 0, put_off, last, broken: None, unusable: 0 }
     }
 
     /// The queue of a drain's next search: what was busy, then what is due, or without `errors` NEW.
@@ -156,6 +161,16 @@ impl DueQueue {
         Ok(())
     }
 
+    /// Puts off those that come next, once: another pass is at them, and goes through them in the same
+    /// order, so that the two need not ask for each record in turn. Slots are not put off: a pass that is
+    /// cut short has come to the last one that it tried.
+    pub fn step_aside(&mut self) {
+        if let Some(put_off) = &mut self.put_off {
+            let may_be_put_off = self.ids.len().saturating_sub(self.in_slot_order);
+            put_off.extend(self.ids.drain(..AHEAD.min(may_be_put_off)));
+        }
+    }
+
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
         while self.ids.is_empty() && !self.searches.is_empty() {
             // All at once, up to full pages, so that none is tried as NEW and found as ERROR.
@@ -164,6 +179,8 @@ impl DueQueue {
             }
         }
         if self.ids.is_empty() {
+            self.in_slot_order = 0;
+            self.ids.extend(self.put_off.take().into_iter().flatten());
             self.ids.append(&mut self.last);
         }
         Ok(!self.ids.is_empty())
@@ -187,12 +204,16 @@ impl DueQueue {
             slots.extend((!is_kept).then_some(verdict.slot()));
             !is_kept
         })?;
+        let before = self.ids.len();
         if kind == Kind::Slots {
             let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
             by_slot.sort_by_key(|(slot, _)| *slot);
             self.ids.extend(by_slot.into_iter().map(|(_, id)| id));
         } else {
             self.ids.extend(page.ids);
+        }
+        if kind == Kind::Slots || self.in_slot_order > 0 {
+            self.in_slot_order += self.ids.len() - before;
         }
         self.broken = self.broken.take().or(page.broken);
         self.unusable += page.unusable;

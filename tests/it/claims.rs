@@ -1,6 +1,7 @@
 //! Exclusive, and crash-proof: overlapping passes, and passes that are killed.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use crate::testenv::{DAY, MIDNIGHT, TestEnv, signal, wait_until};
@@ -124,6 +125,52 @@ fn what_another_pass_gives_back_unused_is_not_left_by_one_that_found_it_busy() {
 fn what_has_failed_in_another_pass_is_not_tried_at_once_by_one_that_found_it_busy() {
     let env = beside_another_pass("while [ ! -e GO ]; do sleep 0.01; done; exit 1", "touch GO");
     assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 1));
+}
+
+/// A pass of a schedule with so many records in hand, and what lets it go on.
+fn with_in_hand(env: &TestEnv, count: usize, schedule: &str) -> (Child, PathBuf) {
+    let (began, go) = (env.path("began"), env.path("go"));
+    let body = "while [ ! -e GO ]; do sleep 0.01; done".replace("GO", go.to_str().unwrap());
+    let holding = env.script("holding", &format!("echo >>{}\n{body}", began.display()));
+    let (now, count_text) = (format!("@{MIDNIGHT}"), count.to_string());
+    let pass = ["process", "--now", &now, "--jobs", &count_text, "--max-records", &count_text];
+    let child = env.spawn(&[&pass[..], &[schedule, "--", &holding]].concat());
+    wait_until("all are in hand", || {
+        std::fs::read_to_string(&began).is_ok_and(|it| it.lines().count() == count)
+    });
+    (child, go)
+}
+
+#[test]
+fn a_pass_works_elsewhere_while_another_is_at_what_comes_next() {
+    let env = TestEnv::new();
+    env.insert(100, MIDNIGHT);
+    let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
+    let noting = env.noting(&format!("touch {}", go.display()));
+    env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &noting]).silent();
+    assert!(other.wait().unwrap().success());
+    assert_eq!(env.count("SUCCESS"), 100);
+    // Two were in vain, the next 64 were put off, and one of them is in other hands.
+    let handled: Vec<i64> = env.handled().iter().map(|id| id.parse().unwrap()).collect();
+    assert_eq!(handled, (1..=34).rev().chain((35..=97).rev()).collect::<Vec<_>>());
+}
+
+#[test]
+fn slots_are_not_put_off_by_a_pass_that_is_cut_short() {
+    let env = TestEnv::new();
+    env.insert(100, MIDNIGHT - 3_600);
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    // Another line that comes to the same slots in the same order.
+    let (mut other, go) = with_in_hand(&env, 3, "--progressive=1d/5m");
+    let pass = |more: &[&str]| {
+        env.run_at(MIDNIGHT, &[&["process", "--progressive"], more, &["--", "true"]].concat());
+    };
+    pass(&["--max-records", "1"]);
+    std::fs::write(go, "").unwrap();
+    assert!(other.wait().unwrap().success());
+    assert_eq!(env.count("SUCCESS"), 4);
+    pass(&[]);
+    assert_eq!(env.count("SUCCESS"), 100);
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Dispatcher {
         }
         let places = self.places();
         let spare = if places > FEW { places / SPARE } else { 0 };
-        let mut was_ahead = false;
+        let (mut was_ahead, mut in_vain) = (false, 0);
         while claimed.len() < free && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
@@ -120,28 +120,40 @@ impl Dispatcher {
                 break;
             }
             ids.retain(|id| !self.breaker.all.contains(id));
-            let before = claimed.len();
-            let mut claims = self.pass.store.claim(&ids)?.into_iter();
-            for (id, claim) in claims.by_ref() {
-                match self.inspect(id, claim) {
-                    Ok(Some(due)) => {
-                        self.left -= 1;
-                        if let Some(bucket) = &mut self.bucket {
-                            bucket.take(clock.monotonic());
-                        }
-                        claimed.push(due);
-                    }
-                    Ok(None) => {}
-                    Err(error) => {
-                        claims
-                            .filter(|(_, claim)| matches!(claim, Claim::Held(_)))
-                            .for_each(|(id, _)| self.pass.store.release(&id));
-                        return Err(error);
-                    }
+            let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
+            self.claim_these(&ids, claimed)?;
+            if claimed.len() > claimed_before {
+                in_vain = 0;
+            } else if self.busy.len() == busy_before {
+                self.due.look_ahead(&mut *self.pass.store)?;
+            } else {
+                in_vain += self.busy.len() - busy_before;
+                if in_vain > 1 {
+                    self.due.step_aside();
                 }
             }
-            if claimed.len() == before {
-                self.due.look_ahead(&mut *self.pass.store)?;
+        }
+        Ok(())
+    }
+
+    fn claim_these(&mut self, ids: &[Id], claimed: &mut Vec<Claimed>) -> Result<()> {
+        let mut claims = self.pass.store.claim(ids)?.into_iter();
+        for (id, claim) in claims.by_ref() {
+            match self.inspect(id, claim) {
+                Ok(Some(due)) => {
+                    self.left -= 1;
+                    if let Some(bucket) = &mut self.bucket {
+                        bucket.take(self.pass.clock.monotonic());
+                    }
+                    claimed.push(due);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    claims
+                        .filter(|(_, claim)| matches!(claim, Claim::Held(_)))
+                        .for_each(|(id, _)| self.pass.store.release(&id));
+                    return Err(error);
+                }
             }
         }
         Ok(())

@@ -22,6 +22,7 @@ mod engine;
 mod exit;
 mod handlers;
 mod hash;
+mod ignored_signals;
 mod manual;
 mod mapping;
 mod nearest;

@@ -20,6 +20,7 @@ use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
 use crate::handlers::HandlerContext;
+use crate::ignored_signals::IgnoredSignals;
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
 use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
@@ -282,7 +283,8 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
 
 /// A hangup is heeded unless whoever started the program has had it ignored, as nohup does.
 fn heed_signals(wake: Wake) -> Result<()> {
-    let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
+    let ignores = IgnoredSignals::of_this_process().is_some_and(|it| it.contains(SIGHUP));
+    let hangup = (!ignores).then_some(SIGHUP);
     let signals = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = Signals::new(signals).context("could not listen for signals")?;
     std::thread::spawn(move || {
@@ -291,15 +293,6 @@ fn heed_signals(wake: Wake) -> Result<()> {
         }
     });
     Ok(())
-}
-
-/// Whether a signal is ignored, as the kernel shows it (proc_pid_status(5), SigIgn): a mask in
-/// hexadecimal, in which the first signal is the lowest bit.
-fn ignores(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    u64::from_str_radix(mask.unwrap_or_default().trim(), 16)
-        .is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// So many random bytes in hexadecimal: the mark of this pass's handlers, or its name.

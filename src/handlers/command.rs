@@ -5,12 +5,14 @@ use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid as NixPid;
 use rustix::process::Pid;
+
+use crate::ignored_signals::IgnoredSignals;
 
 const NOT_INHERITED: [&str; 9] = [
     // What handlers may be told of their record. One pass may be in the handler of another.
@@ -103,14 +105,39 @@ impl<'a> Command<'a> {
         }
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_pgroup(NixPid::from_raw(0))?;
-        // This process ignores it, as all Rust programs do; commands expect to end with it.
-        attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
+        attributes.set_sigdefault(&TO_DEFAULT)?;
         let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(flags)?;
         let program = words.first().map_or(c"", CString::as_c_str);
         let pid = posix_spawnp(program, &actions, &attributes, &words, &environment)?;
         Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("it has no number"))
     }
+}
+
+/// Signals of the C library's own, which it leaves out of each set, and has commands ignore.
+const OF_THE_LIBRARY: [i32; 2] = [32, 33];
+
+/// The signals that a command is to meet with what the system does by default.
+static TO_DEFAULT: LazyLock<SigSet> = LazyLock::new(|| {
+    IgnoredSignals::of_this_process().and_then(to_default).unwrap_or(Signal::SIGPIPE.into())
+});
+
+/// All but those that whoever started this process ignores, and so the command is to, as under `nohup`.
+/// This process ignores SIGPIPE, as all Rust programs do; commands expect to end with it. Of a signal that
+/// is not named, the C library asks at each start what this process does with it, which costs as much
+/// again. None if one is ignored that has no name here, and so cannot be left out.
+fn to_default(ignored: IgnoredSignals) -> Option<SigSet> {
+    let mut signals = SigSet::all();
+    for signal in ignored.iter().filter(|signal| !OF_THE_LIBRARY.contains(signal)) {
+        let signal = Signal::try_from(signal).ok()?;
+        if signal != Signal::SIGPIPE {
+            signals.remove(signal);
+        }
+    }
+    for unchangeable in [Signal::SIGKILL, Signal::SIGSTOP] {
+        signals.remove(unchangeable);
+    }
+    Some(signals)
 }
 
 #[cfg(test)]
@@ -153,6 +180,19 @@ mod tests {
         assert_eq!(values("PATH"), ["/nowhere"], "the program itself was found by our own");
         let here: Vec<_> = std::env::vars_os().filter(|(name, _)| name == "HOME").collect();
         assert_eq!(values("HOME").len(), here.len());
+    }
+
+    #[test]
+    fn what_this_process_ignores_is_left_to_be_ignored_except_sigpipe() {
+        let to_default = |mask| to_default(IgnoredSignals::in_mask(mask));
+        let has = |set: SigSet| {
+            let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGPIPE, Signal::SIGKILL];
+            signals.map(|signal| set.contains(signal))
+        };
+        assert_eq!(to_default(0x1001).map(has), Some([false, true, true, false]));
+        assert_eq!(to_default(0x1_8000_0001).map(has), Some([false, true, true, false]));
+        assert_eq!(to_default(0).map(has), Some([true, true, true, false]));
+        assert_eq!(to_default(1 << 40), None);
     }
 
     #[test]

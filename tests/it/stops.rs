@@ -157,12 +157,13 @@ fn a_server_that_hangs_does_not_hold_a_pass_that_is_to_stop() {
 }
 
 #[test]
-fn a_hangup_is_not_heeded_by_a_pass_under_nohup() {
+fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
     let pausing = env.pausing();
     let program = env!("CARGO_BIN_EXE_backlog");
-    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c", &pausing.script];
+    let script = format!("kill -HUP $$; {}", pausing.script);
+    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c", &script];
     let mut nohup = std::process::Command::new("nohup");
     nohup.arg(program).args(words).env("BACKLOG_DB", env.db()).current_dir(env.path("."));
     nohup.stdin(std::process::Stdio::null());

@@ -29,7 +29,7 @@ use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
 use crate::stop::Stop;
 use crate::store::{
-    Access, Complaint, Count, Database, Found, LineName, LineState, Purpose, StateDir,
+    Access, Complaint, Count, Database, Found, LineName, LineState, PauseWatch, Purpose, StateDir,
 };
 use crate::system_error::chain;
 use crate::terminal::Terminal;
@@ -136,6 +136,7 @@ impl LockedPass<'_> {
             joblog: joblog.transpose()?,
             joblog_result: Ok(()),
             state: assembly.state.clone(),
+            pauses: PauseWatch::new(&assembly.name.queue, &assembly.name.table),
             line_name: assembly.name.clone(),
             line: assembly.key(),
             line_state: LineState {
@@ -341,6 +342,7 @@ struct PassObserver {
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
     state: StateDir,
+    pauses: PauseWatch,
     line_name: LineName,
     line: String,
     line_state: LineState,
@@ -385,9 +387,8 @@ impl Observer for PassObserver {
     }
 
     fn paused(&mut self) -> Option<String> {
-        let JoblogContext { queue, table, .. } = &self.joblog_context;
+        let pause = self.pauses.pause(&self.state, self.clock)?;
         let now = self.clock.now();
-        let pause = self.state.pause(queue, table, now)?;
         let screen = Screen { width: self.terminal.width, now };
         let sentence = pause.sentence(|at| screen.at(at));
         // Of one that nobody has meant so cron is to hear.

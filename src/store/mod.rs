@@ -48,7 +48,7 @@ pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
-    PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
+    PassEnd, PassEntry, PassRecord, Pause, PauseScope, PauseWatch, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending, StatusValue};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};

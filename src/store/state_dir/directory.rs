@@ -66,6 +66,9 @@ pub enum Purpose {
     Make,
 }
 
+/// Seconds and nanoseconds, as the file system has them.
+pub type FileTime = (i64, u64);
+
 impl Directory {
     /// `None` if there is none. Fails if others could have put something there that does not belong.
     pub fn open(place: &Place) -> Result<Option<Self>> {
@@ -120,6 +123,11 @@ impl Directory {
         let acting = place.other_owner().filter(|_| !is_own);
         let identity = format!("{}-{}", found.st_dev, found.st_ino);
         Ok(Self { place: place.clone(), descriptor, identity, is_roots_alone, acting })
+    }
+
+    /// When something was last made, renamed or removed here, if that can be told.
+    pub fn changed_at(&self) -> Option<FileTime> {
+        fstat(&self.descriptor).ok().map(|found| (found.st_mtime, found.st_mtime_nsec))
     }
 
     /// The owner of the database, who can write here besides root, if this process is root.

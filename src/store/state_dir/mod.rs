@@ -36,7 +36,7 @@ pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
 pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
-pub use pause::{Pause, PauseScope};
+pub use pause::{Pause, PauseScope, PauseWatch};
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;

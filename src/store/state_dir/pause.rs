@@ -4,15 +4,16 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{Directory, PAUSED, Purpose};
+use super::directory::{Directory, FileTime, PAUSED, Purpose};
 use crate::record::one_line;
 use crate::system_error::chain;
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 
 /// The part of a database that a pause stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,25 +93,32 @@ impl Pause {
 }
 
 impl StateDir {
-    /// The pause that a line of this queue and this table obeys now; of two, the one that ends last.
+    /// The pause that a line of this queue and this table obeys now.
     pub fn pause(&self, queue: &str, table: &str, now: Instant) -> Option<Pause> {
-        let pauses = PauseScope::of(queue, table).into_iter();
-        let pauses = pauses.filter_map(|scope| self.pause_of(&scope, now));
-        pauses.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
+        obeyed(self.pauses(queue, table), now)
+    }
+
+    /// The pauses of this queue and this table, also those that have ended.
+    fn pauses(&self, queue: &str, table: &str) -> Vec<Pause> {
+        let scopes = PauseScope::of(queue, table);
+        scopes.iter().filter_map(|scope| self.read_pause(scope)).collect()
     }
 
     /// The pause of a queue or a table, unless it has ended.
     pub fn pause_of(&self, scope: &PauseScope, now: Instant) -> Option<Pause> {
+        self.read_pause(scope).filter(|pause| pause.holds(now))
+    }
+
+    fn read_pause(&self, scope: &PauseScope) -> Option<Pause> {
         // Who may not enter the directory is told so by whatever else he looks for there.
         let directory = self.opened().ok().flatten()?;
         let name = self.pause_name(scope);
         let read = directory.read_if_there(&name, Purpose::Read).transpose()?;
         let path = self.path().join(name);
-        let pause = read.map_or_else(
+        Some(read.map_or_else(
             |error| Pause::unread(chain(&error)),
             |text| Pause::from_text(&text, &path),
-        );
-        Some(pause).filter(|pause| pause.holds(now))
+        ))
     }
 
     /// Pauses a queue or a table, in place of the pause that it may have.
@@ -131,8 +139,60 @@ impl StateDir {
     }
 }
 
+/// Of pauses that hold, the one that ends last.
+fn obeyed(pauses: Vec<Pause>, now: Instant) -> Option<Pause> {
+    let holding = pauses.into_iter().filter(|pause| pause.holds(now));
+    holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
+}
+
+/// How long ago the state directory is to have changed until its time says that nothing more did: the
+/// kernel's clock of files stands still from tick to tick.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The look for a pause before each claim of a pass. A directory in which nothing was made, renamed or
+/// removed since no pause was there has none.
+pub struct PauseWatch {
+    queue: String,
+    table: String,
+    seen: Option<Seen>,
+}
+
+/// The state directory as it was seen.
+#[derive(Clone, Copy)]
+struct Seen {
+    changed_at: FileTime,
+    /// When it was first seen so.
+    since: Monotonic,
+    /// Whether it was without a pause once it had settled.
+    has_none: bool,
+}
+
+impl PauseWatch {
+    pub fn new(queue: &str, table: &str) -> Self {
+        Self { queue: queue.into(), table: table.into(), seen: None }
+    }
+
+    /// The pause that the line obeys now.
+    pub fn pause(&mut self, state: &StateDir, clock: Clock) -> Option<Pause> {
+        let changed_at = state.opened().ok().flatten()?.changed_at();
+        let now = clock.monotonic();
+        let seen = self.seen.filter(|seen| Some(seen.changed_at) == changed_at);
+        if seen.is_some_and(|seen| seen.has_none) {
+            return None;
+        }
+        let since = seen.map_or(now, |seen| seen.since);
+        let pauses = state.pauses(&self.queue, &self.table);
+        let has_none = pauses.is_empty() && now - since >= SETTLED;
+        self.seen = changed_at.map(|changed_at| Seen { changed_at, since, has_none });
+        obeyed(pauses, clock.now())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::fs::File;
+
     use super::*;
 
     const SINCE: Instant = Instant(1_795_219_200);
@@ -169,6 +229,53 @@ mod tests {
         assert!(state.end_pause(&queue("mails"), SINCE).unwrap());
         assert!(!state.end_pause(&queue("mails"), SINCE).unwrap());
         assert_eq!(ends("mails", "u", 0), None);
+    }
+
+    thread_local! {
+        static NOW: Cell<Monotonic> = Cell::new(some_time());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn some_time() -> Monotonic {
+        Monotonic::now()
+    }
+
+    #[test]
+    fn a_pass_comes_to_know_of_a_pause_that_begins_at_any_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::own(dir.path().join("state"), "x");
+        let clock = Clock { fixed: Some(SINCE), wall: || SINCE, monotonic: || NOW.get() };
+        let mut watch = PauseWatch::new("q", "t");
+        assert_eq!(watch.pause(&state, clock), None, "there is no directory");
+        for (scope, wait) in [(queue("q"), SETTLED / 2), (PauseScope::Table("t".into()), SETTLED)] {
+            state.end_pause(&scope, SINCE).unwrap();
+            for _ in 0..4 {
+                assert_eq!(watch.pause(&state, clock), None);
+                NOW.set(NOW.get() + wait);
+            }
+            state.begin_pause(&scope, &until(60)).unwrap();
+            assert_eq!(watch.pause(&state, clock), Some(until(60)));
+            assert_eq!(watch.pause(&state, clock), Some(until(60)));
+            let over = Clock { fixed: until(60).until, ..clock };
+            assert_eq!(watch.pause(&state, over), None);
+            assert_eq!(watch.pause(&state, clock), Some(until(60)), "its clock was set back");
+            assert!(state.end_pause(&scope, SINCE).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_pause_is_not_overlooked_that_begins_at_the_time_of_the_last_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::own(dir.path().join("state"), "x");
+        let clock = Clock { fixed: Some(SINCE), wall: || SINCE, monotonic: || NOW.get() };
+        let mut watch = PauseWatch::new("q", "t");
+        state.begin_pause(&queue("other"), &until(60)).unwrap();
+        let directory = File::open(state.path()).unwrap();
+        let changed_at = directory.metadata().unwrap().modified().unwrap();
+        assert_eq!(watch.pause(&state, clock), None);
+        state.begin_pause(&queue("q"), &until(60)).unwrap();
+        directory.set_modified(changed_at).unwrap();
+        assert_eq!(watch.pause(&state, clock), Some(until(60)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::query::{Order, Query, Window};
 use crate::record::{Id, Key, Status};
 use crate::schedule::{DueRule, End, Span, Verdict};
-use crate::store::{Reader, Store};
+use crate::store::Reader;
 use crate::time::Instant;
 
 /// How many ids are read at once. More are continued by key.
@@ -15,6 +15,8 @@ const PAGE: usize = 1_000_000;
 
 /// How many are looked at again at once, or put off, where another pass was faster.
 const AHEAD: usize = 64;
+/// How many are looked at at once in the end, where all before were finished.
+const MOST_AHEAD: usize = 4096;
 
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -151,23 +153,33 @@ impl DueQueue {
         ids.into_iter().rev().for_each(|id| self.ids.push_front(id));
     }
 
-    /// Leaves out, of those that come next, what other passes have finished since they were read.
-    pub fn look_ahead(&mut self, store: &mut dyn Store) -> Result<()> {
-        let ahead = AHEAD.min(self.ids.len());
-        if let Some(pending) = store.still_pending(&self.ids.make_contiguous()[..ahead])? {
-            self.ids.drain(..ahead);
-            pending.into_iter().rev().for_each(|id| self.ids.push_front(id));
+    /// Leaves out, of those that come next, what other passes have finished since they were read: up to
+    /// some that they have not.
+    pub fn look_ahead(
+        &mut self,
+        mut still_pending: impl FnMut(&[Id]) -> Result<Option<Vec<Id>>>,
+    ) -> Result<()> {
+        let mut ahead = AHEAD;
+        while !self.ids.is_empty() {
+            let few = ahead.min(self.ids.len());
+            let Some(pending) = still_pending(&self.ids.make_contiguous()[..few])? else { break };
+            self.ids.drain(..few);
+            if !pending.is_empty() {
+                self.put_back(pending);
+                break;
+            }
+            ahead = MOST_AHEAD.min(2 * ahead);
         }
         Ok(())
     }
 
-    /// Puts off those that come next, once: another pass is at them, and goes through them in the same
-    /// order, so that the two need not ask for each record in turn. Slots are not put off: a pass that is
-    /// cut short has come to the last one that it tried.
-    pub fn step_aside(&mut self) {
+    /// Puts off those that come next, once, where so many in a row were asked for in vain: another pass is
+    /// at them, and goes through them in the same order, so that the two need not ask for each record in
+    /// turn. Slots are not put off: a pass that is cut short has come to the last one that it tried.
+    pub fn step_aside(&mut self, in_vain: usize) {
         if let Some(put_off) = &mut self.put_off {
             let may_be_put_off = self.ids.len().saturating_sub(self.in_slot_order);
-            put_off.extend(self.ids.drain(..AHEAD.min(may_be_put_off)));
+            put_off.extend(self.ids.drain(..AHEAD.max(2 * in_vain).min(may_be_put_off)));
         }
     }
 
@@ -221,5 +233,71 @@ impl DueQueue {
             self.searches.push_back((Query { after: Some(key), ..query }, kind));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::CronLine;
+    use crate::record::Capabilities;
+    use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
+    use crate::store::{Found, IsDue, Page};
+
+    fn queue(ids: std::ops::Range<i64>) -> DueQueue {
+        let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 60 });
+        let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
+        let line = CronLine::new(schedule, Capabilities::default());
+        let plan = Plan { order: Order::Oldest, kind: PlanKind::Full, stuck: None };
+        let due = DueQueue::new(&plan, line.due_rule(Instant(0), false));
+        DueQueue { ids: ids.map(Id::Integer).collect(), searches: VecDeque::new(), ..due }
+    }
+
+    #[test]
+    fn more_and_more_are_looked_at_as_long_as_all_are_finished() {
+        let mut due = queue(0..20_000);
+        let mut looks = Vec::new();
+        due.look_ahead(|ids| {
+            looks.push(ids.len());
+            Ok(Some(ids.iter().filter(|id| matches!(id, Id::Integer(15_000..))).cloned().collect()))
+        })
+        .unwrap();
+        assert_eq!(looks, [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096]);
+        assert_eq!((due.ids.front(), due.ids.len()), (Some(&Id::Integer(15_000)), 5_000));
+        let mut looks = 0;
+        due.look_ahead(|_| {
+            looks += 1;
+            Ok(None)
+        })
+        .unwrap();
+        assert_eq!((looks, due.ids.len()), (1, 5_000), "where that cannot be told");
+        due.look_ahead(|_| Ok(Some(Vec::new()))).unwrap();
+        assert!(due.ids.is_empty());
+    }
+
+    #[test]
+    fn what_is_put_off_comes_once_more_behind_all_others() {
+        struct Nothing;
+        impl Reader for Nothing {
+            fn due(&mut self, _: &Query, _: IsDue<'_>) -> Result<Page> {
+                Ok(Page::default())
+            }
+
+            fn read(&mut self, _: &Id) -> Result<Found> {
+                Ok(Found::Gone)
+            }
+        }
+        let mut due = queue(0..1_000);
+        let next = |due: &mut DueQueue| due.next_few(1, &mut Nothing).unwrap().pop();
+        due.step_aside(2);
+        assert_eq!(next(&mut due), Some(Id::Integer(64)));
+        due.step_aside(100);
+        assert_eq!(next(&mut due), Some(Id::Integer(265)));
+        due.ids.clear();
+        assert_eq!(next(&mut due), Some(Id::Integer(0)));
+        let left = due.ids.len();
+        due.step_aside(2);
+        assert_eq!(due.ids.len(), left, "a second time it is not put off");
+        assert_eq!(left, 64 + 200 - 1);
     }
 }

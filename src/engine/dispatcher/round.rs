@@ -125,11 +125,11 @@ impl Dispatcher {
             if claimed.len() > claimed_before {
                 in_vain = 0;
             } else if self.busy.len() == busy_before {
-                self.due.look_ahead(&mut *self.pass.store)?;
+                self.due.look_ahead(|ids| self.pass.store.still_pending(ids))?;
             } else {
                 in_vain += self.busy.len() - busy_before;
                 if in_vain > 1 {
-                    self.due.step_aside();
+                    self.due.step_aside(in_vain);
                 }
             }
         }

@@ -126,7 +126,7 @@ impl Directory {
     }
 
     /// When something was last made, renamed or removed here, if that can be told.
-    pub fn changed_at(&self) -> Option<FileTime> {
+    pub fn modified_at(&self) -> Option<FileTime> {
         fstat(&self.descriptor).ok().map(|found| (found.st_mtime, found.st_mtime_nsec))
     }
 

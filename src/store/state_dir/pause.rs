@@ -145,12 +145,13 @@ fn obeyed(pauses: Vec<Pause>, now: Instant) -> Option<Pause> {
     holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
 }
 
-/// How long ago the state directory is to have changed until its time says that nothing more did: the
-/// kernel's clock of files stands still from tick to tick.
-const SETTLED: Duration = Duration::from_millis(100);
+/// How long the time of the state directory must have stood still before it is trusted. File systems round
+/// it, to a tick of the kernel's clock or to a second or two, so that a later change in the same step leaves
+/// it as it was.
+const SETTLED: Duration = Duration::from_secs(3);
 
-/// The look for a pause before each claim of a pass. A directory in which nothing was made, renamed or
-/// removed since no pause was there has none.
+/// The check for a pause before each claim of a pass. It opens the two files of pauses again only when the
+/// time of the state directory has changed since they were found missing.
 pub struct PauseWatch {
     queue: String,
     table: String,
@@ -160,10 +161,10 @@ pub struct PauseWatch {
 /// The state directory as it was seen.
 #[derive(Clone, Copy)]
 struct Seen {
-    changed_at: FileTime,
+    modified_at: FileTime,
     /// When it was first seen so.
     since: Monotonic,
-    /// Whether it was without a pause once it had settled.
+    /// Whether it was without a pause once its time was to be trusted.
     has_none: bool,
 }
 
@@ -174,16 +175,16 @@ impl PauseWatch {
 
     /// The pause that the line obeys now.
     pub fn pause(&mut self, state: &StateDir, clock: Clock) -> Option<Pause> {
-        let changed_at = state.opened().ok().flatten()?.changed_at();
+        let modified_at = state.opened().ok().flatten()?.modified_at();
         let now = clock.monotonic();
-        let seen = self.seen.filter(|seen| Some(seen.changed_at) == changed_at);
+        let seen = self.seen.filter(|seen| Some(seen.modified_at) == modified_at);
         if seen.is_some_and(|seen| seen.has_none) {
             return None;
         }
         let since = seen.map_or(now, |seen| seen.since);
         let pauses = state.pauses(&self.queue, &self.table);
         let has_none = pauses.is_empty() && now - since >= SETTLED;
-        self.seen = changed_at.map(|changed_at| Seen { changed_at, since, has_none });
+        self.seen = modified_at.map(|modified_at| Seen { modified_at, since, has_none });
         obeyed(pauses, clock.now())
     }
 }
@@ -240,42 +241,71 @@ mod tests {
         Monotonic::now()
     }
 
+    /// A state directory whose time is what is set here, and the watch of a line.
+    struct Watched {
+        state: StateDir,
+        watch: PauseWatch,
+        directory: File,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let state = StateDir::own(dir.path().join("state"), "x");
+            let mut watch = PauseWatch::new("q", "t");
+            assert_eq!(watch.pause(&state, clock(SINCE)), None, "there is no directory");
+            state.begin_pause(&queue("other"), &until(60)).unwrap();
+            let directory = File::open(state.path()).unwrap();
+            Self { state, watch, directory, _dir: dir }
+        }
+
+        /// What it finds with this time of the directory, so long after the last look.
+        fn finds(&mut self, modified_secs: u64, later: Duration) -> Option<Pause> {
+            let modified = std::time::UNIX_EPOCH + Duration::from_secs(modified_secs);
+            self.directory.set_modified(modified).unwrap();
+            NOW.set(NOW.get() + later);
+            self.watch.pause(&self.state, clock(SINCE))
+        }
+    }
+
+    fn clock(now: Instant) -> Clock {
+        Clock { fixed: Some(now), wall: || SINCE, monotonic: || NOW.get() }
+    }
+
     #[test]
     fn a_pass_comes_to_know_of_a_pause_that_begins_at_any_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::own(dir.path().join("state"), "x");
-        let clock = Clock { fixed: Some(SINCE), wall: || SINCE, monotonic: || NOW.get() };
-        let mut watch = PauseWatch::new("q", "t");
-        assert_eq!(watch.pause(&state, clock), None, "there is no directory");
-        for (scope, wait) in [(queue("q"), SETTLED / 2), (PauseScope::Table("t".into()), SETTLED)] {
-            state.end_pause(&scope, SINCE).unwrap();
+        for (scope, later) in [(queue("q"), SETTLED / 2), (PauseScope::Table("t".into()), SETTLED)]
+        {
+            let mut watched = Watched::new();
             for _ in 0..4 {
-                assert_eq!(watch.pause(&state, clock), None);
-                NOW.set(NOW.get() + wait);
+                assert_eq!(watched.finds(1, later), None);
             }
-            state.begin_pause(&scope, &until(60)).unwrap();
-            assert_eq!(watch.pause(&state, clock), Some(until(60)));
-            assert_eq!(watch.pause(&state, clock), Some(until(60)));
-            let over = Clock { fixed: until(60).until, ..clock };
-            assert_eq!(watch.pause(&state, over), None);
-            assert_eq!(watch.pause(&state, clock), Some(until(60)), "its clock was set back");
-            assert!(state.end_pause(&scope, SINCE).unwrap());
+            watched.state.begin_pause(&scope, &until(60)).unwrap();
+            for _ in 0..4 {
+                assert_eq!(watched.finds(2, later), Some(until(60)));
+            }
+            let over = clock(until(60).until.unwrap());
+            assert_eq!(watched.watch.pause(&watched.state, over), None);
+            assert_eq!(watched.finds(2, later), Some(until(60)), "its clock was set back");
+            assert!(watched.state.end_pause(&scope, SINCE).unwrap());
+            assert_eq!(watched.finds(3, later), None);
         }
     }
 
     #[test]
-    fn a_pause_is_not_overlooked_that_begins_at_the_time_of_the_last_change() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::own(dir.path().join("state"), "x");
-        let clock = Clock { fixed: Some(SINCE), wall: || SINCE, monotonic: || NOW.get() };
-        let mut watch = PauseWatch::new("q", "t");
-        state.begin_pause(&queue("other"), &until(60)).unwrap();
-        let directory = File::open(state.path()).unwrap();
-        let changed_at = directory.metadata().unwrap().modified().unwrap();
-        assert_eq!(watch.pause(&state, clock), None);
-        state.begin_pause(&queue("q"), &until(60)).unwrap();
-        directory.set_modified(changed_at).unwrap();
-        assert_eq!(watch.pause(&state, clock), Some(until(60)));
+    fn the_time_of_the_directory_is_trusted_once_it_has_stood_still() {
+        for (waits, found) in [(vec![SETTLED / 2], Some(until(60))), (vec![SETTLED; 2], None)] {
+            let mut watched = Watched::new();
+            assert_eq!(watched.finds(1, Duration::ZERO), None);
+            for wait in waits {
+                assert_eq!(watched.finds(1, wait), None);
+            }
+            // In the same step of the file system's clock.
+            watched.state.begin_pause(&queue("q"), &until(60)).unwrap();
+            assert_eq!(watched.finds(1, Duration::ZERO), found);
+            assert_eq!(watched.finds(2, Duration::ZERO), Some(until(60)));
+        }
     }
 
     #[test]

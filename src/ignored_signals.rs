@@ -7,15 +7,15 @@ pub struct IgnoredSignals(u64);
 impl IgnoredSignals {
     /// Those of this process, as the kernel shows them: proc_pid_status(5), SigIgn. None if it does not.
     pub fn of_this_process() -> Option<Self> {
-        Self::in_status(&std::fs::read_to_string("/proc/self/status").ok()?)
+        Self::from_status(&std::fs::read_to_string("/proc/self/status").ok()?)
     }
 
-    fn in_status(status: &str) -> Option<Self> {
+    fn from_status(status: &str) -> Option<Self> {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-        u64::from_str_radix(mask.trim(), 16).ok().map(Self::in_mask)
+        u64::from_str_radix(mask.trim(), 16).ok().map(Self::from_mask)
     }
 
-    pub fn in_mask(mask: u64) -> Self {
+    pub fn from_mask(mask: u64) -> Self {
         Self(mask)
     }
 
@@ -36,12 +36,12 @@ mod tests {
     fn they_are_read_as_the_kernel_shows_them() {
         let of = |mask: &str| {
             let status = format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t0\n");
-            IgnoredSignals::in_status(&status).map(|it| it.iter().collect::<Vec<_>>())
+            IgnoredSignals::from_status(&status).map(|it| it.iter().collect::<Vec<_>>())
         };
         assert_eq!(of("8000000000001001"), Some(vec![1, 13, 64]));
         assert_eq!(of("0000000000000000"), Some(vec![]));
         assert_eq!(of("soon"), None);
-        assert_eq!(IgnoredSignals::in_status(""), None);
-        assert!(!IgnoredSignals::in_mask(u64::MAX).contains(0));
+        assert_eq!(IgnoredSignals::from_status(""), None);
+        assert!(!IgnoredSignals::from_mask(u64::MAX).contains(0));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::archived::ArchivedRecords;
@@ -282,14 +282,16 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
     )))
 }
 
-/// A hangup is heeded unless whoever started the program has had it ignored, as nohup does.
+/// A hangup is heeded unless whoever started the program has had it ignored, as nohup does. If the ends of
+/// child processes are ignored, the system forgets how they ended: then they are listened for, too.
 fn heed_signals(wake: Wake) -> Result<()> {
-    let ignores = IgnoredSignals::of_this_process().is_some_and(|it| it.contains(SIGHUP));
-    let hangup = (!ignores).then_some(SIGHUP);
-    let signals = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let ignores = |signal| IgnoredSignals::of_this_process().is_some_and(|it| it.contains(signal));
+    let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
+    let ends = ignores(SIGCHLD).then_some(SIGCHLD);
+    let signals = [SIGINT, SIGTERM].into_iter().chain(hangup).chain(ends);
     let mut signals = Signals::new(signals).context("could not listen for signals")?;
     std::thread::spawn(move || {
-        for signal in signals.forever() {
+        for signal in signals.forever().filter(|signal| *signal != SIGCHLD) {
             wake.signal(signal);
         }
     });

@@ -105,7 +105,7 @@ impl<'a> Command<'a> {
         }
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_pgroup(NixPid::from_raw(0))?;
-        attributes.set_sigdefault(&TO_DEFAULT)?;
+        attributes.set_sigdefault(&RESET_SIGNALS)?;
         let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(flags)?;
         let program = words.first().map_or(c"", CString::as_c_str);
@@ -115,20 +115,20 @@ impl<'a> Command<'a> {
 }
 
 /// Signals of the C library's own, which it leaves out of each set, and has commands ignore.
-const OF_THE_LIBRARY: [i32; 2] = [32, 33];
+const LIBC_INTERNAL_SIGNALS: [i32; 2] = [32, 33];
 
-/// The signals that a command is to meet with what the system does by default.
-static TO_DEFAULT: LazyLock<SigSet> = LazyLock::new(|| {
-    IgnoredSignals::of_this_process().and_then(to_default).unwrap_or(Signal::SIGPIPE.into())
+/// The signals that are reset to what the system does by default when a command is started.
+static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
+    IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// All but those that whoever started this process ignores, and so the command is to, as under `nohup`.
-/// This process ignores SIGPIPE, as all Rust programs do; commands expect to end with it. Of a signal that
-/// is not named, the C library asks at each start what this process does with it, which costs as much
-/// again. None if one is ignored that has no name here, and so cannot be left out.
-fn to_default(ignored: IgnoredSignals) -> Option<SigSet> {
+/// All signals but those that this process still ignores when it starts its first command, as whoever
+/// started it wanted, for instance with `nohup`. SIGPIPE, which every Rust program ignores, is reset. Those
+/// that are not named are one system call more at each start: the C library asks what this process does with
+/// them. None if one is ignored that has no name here, and so cannot be left out.
+fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {
     let mut signals = SigSet::all();
-    for signal in ignored.iter().filter(|signal| !OF_THE_LIBRARY.contains(signal)) {
+    for signal in ignored.iter().filter(|signal| !LIBC_INTERNAL_SIGNALS.contains(signal)) {
         let signal = Signal::try_from(signal).ok()?;
         if signal != Signal::SIGPIPE {
             signals.remove(signal);
@@ -184,15 +184,16 @@ mod tests {
 
     #[test]
     fn what_this_process_ignores_is_left_to_be_ignored_except_sigpipe() {
-        let to_default = |mask| to_default(IgnoredSignals::in_mask(mask));
+        let reset = |mask| reset_signals(IgnoredSignals::from_mask(mask));
         let has = |set: SigSet| {
             let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGPIPE, Signal::SIGKILL];
             signals.map(|signal| set.contains(signal))
         };
-        assert_eq!(to_default(0x1001).map(has), Some([false, true, true, false]));
-        assert_eq!(to_default(0x1_8000_0001).map(has), Some([false, true, true, false]));
-        assert_eq!(to_default(0).map(has), Some([true, true, true, false]));
-        assert_eq!(to_default(1 << 40), None);
+        assert_eq!(reset(0x1001).map(has), Some([false, true, true, false]));
+        assert_eq!(reset(0x1_8000_0001).map(has), Some([false, true, true, false]));
+        assert_eq!(reset(0).map(has), Some([true, true, true, false]));
+        assert_eq!(reset(1 << 40), None);
+        assert!(RESET_SIGNALS.contains(Signal::SIGTERM), "here it is not ignored");
     }
 
     #[test]

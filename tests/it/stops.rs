@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::testenv::{MIDNIGHT, TestEnv, signal, wait_until};
+use crate::testenv::{MIDNIGHT, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, cluster};
 
 const HOUR_AGO: i64 = MIDNIGHT - 3_600;
@@ -174,6 +174,19 @@ fn a_hangup_is_heeded_neither_by_a_pass_under_nohup_nor_by_its_handler() {
     pausing.let_go();
     assert_eq!(pass.wait().unwrap().code(), Some(0));
     assert_eq!(env.count("SUCCESS"), 1);
+}
+
+#[test]
+fn a_pass_whose_parent_ignores_the_ends_of_children_knows_how_its_handlers_ended() {
+    let env = TestEnv::new();
+    env.insert(2, HOUR_AGO);
+    let words = ["process", "--ndays", "1", "--now", &now(), "--", "sh", "-c"];
+    let like = env.command(&[&words[..], &["exit $(($BACKLOG_ID - 1))"]].concat());
+    let mut ignoring = std::process::Command::new("env");
+    ignoring.arg("--ignore-signal=CHLD").arg(like.get_program()).args(like.get_args());
+    ignoring.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    ran(&ignoring.output().unwrap()).silent();
+    assert_eq!((env.count("SUCCESS"), env.count("ERROR")), (1, 1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::progress::Progress;
 use super::{AMBIGUOUS, Console, open};
-use crate::engine::{self, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
+use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
 use crate::handlers::HandlerContext;
 use crate::ignored_signals::IgnoredSignals;
@@ -193,7 +193,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     // What is said of each due record at once, or, of an id that is not unique, below.
     let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
     while left > 0
-        && let Some(id) = candidates.next_few(1, &mut *reader)?.pop()
+        && let Some(Candidate { id, .. }) = candidates.next_few(1, &mut *reader)?.pop()
     {
         match reader.read(&id)? {
             Found::Gone => {}

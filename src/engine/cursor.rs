@@ -62,7 +62,8 @@ impl CronLine {
             }
             Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
         };
-        Plan { order, kind, stuck: self.cursor.stuck.clone() }
+        let (is_unlimited, stuck) = (!may_be_cut_short, self.cursor.stuck.clone());
+        Plan { order, kind, is_unlimited, stuck }
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     fn by_slots() -> Plan {
-        Plan { order: Order::Newest, kind: PlanKind::Slots, stuck: None }
+        Plan { order: Order::Newest, kind: PlanKind::Slots, is_unlimited: true, stuck: None }
     }
 
     fn by_slots_cursor() -> PassCursor {

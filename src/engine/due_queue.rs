@@ -1,6 +1,6 @@
 //! The due queue: ids of due records in the order in which a pass tries them, read page by page.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use anyhow::Result;
 
@@ -13,15 +13,17 @@ use crate::time::Instant;
 /// How many ids are read at once. More are continued by key.
 const PAGE: usize = 1_000_000;
 
-/// How many are looked at again at once, or put off, where another pass was faster.
-const AHEAD: usize = 64;
-/// How many are looked at at once in the end, where all before were finished.
-const MOST_AHEAD: usize = 4096;
+/// The smallest and the largest block of candidates that are looked at in one query, or deferred, where
+/// another pass is at work.
+const FIRST_BLOCK: usize = 64;
+const LARGEST_BLOCK: usize = 4096;
 
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub order: Order,
     pub kind: PlanKind,
+    /// Whether no limit may cut the pass short, so that what is put off has its turn.
+    pub is_unlimited: bool,
     /// Behind this record it begins, and comes to it at the end: those before it got nowhere and so
     /// ended the last pass. Where failed records have an order of their own, it is among the new ones.
     pub stuck: Option<Key>,
@@ -92,16 +94,33 @@ impl Plan {
     }
 }
 
+/// A record that a search has found due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub id: Id,
+    /// Whether it was NEW then.
+    pub was_new: bool,
+}
+
+impl Candidate {
+    fn of(id: &Id) -> Self {
+        Self { id: id.clone(), was_new: false }
+    }
+}
+
 pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
-    ids: VecDeque<Id>,
-    /// How many of them, at the end, come in the order of their slots or behind those.
-    in_slot_order: usize,
-    /// What was put off because another pass was at it; none any more once it has had its turn.
-    put_off: Option<VecDeque<Id>>,
+    candidates: VecDeque<Candidate>,
+    /// What is left for later because another pass is at it; `None` where nothing may be, or once it has
+    /// had its turn.
+    deferred: Option<VecDeque<Candidate>>,
+    /// Whether failed records may be deferred, too: their rows tell what another pass has tried.
+    defers_failed: bool,
+    /// Records that are not searched, as they are known.
+    left_out: HashSet<Id>,
     /// What comes when there is nothing else: records that may have killed a pass.
-    last: VecDeque<Id>,
+    last: VecDeque<Candidate>,
     /// Why records may be missing, if a search could not be read to its end.
     pub broken: Option<String>,
     pub unusable: u64,
@@ -114,93 +133,114 @@ impl DueQueue {
         let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
         kept.sort_by_key(|kept| kept.slot);
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
-        let [ids, last] =
-            [first, last].map(|kept| kept.into_iter().map(|it| it.id.clone()).collect());
-        let put_off = Some(VecDeque::new());
-        Self { rule, searches, ids, in_slot_order: 0, put_off, last, broken: None, unusable: 0 }
+        let [candidates, last] =
+            [first, last].map(|kept| kept.into_iter().map(|it| Candidate::of(&it.id)).collect());
+        let deferred = plan.is_unlimited.then(VecDeque::new);
+        let defers_failed = !by_slots && rule.capabilities.can_snooze;
+        Self {
+            rule,
+            searches,
+            candidates,
+            deferred,
+            defers_failed,
+            left_out: HashSet::new(),
+            last,
+            broken: None,
+            unusable: 0,
+        }
     }
 
     /// The queue of a drain's next search: what was busy, then what is due, or without `errors` NEW.
-    pub fn again(order: Order, rule: DueRule, busy: Vec<Id>, errors: bool) -> Self {
+    pub fn again(plan: &Plan, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { order, kind, stuck: None }, rule);
+        let mut due = Self::new(&Plan { kind, stuck: None, ..plan.clone() }, rule);
         if !errors {
             due.searches.truncate(1);
         }
-        due.ids = busy.into();
+        due.left_out = busy.iter().map(|it| it.id.clone()).collect();
+        due.candidates = busy.into();
+        due.deferred = None;
         due
     }
 
     /// How many have been read and not been taken.
     pub fn known(&self) -> usize {
-        self.ids.len()
+        self.candidates.len()
     }
 
     /// What comes next of what has been read, at most `most`.
-    pub fn peek(&mut self, most: usize) -> &[Id] {
-        let most = most.min(self.ids.len());
-        &self.ids.make_contiguous()[..most]
+    pub fn peek(&self, most: usize) -> Vec<Id> {
+        self.candidates.iter().take(most).map(|it| it.id.clone()).collect()
     }
 
     /// At most `most`; none if there is no more.
-    pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Id>> {
+    pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Candidate>> {
         self.any(reader)?;
-        Ok(self.ids.drain(..most.min(self.ids.len())).collect())
+        Ok(self.candidates.drain(..most.min(self.candidates.len())).collect())
     }
 
     /// Takes some back, in their order.
-    pub fn put_back(&mut self, ids: Vec<Id>) {
-        ids.into_iter().rev().for_each(|id| self.ids.push_front(id));
+    pub fn put_back(
+        &mut self,
+        candidates: impl IntoIterator<Item = Candidate, IntoIter: DoubleEndedIterator>,
+    ) {
+        candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
 
-    /// Leaves out, of those that come next, what other passes have finished since they were read: up to
-    /// some that they have not.
+    /// Removes those that come next whose records other passes have finished, in blocks that double, until
+    /// one has a record that is still pending.
     pub fn look_ahead(
         &mut self,
         mut still_pending: impl FnMut(&[Id]) -> Result<Option<Vec<Id>>>,
     ) -> Result<()> {
-        let mut ahead = AHEAD;
-        while !self.ids.is_empty() {
-            let few = ahead.min(self.ids.len());
-            let Some(pending) = still_pending(&self.ids.make_contiguous()[..few])? else { break };
-            self.ids.drain(..few);
+        let mut block = FIRST_BLOCK;
+        while !self.candidates.is_empty() {
+            let count = block.min(self.candidates.len());
+            let Some(pending) = still_pending(&self.peek(count))? else { break };
+            let looked_at: Vec<_> = self.candidates.drain(..count).collect();
             if !pending.is_empty() {
+                let mut pending = pending.iter().peekable();
+                let is_pending = |it: &Candidate| pending.next_if_eq(&&it.id).is_some();
+                let pending: Vec<_> = looked_at.into_iter().filter(is_pending).collect();
                 self.put_back(pending);
                 break;
             }
-            ahead = MOST_AHEAD.min(2 * ahead);
+            block = LARGEST_BLOCK.min(2 * block);
         }
         Ok(())
     }
 
-    /// Puts off those that come next, once, where so many in a row were asked for in vain: another pass is
-    /// at them, and goes through them in the same order, so that the two need not ask for each record in
-    /// turn. Slots are not put off: a pass that is cut short has come to the last one that it tried.
-    pub fn step_aside(&mut self, in_vain: usize) {
-        if let Some(put_off) = &mut self.put_off {
-            let may_be_put_off = self.ids.len().saturating_sub(self.in_slot_order);
-            put_off.extend(self.ids.drain(..AHEAD.max(2 * in_vain).min(may_be_put_off)));
-        }
+    /// Defers a block of those that come next, once, where so many in a row were claimed in vain: another
+    /// pass is at them, and goes through them in the same order, so that the two need not ask for each
+    /// record in turn. The block ends before a failed record that must keep its place: a pass by slots that
+    /// is cut short has come to the last one that it tried, and a row without dates of failures does not
+    /// tell that another pass has just tried it.
+    pub fn defer_next(&mut self, in_vain: usize) {
+        let Some(deferred) = &mut self.deferred else { return };
+        let block = (2 * in_vain).clamp(FIRST_BLOCK, LARGEST_BLOCK);
+        let may_be = |it: &&Candidate| it.was_new || self.defers_failed;
+        let count = self.candidates.iter().take(block).take_while(may_be).count();
+        deferred.extend(self.candidates.drain(..count));
     }
 
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
-        while self.ids.is_empty() && !self.searches.is_empty() {
+        while self.candidates.is_empty() && !self.searches.is_empty() {
             // All at once, up to full pages, so that none is tried as NEW and found as ERROR.
             for search in std::mem::take(&mut self.searches) {
                 self.read(search, reader)?;
             }
         }
-        if self.ids.is_empty() {
-            self.in_slot_order = 0;
-            self.ids.extend(self.put_off.take().into_iter().flatten());
-            self.ids.append(&mut self.last);
+        if self.candidates.is_empty() {
+            self.candidates.extend(self.deferred.take().into_iter().flatten());
+            self.candidates.append(&mut self.last);
         }
-        Ok(!self.ids.is_empty())
+        Ok(!self.candidates.is_empty())
     }
 
     fn read(&mut self, (query, kind): Search, reader: &mut dyn Reader) -> Result<()> {
-        let mut slots = Vec::new();
-        let rule = &self.rule;
+        // Of each that is wanted, in their order.
+        let (mut slots, mut were_new) = (Vec::new(), Vec::new());
+        let (rule, left_out) = (&self.rule, &self.left_out);
         let page = reader.due(&query, &mut |facts| {
             let verdict = rule.verdict(facts);
             let is_wanted = match verdict {
@@ -208,24 +248,23 @@ impl DueQueue {
                 Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != Kind::TooOld,
                 Verdict::Wait { .. } | Verdict::Never(_) => false,
             };
-            if kind != Kind::Slots || !is_wanted {
-                return is_wanted;
-            }
             // What has kept its slot is tried for that one; what is given up goes first.
-            let is_kept = rule.kept.contains_key(facts.id);
-            slots.extend((!is_kept).then_some(verdict.slot()));
-            !is_kept
+            let is_kept = kind == Kind::Slots && rule.kept.contains_key(facts.id);
+            if !is_wanted || is_kept || left_out.contains(facts.id) {
+                return false;
+            }
+            slots.push(verdict.slot());
+            were_new.push(facts.status == Status::New);
+            true
         })?;
-        let before = self.ids.len();
+        let candidates = page.ids.into_iter().zip(were_new);
+        let candidates = candidates.map(|(id, was_new)| Candidate { id, was_new });
         if kind == Kind::Slots {
-            let mut by_slot: Vec<_> = slots.into_iter().zip(page.ids).collect();
+            let mut by_slot: Vec<_> = slots.into_iter().zip(candidates).collect();
             by_slot.sort_by_key(|(slot, _)| *slot);
-            self.ids.extend(by_slot.into_iter().map(|(_, id)| id));
+            self.candidates.extend(by_slot.into_iter().map(|(_, it)| it));
         } else {
-            self.ids.extend(page.ids);
-        }
-        if kind == Kind::Slots || self.in_slot_order > 0 {
-            self.in_slot_order += self.ids.len() - before;
+            self.candidates.extend(candidates);
         }
         self.broken = self.broken.take().or(page.broken);
         self.unusable += page.unusable;
@@ -240,7 +279,7 @@ impl DueQueue {
 mod tests {
     use super::*;
     use crate::engine::CronLine;
-    use crate::record::Capabilities;
+    use crate::record::{Capabilities, Record};
     use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
     use crate::store::{Found, IsDue, Page};
 
@@ -248,9 +287,15 @@ mod tests {
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 60 });
         let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
         let line = CronLine::new(schedule, Capabilities::default());
-        let plan = Plan { order: Order::Oldest, kind: PlanKind::Full, stuck: None };
-        let due = DueQueue::new(&plan, line.due_rule(Instant(0), false));
-        DueQueue { ids: ids.map(Id::Integer).collect(), searches: VecDeque::new(), ..due }
+        let due = DueQueue::new(&plan(), line.due_rule(Instant(0), false));
+        let candidates = ids.map(|id| Candidate { id: Id::Integer(id), was_new: true }).collect();
+        DueQueue { candidates, searches: VecDeque::new(), ..due }
+    }
+
+    /// The number of the record that comes next, and how many others are left.
+    fn next(due: &DueQueue) -> (i64, usize) {
+        let Some(Id::Integer(number)) = due.peek(1).pop() else { return (-1, 0) };
+        (number, due.known() - 1)
     }
 
     #[test]
@@ -263,41 +308,82 @@ mod tests {
         })
         .unwrap();
         assert_eq!(looks, [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096]);
-        assert_eq!((due.ids.front(), due.ids.len()), (Some(&Id::Integer(15_000)), 5_000));
+        assert_eq!(next(&due), (15_000, 4_999));
         let mut looks = 0;
         due.look_ahead(|_| {
             looks += 1;
             Ok(None)
         })
         .unwrap();
-        assert_eq!((looks, due.ids.len()), (1, 5_000), "where that cannot be told");
+        assert_eq!((looks, next(&due)), (1, (15_000, 4_999)), "where that cannot be told");
+        due.look_ahead(|_| Ok(Some(vec![Id::Integer(15_063)]))).unwrap();
+        assert_eq!(next(&due), (15_063, 4_936));
         due.look_ahead(|_| Ok(Some(Vec::new()))).unwrap();
-        assert!(due.ids.is_empty());
+        assert_eq!(due.known(), 0);
+    }
+
+    fn plan() -> Plan {
+        Plan { order: Order::Oldest, kind: PlanKind::Full, is_unlimited: true, stuck: None }
+    }
+
+    /// A table in which each search finds the same record.
+    struct OfOne(i64);
+
+    impl Reader for OfOne {
+        fn due(&mut self, _: &Query, is_due: IsDue<'_>) -> Result<Page> {
+            let record = Record::new(Id::Integer(self.0), Some(Instant(0)));
+            let ids = is_due(record.facts()).then(|| record.id.clone());
+            Ok(Page { ids: ids.into_iter().collect(), ..Page::default() })
+        }
+
+        fn read(&mut self, _: &Id) -> Result<Found> {
+            Ok(Found::Gone)
+        }
     }
 
     #[test]
-    fn what_is_put_off_comes_once_more_behind_all_others() {
-        struct Nothing;
-        impl Reader for Nothing {
-            fn due(&mut self, _: &Query, _: IsDue<'_>) -> Result<Page> {
-                Ok(Page::default())
-            }
-
-            fn read(&mut self, _: &Id) -> Result<Found> {
-                Ok(Found::Gone)
-            }
-        }
+    fn what_is_deferred_comes_once_more_behind_the_searches_and_before_the_last() {
         let mut due = queue(0..1_000);
-        let next = |due: &mut DueQueue| due.next_few(1, &mut Nothing).unwrap().pop();
-        due.step_aside(2);
-        assert_eq!(next(&mut due), Some(Id::Integer(64)));
-        due.step_aside(100);
-        assert_eq!(next(&mut due), Some(Id::Integer(265)));
-        due.ids.clear();
-        assert_eq!(next(&mut due), Some(Id::Integer(0)));
-        let left = due.ids.len();
-        due.step_aside(2);
-        assert_eq!(due.ids.len(), left, "a second time it is not put off");
-        assert_eq!(left, 64 + 200 - 1);
+        due.last.push_back(Candidate::of(&Id::Integer(7_000)));
+        due.defer_next(2);
+        assert_eq!(next(&due), (64, 935));
+        due.defer_next(100);
+        assert_eq!(next(&due), (264, 735));
+        due.candidates.clear();
+        due.searches = plan().searches(&due.rule);
+        let mut reader = OfOne(5_000);
+        let found = due.next_few(9, &mut reader).unwrap();
+        assert_eq!(found, [Candidate { id: Id::Integer(5_000), was_new: true }]);
+        assert!(due.any(&mut reader).unwrap());
+        assert_eq!(next(&due), (0, 264));
+        due.defer_next(2);
+        assert_eq!(next(&due), (0, 264), "it is deferred once only");
+        due.next_few(264, &mut reader).unwrap();
+        assert_eq!(next(&due), (7_000, 0));
+    }
+
+    #[test]
+    fn failed_records_keep_their_place_whose_rows_do_not_tell_when_they_failed() {
+        for (defers_failed, number) in [(false, 10), (true, 64)] {
+            let mut due = DueQueue { defers_failed, ..queue(0..100) };
+            due.candidates.range_mut(10..).for_each(|it| it.was_new = false);
+            due.defer_next(2);
+            assert_eq!(next(&due).0, number);
+        }
+        let mut due = DueQueue { deferred: None, ..queue(0..100) };
+        due.defer_next(2);
+        assert_eq!(next(&due).0, 0, "a limit may end the pass before it comes to them");
+    }
+
+    #[test]
+    fn a_drain_does_not_search_again_what_was_busy() {
+        let busy = vec![Candidate { id: Id::Integer(5), was_new: true }];
+        let again = || DueQueue::again(&plan(), queue(0..0).rule, busy.clone(), false);
+        let mut due = again();
+        assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), busy);
+        assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), []);
+        let mut due = again();
+        assert_eq!(due.next_few(9, &mut OfOne(6)).unwrap(), busy);
+        assert_eq!(due.next_few(9, &mut OfOne(6)).unwrap().len(), 1);
     }
 }

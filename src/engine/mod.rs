@@ -10,7 +10,7 @@ mod tally;
 mod tests;
 
 pub use cursor::CronLine;
-pub use due_queue::DueQueue;
+pub use due_queue::{Candidate, DueQueue};
 pub use rate_limit::RateLimit;
 pub use tally::{SettledAttempt, Stopped, Tally};
 

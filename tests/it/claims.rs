@@ -150,26 +150,78 @@ fn a_pass_works_elsewhere_while_another_is_at_what_comes_next() {
     env.run_at(MIDNIGHT, &["process", "--ndays", "2", "--", &noting]).silent();
     assert!(other.wait().unwrap().success());
     assert_eq!(env.count("SUCCESS"), 100);
-    // Two were in vain, the next 64 were put off, and one of them is in other hands.
+    // Two were claimed in vain, the next 64 were deferred, and one of them is in other hands.
     let handled: Vec<i64> = env.handled().iter().map(|id| id.parse().unwrap()).collect();
     assert_eq!(handled, (1..=34).rev().chain((35..=97).rev()).collect::<Vec<_>>());
 }
 
 #[test]
-fn slots_are_not_put_off_by_a_pass_that_is_cut_short() {
+fn a_pass_that_may_be_cut_short_leaves_none_behind_that_comes_next() {
+    // In hand, records stay NEW.
+    let env = TestEnv::minimal();
+    env.insert(100, MIDNIGHT);
+    let (mut other, go) = with_in_hand(&env, 3, "--ndays=1");
+    let noting = env.noting("");
+    env.run_at(MIDNIGHT, &["process", "--ndays=2", "--max-records=2", "--", &noting]).silent();
+    assert_eq!(env.handled(), ["97", "96"]);
+    std::fs::write(go, "").unwrap();
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
+    for (env, more) in [
+        (TestEnv::new(), &[][..]),
+        (TestEnv::minimal(), &[]),
+        (TestEnv::new(), &["--drain"]),
+        (TestEnv::minimal(), &["--drain"]),
+    ] {
+        env.insert(300, MIDNIGHT);
+        let [began, go] = ["began", "go"].map(|name| env.path(name).display().to_string());
+        // The first pass waits in its first attempts until the second one has begun.
+        let failing = env.script(
+            "failing",
+            &format!(
+                "echo $BACKLOG_ID >>{began}\n[ $BACKLOG_NDAYS = 1 ] || touch {go}\n\
+                 while [ ! -e {go} ]; do sleep 0.01; done\nsleep 0.005; exit 1"
+            ),
+        );
+        let now = format!("@{MIDNIGHT}");
+        let pass = |ndays| {
+            let words = ["process", "--now", &now, "--ndays", ndays, "--jobs", "4"];
+            let mut command = env.command(&[&words[..], more, &["--", &failing]].concat());
+            command.env("BACKLOG_NDAYS", ndays);
+            command
+        };
+        let mut first = pass("1").spawn().unwrap();
+        wait_until("the first pass is at work", || {
+            std::fs::read_to_string(&began).is_ok_and(|it| it.lines().count() == 4)
+        });
+        let second = pass("2").output().unwrap();
+        assert!(first.wait().unwrap().success() && second.status.success(), "{second:?}");
+        let began = std::fs::read_to_string(&began).unwrap();
+        let mut tried: Vec<i64> = began.lines().map(|id| id.parse().unwrap()).collect();
+        tried.sort_unstable();
+        assert_eq!(tried, (1..=300).collect::<Vec<_>>(), "{more:?}");
+    }
+}
+
+#[test]
+fn slots_are_not_deferred() {
     let env = TestEnv::new();
     env.insert(100, MIDNIGHT - 3_600);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     // Another line that comes to the same slots in the same order.
     let (mut other, go) = with_in_hand(&env, 3, "--progressive=1d/5m");
-    let pass = |more: &[&str]| {
-        env.run_at(MIDNIGHT, &[&["process", "--progressive"], more, &["--", "true"]].concat());
+    let pass = |handler: &str| {
+        env.run_at(MIDNIGHT, &["process", "--progressive", "--", "sh", "-c", handler]);
     };
-    pass(&["--max-records", "1"]);
+    // It is cut short while its first attempt runs.
+    pass("kill -TERM $PPID");
     std::fs::write(go, "").unwrap();
     assert!(other.wait().unwrap().success());
     assert_eq!(env.count("SUCCESS"), 4);
-    pass(&[]);
+    pass("true");
     assert_eq!(env.count("SUCCESS"), 100);
 }
 

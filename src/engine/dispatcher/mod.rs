@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::cursor::PassCursor;
-use super::due_queue::Plan;
+use super::due_queue::{Candidate, Plan};
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
@@ -43,7 +43,9 @@ pub struct Dispatcher {
     is_held_back: bool,
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
-    busy: Vec<Id>,
+    busy: Vec<Candidate>,
+    /// Whether any was, at any time.
+    has_met_others: bool,
     /// Whether a pass that is no drain has looked at those again.
     has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
@@ -92,6 +94,7 @@ impl Dispatcher {
             due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
+            has_met_others: false,
             has_looked_again: false,
             takes_errors: None,
             cursor,
@@ -208,7 +211,7 @@ impl Dispatcher {
         // By age a record that failed stays due, but a drain tries it once.
         let errors_too = self.rule.schedule.policy.needs_counter();
         let busy = std::mem::take(&mut self.busy);
-        self.due = DueQueue::again(self.plan.order, self.rule.clone(), busy, errors_too);
+        self.due = DueQueue::again(&self.plan, self.rule.clone(), busy, errors_too);
         if was_busy {
             return Some(BUSY_PAUSE);
         }

@@ -1,16 +1,18 @@
 //! One round of the dispatcher: claims records, writes outcomes and charges, hands records out.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
 use super::{Dispatcher, InHand};
+use crate::engine::due_queue::Candidate;
 use crate::engine::tally::{log_begun, log_expired};
 use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
-use crate::record::{Attempt, Id, Record, Settlement, Status};
-use crate::schedule::{self, End, Reason, Verdict};
+use crate::record::{Attempt, Record, Settlement, Status};
+use crate::schedule::{self, End, Policy, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
@@ -115,31 +117,35 @@ impl Dispatcher {
             was_ahead |= ahead > 0;
             let open = if ahead > 0 { open.min(ahead) } else { open };
             let few = left.min(tokens).min(open);
-            let mut ids = self.due.next_few(few, self.pass.store.reader())?;
-            if ids.is_empty() {
+            let mut candidates = self.due.next_few(few, self.pass.store.reader())?;
+            if candidates.is_empty() {
                 break;
             }
-            ids.retain(|id| !self.breaker.all.contains(id));
+            candidates.retain(|it| !self.breaker.all.contains(&it.id));
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
-            self.claim_these(&ids, claimed)?;
+            self.claim_these(&candidates, claimed)?;
             if claimed.len() > claimed_before {
                 in_vain = 0;
             } else if self.busy.len() == busy_before {
                 self.due.look_ahead(|ids| self.pass.store.still_pending(ids))?;
             } else {
                 in_vain += self.busy.len() - busy_before;
-                if in_vain > 1 {
-                    self.due.step_aside(in_vain);
+                // What is claimed ahead is next.
+                if in_vain > 1 && self.pass.store.claimed_ahead() == 0 {
+                    self.due.defer_next(in_vain);
                 }
             }
         }
         Ok(())
     }
 
-    fn claim_these(&mut self, ids: &[Id], claimed: &mut Vec<Claimed>) -> Result<()> {
-        let mut claims = self.pass.store.claim(ids)?.into_iter();
+    fn claim_these(&mut self, candidates: &[Candidate], claimed: &mut Vec<Claimed>) -> Result<()> {
+        let ids: Vec<_> = candidates.iter().map(|it| it.id.clone()).collect();
+        let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
+        let mut claims = self.pass.store.claim(&ids)?.into_iter();
         for (id, claim) in claims.by_ref() {
-            match self.inspect(id, claim) {
+            let was_new = new.contains(&id);
+            match self.inspect(Candidate { id, was_new }, claim) {
                 Ok(Some(due)) => {
                     self.left -= 1;
                     if let Some(bucket) = &mut self.bucket {
@@ -160,10 +166,11 @@ impl Dispatcher {
     }
 
     /// `None` if there is nothing to try.
-    fn inspect(&mut self, id: Id, claim: Claim) -> Result<Option<Claimed>> {
+    fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Claimed>> {
+        let Candidate { id, was_new } = candidate;
         match claim {
             Claim::Held(record) => {
-                let due = self.recheck(record);
+                let due = self.recheck(record, was_new);
                 if !matches!(due, Ok(Some(_))) {
                     self.pass.store.release(&id);
                 }
@@ -172,7 +179,8 @@ impl Dispatcher {
             Claim::Busy => {
                 log::debug!("record {id} is in the hands of another pass");
                 self.keep_slot(&id);
-                self.busy.push(id);
+                self.busy.push(Candidate { id, was_new });
+                self.has_met_others = true;
             }
             Claim::Gone => self.forget_slot(&id),
             Claim::Ambiguous => {
@@ -188,7 +196,7 @@ impl Dispatcher {
     }
 
     /// Another pass may have settled it since it was selected.
-    fn recheck(&mut self, record: Arc<Record>) -> Result<Option<Claimed>> {
+    fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Claimed>> {
         if self.is_cut_short() {
             return Ok(None);
         }
@@ -204,7 +212,7 @@ impl Dispatcher {
             }
             return Ok(None);
         };
-        if self.has_looked_again && self.was_tried_meanwhile(&record) {
+        if self.was_tried_meanwhile(&record, was_new) {
             return Ok(None);
         }
         if reason == Reason::ClockSetBack {
@@ -219,11 +227,23 @@ impl Dispatcher {
         Ok(is_rehearsed.then_some((record, slot)))
     }
 
-    /// Whether the pass that held a record may have tried it: by age one that failed is still due, but
-    /// not at once.
-    fn was_tried_meanwhile(&self, record: &Record) -> bool {
-        let is_later = |at: Instant| at >= self.pass.began_at;
-        record.status == Status::Error && record.last_failure_at.is_none_or(is_later)
+    /// Whether another pass may have tried a record since it was selected, which this one is not to do at
+    /// once again. By age a failed record is due at each pass, and by slots one that was NEW may have a
+    /// slot; by a count of failures only what was busy is in question, as the verdict says the rest.
+    fn was_tried_meanwhile(&self, record: &Record, was_new: bool) -> bool {
+        if record.status != Status::Error {
+            return false;
+        }
+        let is_told_by_date = match self.rule.schedule.policy {
+            Policy::Age(_) | Policy::Slots(_) if was_new => return true,
+            Policy::Age(_) => true,
+            Policy::Slots(_) | Policy::Counted(_) => self.has_looked_again,
+        };
+        let Some(failed_at) = record.last_failure_at else { return self.has_looked_again };
+        // In the second in which this pass began it may have failed before, unless others are at work.
+        let began_at = self.pass.began_at;
+        let is_later = failed_at > began_at || failed_at == began_at && self.has_met_others;
+        is_told_by_date && is_later
     }
 
     /// Rehearses all that may have to be written, before any handler runs for nothing; what one record
@@ -316,7 +336,7 @@ impl Dispatcher {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let wanted = self.pass.store.wants_ahead(next, claimed.len()).min(left);
             if wanted > 0 {
-                self.pass.store.claim_ahead(self.due.peek(wanted));
+                self.pass.store.claim_ahead(&self.due.peek(wanted));
             }
         }
         let mut applied = apply(&mut *self.pass.store, &changes)?;

@@ -176,7 +176,7 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
         (TestEnv::new(), &["--drain"]),
         (TestEnv::minimal(), &["--drain"]),
     ] {
-        env.insert(300, MIDNIGHT);
+        env.insert(300, MIDNIGHT - 60);
         let [began, go] = ["began", "go"].map(|name| env.path(name).display().to_string());
         // The first pass waits in its first attempts until the second one has begun.
         let failing = env.script(
@@ -201,8 +201,12 @@ fn what_fails_in_one_of_two_passes_is_not_tried_by_the_other() {
         assert!(first.wait().unwrap().success() && second.status.success(), "{second:?}");
         let began = std::fs::read_to_string(&began).unwrap();
         let mut tried: Vec<i64> = began.lines().map(|id| id.parse().unwrap()).collect();
+        let again = tried.len() - 300;
         tried.sort_unstable();
+        tried.dedup();
         assert_eq!(tried, (1..=300).collect::<Vec<_>>(), "{more:?}");
+        // Those that were in hand when the second one began; a drain asks for them until they are free.
+        assert!(again == 0 || again <= 4 && more == ["--drain"], "{more:?}: {again} twice");
     }
 }
 
@@ -214,13 +218,14 @@ fn slots_are_not_deferred() {
     // Another line that comes to the same slots in the same order.
     let (mut other, go) = with_in_hand(&env, 3, "--progressive=1d/5m");
     let pass = |handler: &str| {
-        env.run_at(MIDNIGHT, &["process", "--progressive", "--", "sh", "-c", handler]);
+        let words = ["process", "--progressive", "--grace", "0s", "--", "sh", "-c", handler];
+        env.run_at(MIDNIGHT, &words);
     };
     // It is cut short while its first attempt runs.
-    pass("kill -TERM $PPID");
+    pass("kill -TERM $PPID; sleep 60");
     std::fs::write(go, "").unwrap();
     assert!(other.wait().unwrap().success());
-    assert_eq!(env.count("SUCCESS"), 4);
+    assert_eq!(env.count("SUCCESS"), 3);
     pass("true");
     assert_eq!(env.count("SUCCESS"), 100);
 }

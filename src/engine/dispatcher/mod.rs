@@ -44,8 +44,6 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
-    /// Whether any was, at any time.
-    has_met_others: bool,
     /// Whether a pass that is no drain has looked at those again.
     has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
@@ -94,7 +92,6 @@ impl Dispatcher {
             due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
-            has_met_others: false,
             has_looked_again: false,
             takes_errors: None,
             cursor,

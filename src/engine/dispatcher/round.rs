@@ -180,7 +180,6 @@ impl Dispatcher {
                 log::debug!("record {id} is in the hands of another pass");
                 self.keep_slot(&id);
                 self.busy.push(Candidate { id, was_new });
-                self.has_met_others = true;
             }
             Claim::Gone => self.forget_slot(&id),
             Claim::Ambiguous => {
@@ -234,16 +233,18 @@ impl Dispatcher {
         if record.status != Status::Error {
             return false;
         }
-        let is_told_by_date = match self.rule.schedule.policy {
-            Policy::Age(_) | Policy::Slots(_) if was_new => return true,
-            Policy::Age(_) => true,
-            Policy::Slots(_) | Policy::Counted(_) => self.has_looked_again,
-        };
-        let Some(failed_at) = record.last_failure_at else { return self.has_looked_again };
-        // In the second in which this pass began it may have failed before, unless others are at work.
+        let by_age = matches!(self.rule.schedule.policy, Policy::Age(_));
+        if was_new && (by_age || matches!(self.rule.schedule.policy, Policy::Slots(_))) {
+            return true;
+        }
         let began_at = self.pass.began_at;
-        let is_later = failed_at > began_at || failed_at == began_at && self.has_met_others;
-        is_told_by_date && is_later
+        if self.has_looked_again {
+            return record.last_failure_at.is_none_or(|at| at >= began_at);
+        }
+        // In the second in which this pass began it may have failed before, and what has failed later than
+        // now did so by a clock that was set back.
+        let now = self.pass.clock.now();
+        by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 
     /// Rehearses all that may have to be written, before any handler runs for nothing; what one record

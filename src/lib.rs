@@ -22,7 +22,6 @@ mod engine;
 mod exit;
 mod handlers;
 mod hash;
-mod ignored_signals;
 mod manual;
 mod mapping;
 mod nearest;

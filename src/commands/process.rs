@@ -20,14 +20,13 @@ use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
 use crate::handlers::HandlerContext;
-use crate::ignored_signals::IgnoredSignals;
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
 use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
-use crate::stop::Stop;
+use crate::stop::{IgnoredSignals, Stop};
 use crate::store::{
     Access, Complaint, Count, Database, Found, LineName, LineState, PauseWatch, Purpose, StateDir,
 };
@@ -282,10 +281,11 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
     )))
 }
 
-/// A hangup is heeded unless whoever started the program has had it ignored, as nohup does. If the ends of
-/// child processes are ignored, the system forgets how they ended: then they are listened for, too.
+/// A hangup is heeded unless the parent process has had it ignored, as nohup does. If the ends of child
+/// processes are ignored, the system forgets how they ended: then they are listened for, too.
 fn heed_signals(wake: Wake) -> Result<()> {
-    let ignores = |signal| IgnoredSignals::of_this_process().is_some_and(|it| it.contains(signal));
+    let ignored = IgnoredSignals::of_this_process();
+    let ignores = |signal| ignored.is_some_and(|it| it.contains(signal));
     let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
     let ends = ignores(SIGCHLD).then_some(SIGCHLD);
     let signals = [SIGINT, SIGTERM].into_iter().chain(hangup).chain(ends);

@@ -22,7 +22,7 @@ const LARGEST_BLOCK: usize = 4096;
 pub struct Plan {
     pub order: Order,
     pub kind: PlanKind,
-    /// Whether no limit may cut the pass short, so that what is put off has its turn.
+    /// Whether no limit may cut the pass short, so that what is deferred has its turn.
     pub is_unlimited: bool,
     /// Behind this record it begins, and comes to it at the end: those before it got nowhere and so
     /// ended the last pass. Where failed records have an order of their own, it is among the new ones.
@@ -117,7 +117,7 @@ pub struct DueQueue {
     deferred: Option<VecDeque<Candidate>>,
     /// Whether failed records may be deferred, too: their rows tell what another pass has tried.
     defers_failed: bool,
-    /// Records that are not searched, as they are known.
+    /// Records that a search leaves out, as they are candidates already.
     left_out: HashSet<Id>,
     /// What comes when there is nothing else: records that may have killed a pass.
     last: VecDeque<Candidate>,
@@ -151,15 +151,15 @@ impl DueQueue {
     }
 
     /// The queue of a drain's next search: what was busy, then what is due, or without `errors` NEW.
-    pub fn again(plan: &Plan, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
+    pub fn again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { kind, stuck: None, ..plan.clone() }, rule);
+        // Busy records come first, and are not deferred behind what the search finds.
+        let mut due = Self::new(&Plan { order, kind, is_unlimited: false, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
         }
         due.left_out = busy.iter().map(|it| it.id.clone()).collect();
         due.candidates = busy.into();
-        due.deferred = None;
         due
     }
 
@@ -180,10 +180,7 @@ impl DueQueue {
     }
 
     /// Takes some back, in their order.
-    pub fn put_back(
-        &mut self,
-        candidates: impl IntoIterator<Item = Candidate, IntoIter: DoubleEndedIterator>,
-    ) {
+    pub fn put_back(&mut self, candidates: Vec<Candidate>) {
         candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
 
@@ -378,7 +375,7 @@ mod tests {
     #[test]
     fn a_drain_does_not_search_again_what_was_busy() {
         let busy = vec![Candidate { id: Id::Integer(5), was_new: true }];
-        let again = || DueQueue::again(&plan(), queue(0..0).rule, busy.clone(), false);
+        let again = || DueQueue::again(Order::Oldest, queue(0..0).rule, busy.clone(), false);
         let mut due = again();
         assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), busy);
         assert_eq!(due.next_few(9, &mut OfOne(5)).unwrap(), []);

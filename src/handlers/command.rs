@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid as NixPid;
 use rustix::process::Pid;
 
-use crate::ignored_signals::IgnoredSignals;
+use crate::stop::IgnoredSignals;
 
 const NOT_INHERITED: [&str; 9] = [
     // What handlers may be told of their record. One pass may be in the handler of another.
@@ -122,8 +122,8 @@ static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// All signals but those that this process still ignores when it starts its first command, as whoever
-/// started it wanted, for instance with `nohup`. SIGPIPE, which every Rust program ignores, is reset. Those
+/// All signals but those that this process still ignores when it starts its first command, as its parent had
+/// it do, for instance `nohup`. SIGPIPE, which every Rust program ignores, is reset. Those
 /// that are not named are one system call more at each start: the C library asks what this process does with
 /// them. None if one is ignored that has no name here, and so cannot be left out.
 fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {

@@ -208,7 +208,7 @@ impl Dispatcher {
         // By age a record that failed stays due, but a drain tries it once.
         let errors_too = self.rule.schedule.policy.needs_counter();
         let busy = std::mem::take(&mut self.busy);
-        self.due = DueQueue::again(&self.plan, self.rule.clone(), busy, errors_too);
+        self.due = DueQueue::again(self.plan.order, self.rule.clone(), busy, errors_too);
         if was_busy {
             return Some(BUSY_PAUSE);
         }

@@ -233,8 +233,8 @@ impl Dispatcher {
         if record.status != Status::Error {
             return false;
         }
-        let by_age = matches!(self.rule.schedule.policy, Policy::Age(_));
-        if was_new && (by_age || matches!(self.rule.schedule.policy, Policy::Slots(_))) {
+        let policy = &self.rule.schedule.policy;
+        if was_new && !policy.needs_counter() {
             return true;
         }
         let began_at = self.pass.began_at;
@@ -244,6 +244,7 @@ impl Dispatcher {
         // In the second in which this pass began it may have failed before, and what has failed later than
         // now did so by a clock that was set back.
         let now = self.pass.clock.now();
+        let by_age = matches!(policy, Policy::Age(_));
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 

@@ -15,7 +15,7 @@ pub enum Window {
     All,
     /// From `from` on, and before `until`.
     Inserted { from: Instant, until: Option<Instant> },
-    /// Inserted in one of these times with a phase in its range, the phases being those of a salt.
+    /// Inserted in one of these times with a phase in one of its ranges, the phases being those of a salt.
     Slots { stretches: Vec<SlotStretch>, salt: u64 },
     /// NEW; or last failed before `before[f - 1]` after f or, by the last entry, more failures; or
     /// last failed at `future` or later, by a clock that was set back; or with no readable failure.
@@ -37,13 +37,28 @@ impl Window {
     }
 }
 
-/// What was inserted from one instant on and before another has a slot if its phase is in a range of
-/// [`phase31`](crate::hash::phase31).
+/// What was inserted from one instant on and before another can have a slot if its phase is in one of
+/// these ranges of [`phase31`](crate::hash::phase31), which come in order and do not touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotStretch {
     pub from: Instant,
     pub until: Instant,
-    pub phases: RangeInclusive<u32>,
+    pub phases: Vec<RangeInclusive<u32>>,
+}
+
+/// The same phases in ranges that come in order and do not touch.
+pub fn merged(mut ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
+    ranges.sort_unstable_by_key(|range| *range.start());
+    let mut merged: Vec<RangeInclusive<u32>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                *last = *last.start()..=*last.end().max(range.end());
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -216,5 +231,14 @@ mod tests {
         for text in ["0/3", "4/3", "1", "1/0", "-1/3", "1/1025", "a/b", ""] {
             assert!(text.parse::<Shard>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn ranges_are_merged_that_touch_or_overlap() {
+        let most = u32::MAX;
+        assert_eq!(merged(vec![7..=9, 0..=2, 3..=5]), [0..=5, 7..=9]);
+        assert_eq!(merged(vec![2..=8, 4..=6, most..=most, 0..=1]), [0..=8, most..=most]);
+        assert_eq!(merged(vec![0..=most, 5..=6]), [0..=most]);
+        assert_eq!(merged(Vec::new()), []);
     }
 }

@@ -7,7 +7,7 @@ use super::backoff::Backoff;
 use super::spec::{Options, duration};
 use super::{Obstacle, Reason, Verdict};
 use crate::hash::{MOST_PHASE, phase};
-use crate::query::{Slot, SlotStretch, Window};
+use crate::query::{Slot, SlotStretch, Window, merged};
 use crate::record::{Facts, Id};
 use crate::time::{DAY, Instant, parse_duration};
 
@@ -235,31 +235,33 @@ impl Tiers {
         })
     }
 
-    /// What has a slot in a span, if that is a short one: for each of its ticks and each tier the ages
-    /// of the tier, and the phases whose place in its interval comes in that tick.
+    /// What can have a slot in a span, if that is a short one: for each tier the ages that are in it in
+    /// one of the ticks, and the phases whose place in its interval comes in one of them.
     fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
-        let first = span.after.tick;
-        if span.until.saturating_sub(first) > CATCH_UP {
+        let Span { after, until: last } = span;
+        if last.saturating_sub(after.tick) > CATCH_UP {
             return None;
         }
-        let mut stretches = Vec::new();
-        for tick in first..=span.until {
-            // Of the tick where the last pass stopped, only what comes behind it there.
-            let behind = if tick == first { Some(phase_of(span.after.phase)) } else { None };
-            let at = |age: i64| Instant(tick.saturating_mul(self.every_secs)).saturating_sub(age);
-            let ages = self.steps().map(|(from, to, _)| (from, to));
-            for ((tier, (youngest, oldest)), number) in self.tiers.iter().zip(ages).zip(0..) {
+        let at =
+            |tick: i64, age: i64| Instant(tick.saturating_mul(self.every_secs)).saturating_sub(age);
+        let ages = self.steps().map(|(from, to, _)| (from, to));
+        let tiers = self.tiers.iter().zip(ages).zip(0..);
+        let stretches = tiers.map(|((tier, (youngest, oldest)), number)| {
+            let phases = (after.tick..=last).map(|tick| {
                 let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
-                let least = behind.map_or(0, |behind| behind.saturating_add(1));
-                let phases = least.max(*phases.start())..=*phases.end();
+                // Of the tick where the last pass stopped, only what comes behind it there.
+                let least =
+                    if tick == after.tick { phase_of(after.phase).saturating_add(1) } else { 0 };
+                least.max(*phases.start())..=*phases.end()
+            });
+            SlotStretch {
+                from: at(after.tick, oldest),
                 // The youngest tier has all that is younger, by a wrong clock also what is to come.
-                let until = if number == 0 { Instant(i64::MAX) } else { at(youngest) };
-                if !phases.is_empty() {
-                    stretches.push(SlotStretch { from: at(oldest), until, phases });
-                }
+                until: if number == 0 { Instant(i64::MAX) } else { at(last, youngest) },
+                phases: merged(phases.filter(|it| !it.is_empty()).collect()),
             }
-        }
-        Some(stretches)
+        });
+        Some(stretches.filter(|it| !it.phases.is_empty()).collect())
     }
 
     /// The phases whose place in the interval of a tier is this one: the inverse of

@@ -5,8 +5,8 @@ use std::iter;
 use std::ops::RangeInclusive;
 
 use super::table::{Column, Table, distinct, joined, names, quote};
-use crate::hash::MOST_PHASE;
-use crate::query::{Order, Query, SlotStretch, Window};
+use crate::hash::{MOST_PHASE, MULTIPLIER, salt_of_phase};
+use crate::query::{Order, Query, SlotStretch, Window, merged};
 use crate::record::{Id, Status, Value};
 use crate::time::{DAY, Instant};
 
@@ -53,10 +53,8 @@ pub trait Dialect: Sync {
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
     /// The condition of rows whose phase is in a range, or of more; `None` where the database cannot
-    /// reckon it, or not as fast as the program, to which in SQLite no row has to travel.
-    fn has_phase(&self, _: &Column, _salt: u64, _: &RangeInclusive<u32>) -> Option<String> {
-        None
-    }
+    /// reckon it, or not faster than the program.
+    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String>;
 
     /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
     fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
@@ -84,6 +82,18 @@ pub fn recent() -> Query {
         up_to: None,
         limit: 1,
     }
+}
+
+/// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
+/// has it. That the range begins at 0 saves a comparison: what is before it comes last.
+pub fn number_has_phase(number: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
+    let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
+    let before = salt_of_phase(salt).cast_signed() - first;
+    format!(
+        "(((({number} & {MOST_PHASE}) + (({number} >> 31) & {MOST_PHASE})) * {MULTIPLIER} \
+         + ({before})) & {MOST_PHASE}) <= {}",
+        last - first
+    )
 }
 
 pub fn id_params(id: &Id) -> Vec<Value> {
@@ -298,10 +308,11 @@ impl Table {
         let statuses = self.due_rows(&query.statuses);
         let (bounds, order) = (self.bounds(query), self.order_by(query.order));
         let parts = self.dialect.within(self, &query.window, query.order);
-        let slot = self.has_slot(query).map_or_else(String::new, |it| format!(" AND ({it})"));
+        // It rules out more rows than anything else.
+        let slot = self.has_slot(query).map_or_else(String::new, |it| format!("({it}) AND "));
         let statement = |within: &String| {
             let within = if within == EVERY { "" } else { &format!(" AND {within}") };
-            format!("SELECT {facts} FROM {name} WHERE {statuses}{within}{slot}{bounds} {order}")
+            format!("SELECT {facts} FROM {name} WHERE {slot}{statuses}{within}{bounds} {order}")
         };
         parts.iter().map(statement).collect()
     }
@@ -311,15 +322,28 @@ impl Table {
     fn has_slot(&self, query: &Query) -> Option<String> {
         let Window::Slots { stretches, salt } = &query.window else { return None };
         let [id] = &self.id[..] else { return None };
-        let arms = stretches.iter().map(|SlotStretch { from, until, phases }| {
-            let window = Window::Inserted { from: *from, until: Some(*until) };
-            let within = self.dialect.within(self, &window, query.order).join(" OR ");
-            if *phases == (0..=MOST_PHASE) {
-                return Some(format!("({within})"));
-            }
-            Some(format!("({within}) AND {}", self.dialect.has_phase(id, *salt, phases)?))
-        });
-        let arms: Vec<_> = arms.collect::<Option<_>>()?;
+        let inserted = |stretch: &SlotStretch| {
+            let window = Window::Inserted { from: stretch.from, until: Some(stretch.until) };
+            format!("({})", self.dialect.within(self, &window, query.order).join(" OR "))
+        };
+        let has_phase = |phases: &[RangeInclusive<u32>]| {
+            let ranges = phases.iter().map(|range| self.dialect.has_phase(id, *salt, range));
+            let ranges: Vec<_> = ranges.collect::<Option<_>>()?;
+            Some(format!("({})", ranges.join(" OR ")))
+        };
+        let (whole, parts): (Vec<_>, Vec<_>) =
+            stretches.iter().partition(|it| it.phases == [0..=MOST_PHASE]);
+        let mut arms: Vec<_> = whole.into_iter().map(inserted).collect();
+        if !parts.is_empty() {
+            // The phases of an older tier are among those of a younger one, so that a look at those of all
+            // together rules out most rows, whatever their date.
+            let all = parts.iter().flat_map(|it| it.phases.iter().cloned()).collect();
+            let rest = parts
+                .iter()
+                .map(|it| Some(format!("{} AND {}", inserted(it), has_phase(&it.phases)?)));
+            let rest: Vec<_> = rest.collect::<Option<_>>()?;
+            arms.push(format!("{} AND ({})", has_phase(&merged(all))?, rest.join(" OR ")));
+        }
         Some(if arms.is_empty() { NEVER.into() } else { arms.join(" OR ") })
     }
 

@@ -48,6 +48,7 @@ fn column(row: &Row) -> Column {
             "int4" => Some(i32::MAX.into()),
             _ => None,
         },
+        is_row_number: false,
         has_default: row.get(3),
         default: row.get(8),
         is_generated: row.get(4),

@@ -8,10 +8,10 @@ use serde::de::IgnoredAny;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::hash::{MOST_PHASE, MULTIPLIER, salt_of_phase};
+use crate::hash::{MOST_PHASE, salt_of_phase};
 use crate::query::{Order, Window};
 use crate::record::{Status, Value};
-use crate::store::sql::{Dialect, EVERY, NEVER, by_count};
+use crate::store::sql::{Dialect, EVERY, NEVER, by_count, number_has_phase};
 use crate::store::table::{Cell, Cells, Column, Holds, Table, quote};
 use crate::time::{DAY, Instant, WRITABLE};
 
@@ -148,18 +148,6 @@ impl Dialect for Postgres {
     fn is_verbatim(&self) -> bool {
         false
     }
-}
-
-/// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
-/// has it. That the range begins at 0 saves a comparison: what is before it comes last.
-fn number_has_phase(number: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
-    let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
-    let before = salt_of_phase(salt).cast_signed() - first;
-    format!(
-        "(((({number} & {MOST_PHASE}) + (({number} >> 31) & {MOST_PHASE})) * {MULTIPLIER} \
-         + ({before})) & {MOST_PHASE}) <= {}",
-        last - first
-    )
 }
 
 /// Whether a text has a phase in a range, as [`phase31`](crate::hash::phase31) has it: whether its hash

@@ -26,7 +26,11 @@ const SPELLING: &str =
 
 /// A transaction that can never write again once it has asked for anything, whatever a function
 /// sets in it; the default of a session could be set back for the transactions to come.
-const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
+const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off";
+
+/// A search over very many rows costs so much by the server's reckoning that it compiles the conditions,
+/// which takes longer than they do. In a transaction a pooler keeps nothing of the setting.
+const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
 
 pub struct Session {
     pub server: Arc<Server>,
@@ -151,7 +155,8 @@ impl Session {
         Ok(self.connection.wait_for_answer()?)
     }
 
-    /// Hands each row to `each` as it comes in, as long as that says true.
+    /// Hands each row to `each` as it comes in, as long as that says true; for a pass in a transaction of
+    /// its own.
     pub fn stream(
         &mut self,
         sql: &str,
@@ -160,7 +165,11 @@ impl Session {
     ) -> Result<(), DbError> {
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
         let params: Vec<_> = params.collect();
-        Ok(self.reading(|it| {
+        let has_own = matches!(self.access, Access::Pass(_));
+        if has_own {
+            self.batch(BEGIN_TO_SEARCH)?;
+        }
+        let streamed = self.reading(|it| {
             let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
             let mut rows = pin!(rows);
             while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
@@ -169,7 +178,9 @@ impl Session {
                 }
             }
             Ok(())
-        })?)
+        });
+        let ended = if has_own { self.batch("COMMIT") } else { Ok(()) };
+        streamed.map_err(DbError::from).and(ended)
     }
 
     /// The plan of a statement where no table is read from one end to the other without need.

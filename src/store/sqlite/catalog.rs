@@ -65,6 +65,7 @@ impl Catalog for Connection {
             legal: None,
             most_chars: None,
             most_number: None,
+            is_row_number: false,
             has_default: true,
             default: None,
             is_generated: true,
@@ -108,13 +109,16 @@ impl Catalog for Connection {
 fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(
-            "SELECT name, upper(type), dflt_value, pk, hidden, \"notnull\" \
+            // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid), unless it
+            // needs an index of its own.
+            "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
+             pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
+             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
              FROM pragma_table_xinfo(?1)",
         )?
         .query_map([table], |row| {
             let declared: String = row.get(1)?;
-            // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid).
-            let is_row_number = declared == "INTEGER" && row.get::<_, i64>(3)? == 1;
+            let is_row_number = row.get(5)?;
             let is_number = declared.contains("INT");
             Ok(Column {
                 name: row.get(0)?,
@@ -123,10 +127,11 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
                 legal: None,
                 most_chars: length(&declared),
                 most_number: None,
+                is_row_number,
                 has_default: is_row_number || row.get::<_, Option<String>>(2)?.is_some(),
                 default: row.get(2)?,
-                is_generated: row.get::<_, i64>(4)? > 1,
-                not_null: row.get(5)?,
+                is_generated: row.get::<_, i64>(3)? > 1,
+                not_null: row.get(4)?,
                 spelling: if is_number { Spelling::epoch() } else { Spelling::rfc3339() },
                 declared,
             })

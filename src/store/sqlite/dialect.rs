@@ -2,6 +2,7 @@
 //! column in which an index has it, because a column may hold numbers beside text.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
@@ -9,7 +10,7 @@ use rusqlite::{Row, ToSql};
 use crate::date::Stretch;
 use crate::query::{Order, Query, Window};
 use crate::record::Value;
-use crate::store::sql::{Dialect, EVERY, due_params};
+use crate::store::sql::{Dialect, EVERY, due_params, number_has_phase};
 use crate::store::table::{Cell, Cells, Column, Holds, Role, Table, Term, Verb, names, quote};
 use crate::time::Instant;
 
@@ -54,11 +55,11 @@ impl Dialect for Sqlite {
         format!("?{number}")
     }
 
-    /// One statement for each stretch of the date column that can hold them.
     fn typed(&self, literal: &str, _: &Column) -> String {
         literal.into()
     }
 
+    /// One statement for each stretch of the date column that can hold them.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
         let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
         let mut stretches = table.dates.stretches(from, until);
@@ -68,6 +69,17 @@ impl Dialect for Sqlite {
         }
         let column = table.inserted.sql();
         stretches.iter().map(|it| stretch(&column, it)).collect()
+    }
+
+    /// By numbers only: the hash of a text takes as long here as in the program, to which in SQLite no row
+    /// has to travel. Columns other than row numbers can hold anything.
+    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
+        let column = id.sql();
+        let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, salt, phases))?;
+        Some(match id.is_row_number {
+            true => has,
+            false => format!("({has}) IS NOT FALSE OR {column} IS NOT CAST({column} AS INTEGER)"),
+        })
     }
 
     /// Looked for where the index shows them at once: NULL, blobs, text that begins with no plausible

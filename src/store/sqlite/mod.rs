@@ -343,17 +343,9 @@ fn is_pending(connection: &Connection, table: &Table, change: &RowWrite) -> rusq
 /// Whether the id is SQLite's own number of the row, without AUTOINCREMENT.
 fn reuses_ids(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
     let [id] = &table.id[..] else { return Ok(false) };
-    let (name, id) = (table.name.as_str(), id.name.as_str());
-    let is_row_number = connection.query_row(
-        "SELECT count(*) = 1 AND max(name = ?2 AND type = 'INTEGER' COLLATE NOCASE) \
-         AND (SELECT NOT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1) \
-         FROM pragma_table_info(?1) WHERE pk > 0",
-        [name, id],
-        |row| row.get::<_, Option<bool>>(0),
-    )?;
-    if is_row_number != Some(true) {
+    if !id.is_row_number {
         return Ok(false);
     }
-    let (.., is_increasing) = connection.column_metadata(Some("main"), name, id)?;
+    let (.., is_increasing) = connection.column_metadata(Some("main"), &*table.name, &*id.name)?;
     Ok(!is_increasing)
 }

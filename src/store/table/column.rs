@@ -20,6 +20,8 @@ pub struct Column {
     /// How many characters of text it takes, if its type says so.
     pub most_chars: Option<usize>,
     pub most_number: Option<i64>,
+    /// Whether it is SQLite's own number of the row, which alone is sure to be an integer there.
+    pub is_row_number: bool,
     /// Whether the database gives a value where none is inserted.
     pub has_default: bool,
     /// That value as SQL, if the catalog shows it.

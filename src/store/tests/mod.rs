@@ -181,9 +181,11 @@ fn slots_are_found(subject: &mut dyn Subject) {
             let wanted: Vec<_> =
                 seeds.iter().map(|seed| seed.0).filter(|id| has_slot(*id)).collect();
             assert_eq!(ids, wanted, "{span:?}");
-            // On a server only what is younger than a day travels besides.
+            // Only what is younger than a day travels besides.
             let can_travel = seeds.iter().filter(|it| it.2 <= 1 || has_slot(it.0)).count();
-            assert!(travelled <= can_travel || subject.name() == "sqlite", "{travelled}");
+            // Text is compared by days.
+            let days = if subject.name() == "sqlite" { seeds.len() / 20 } else { 0 };
+            assert!(travelled <= can_travel + days, "{travelled} of {}", seeds.len());
             found += wanted.len();
         }
     }

@@ -1,4 +1,4 @@
-//! The phase of an id in the SQL of a server: that of the program, whatever type the column has.
+//! The phase of an id in SQL: that of the program, whatever type the column has.
 
 use super::{NOW, selection};
 use crate::hash::{MOST_PHASE, phase31};
@@ -31,7 +31,8 @@ const TEXTS: &[&str] = &["", "b", "B", "order-1", "é", "日本", "it's", "back\
 const UUIDS: &[&str] =
     &["3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3302"];
 
-/// Searches for each half, and for every other eighth, of the phases under several salts.
+/// Searches for halves, eighths and several ranges of the phases under several salts. What has no phase of
+/// a number must be found whatever is asked for.
 fn agree(location: &Location, rows: usize, what: &str) {
     let database = || location.open(&Mapping::default(), Access::ReadOnly).unwrap();
     let found = |window: Window| {
@@ -48,17 +49,25 @@ fn agree(location: &Location, rows: usize, what: &str) {
     };
     let all = found(Window::All);
     assert_eq!(all.len(), rows, "{what}");
+    let eighth = |number: u32| MOST_PHASE / 8 * number..=MOST_PHASE / 8 * (number + 1) - 1;
     for salt in [0, 7, u64::MAX] {
-        for (from, to) in [
-            (0, MOST_PHASE / 2),
-            (MOST_PHASE / 2 + 1, MOST_PHASE),
-            (MOST_PHASE / 8 * 3, MOST_PHASE / 2),
+        for phases in [
+            vec![0..=MOST_PHASE / 2],
+            vec![MOST_PHASE / 2 + 1..=MOST_PHASE],
+            vec![eighth(3)],
+            vec![0..=MOST_PHASE / 4, MOST_PHASE / 4 * 3..=MOST_PHASE],
+            vec![eighth(0), eighth(2), eighth(5)],
         ] {
-            let phases = from..=to;
             let stretch = SlotStretch { from: Instant(0), until: NOW, phases: phases.clone() };
-            let window = Window::Slots { stretches: vec![stretch], salt };
-            let wanted: Vec<_> =
-                all.iter().filter(|id| phases.contains(&phase31(id, salt))).cloned().collect();
+            // An older tier, in which there are none.
+            let older =
+                SlotStretch { from: Instant(-1), until: Instant(0), phases: vec![eighth(1)] };
+            let window = Window::Slots { stretches: vec![stretch, older], salt };
+            let is_wanted = |id: &&Id| {
+                let phase = phase31(id, salt);
+                phases.iter().any(|range| range.contains(&phase))
+            };
+            let wanted: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
             assert_eq!(found(window), wanted, "{what}, salt {salt}, {phases:?}");
         }
     }
@@ -98,5 +107,39 @@ fn postgres_reckons_phases_as_the_program_does() {
         ));
         let location = Location::at(&database.url(), None, &|_| None).unwrap();
         agree(&location, ids.len(), of);
+    }
+}
+
+#[test]
+fn sqlite_reckons_phases_of_numbers_as_the_program_does() {
+    let directory = tempfile::tempdir().unwrap();
+    for (of, is_number) in [
+        ("INTEGER PRIMARY KEY", true),
+        ("INT PRIMARY KEY", false),
+        ("INTEGER PRIMARY KEY DESC", false),
+    ] {
+        let path = directory.path().join(of);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let numbers: Vec<_> = NUMBERS.iter().map(ToString::to_string).collect();
+        let table = format!("CREATE TABLE backlog (id {of}, status text, date_inserted text)");
+        connection.execute_batch(&format!("{table}; {}", insert(&numbers))).unwrap();
+        let location = Location::File(path);
+        agree(&location, NUMBERS.len(), of);
+        let inserted =
+            connection.execute_batch(&insert(&[quoted("b"), "x'00'".into(), "0.5".into()]));
+        assert_eq!(inserted.is_err(), is_number, "{of}");
+        // What the program would make of these is its business: they travel.
+        let stretch = SlotStretch { from: Instant(0), until: NOW, phases: vec![0..=0] };
+        let window = Window::Slots { stretches: vec![stretch], salt: 0 };
+        let query = Query { window, statuses: vec![Status::Error], ..selection() };
+        let mut database = location.open(&Mapping::default(), Access::ReadOnly).unwrap();
+        let mut travelled = 0;
+        let page = database.due(&query, &mut |_| {
+            travelled += 1;
+            false
+        });
+        let others =
+            travelled - NUMBERS.iter().filter(|it| phase31(&Id::Integer(**it), 0) == 0).count();
+        assert_eq!(others as u64 + page.unwrap().unusable, if is_number { 0 } else { 3 }, "{of}");
     }
 }

@@ -285,6 +285,7 @@ fn queue_columns() -> Vec<Column> {
         legal: None,
         most_chars: None,
         most_number: None,
+        is_row_number: false,
         has_default: true,
         default: None,
         is_generated: false,

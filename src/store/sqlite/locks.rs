@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -183,9 +183,14 @@ fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     Err(SqlError::SqliteFailure(full, Some(why)))
 }
 
-/// The least time from the end of one sync to the next, in which commits gather to share that. The
-/// first outcome after a quiet spell is synced at once.
+/// The least time from the end of one sync to the next, in which commits gather to share that, and the
+/// number of times it is waited for as long as few have come. The first outcome after a quiet spell is
+/// synced at once.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
+const MOST_SYNC_INTERVALS: usize = 5;
+
+/// More claims than this are not held just for others to share their sync: the kernel walks them.
+const FEW: usize = 64;
 
 /// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
 /// commit, under the write lock (`synchronous = FULL`). Here commits only write (`NORMAL`, which in
@@ -234,15 +239,25 @@ fn sync_all(
     pause: &Receiver<()>,
     claims: &Mutex<Claims>,
 ) -> Result<()> {
-    while let Ok(first) = queue.recv() {
+    let mut settled = Vec::new();
+    loop {
+        if settled.is_empty() {
+            let Ok(first) = queue.recv() else { return Ok(()) };
+            settled.push(first);
+        }
         // What is in the queue now was committed before.
-        let settled: Vec<Id> = std::iter::once(first).chain(queue.try_iter()).collect();
+        settled.extend(queue.try_iter());
         log.sync_data()?;
         let mut claims = lock(claims);
-        settled.iter().for_each(|id| claims.release(id));
+        settled.drain(..).for_each(|id| claims.release(&id));
         drop(claims);
-        // Nothing is ever sent: this ends with the time or with the sender.
-        let _ = pause.recv_timeout(MIN_SYNC_INTERVAL);
+        for _ in 0..MOST_SYNC_INTERVALS {
+            // Nothing is ever sent: this ends with the time or with the sender.
+            let is_over = pause.recv_timeout(MIN_SYNC_INTERVAL) != Err(RecvTimeoutError::Timeout);
+            settled.extend(queue.try_iter());
+            if is_over || settled.len() > FEW {
+                break;
+            }
+        }
     }
-    Ok(())
 }

@@ -146,9 +146,11 @@ fn obeyed(pauses: Vec<Pause>, now: Instant) -> Option<Pause> {
 }
 
 /// How long the time of the state directory must have stood still before it is trusted. File systems round
-/// it, to a tick of the kernel's clock or to a second or two, so that a later change in the same step leaves
-/// it as it was.
-const SETTLED: Duration = Duration::from_secs(3);
+/// it, so that a later change in the same step leaves it as it was: to a tick of the kernel's clock, or to a
+/// second or two, as one does of which all times are whole seconds.
+fn settled_after((_, nanos): FileTime) -> Duration {
+    if nanos == 0 { Duration::from_secs(3) } else { Duration::from_millis(100) }
+}
 
 /// The check for a pause before each claim of a pass. It opens the two files of pauses again only when the
 /// time of the state directory has changed since they were found missing.
@@ -183,8 +185,10 @@ impl PauseWatch {
         }
         let since = seen.map_or(now, |seen| seen.since);
         let pauses = state.pauses(&self.queue, &self.table);
-        let has_none = pauses.is_empty() && now - since >= SETTLED;
-        self.seen = modified_at.map(|modified_at| Seen { modified_at, since, has_none });
+        self.seen = modified_at.map(|modified_at| {
+            let has_none = pauses.is_empty() && now - since >= settled_after(modified_at);
+            Seen { modified_at, since, has_none }
+        });
         obeyed(pauses, clock.now())
     }
 }
@@ -269,6 +273,9 @@ mod tests {
         }
     }
 
+    /// By times of whole seconds.
+    const SETTLED: Duration = Duration::from_secs(3);
+
     fn clock(now: Instant) -> Clock {
         Clock { fixed: Some(now), wall: || SINCE, monotonic: || NOW.get() }
     }
@@ -306,6 +313,13 @@ mod tests {
             assert_eq!(watched.finds(1, Duration::ZERO), found);
             assert_eq!(watched.finds(2, Duration::ZERO), Some(until(60)));
         }
+    }
+
+    #[test]
+    fn times_of_less_than_a_second_are_trusted_sooner() {
+        assert_eq!(settled_after((7, 0)), SETTLED);
+        let tick = Duration::from_millis(10);
+        assert!((2 * tick..SETTLED / 10).contains(&settled_after((7, 1))));
     }
 
     #[test]

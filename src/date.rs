@@ -252,15 +252,23 @@ impl Zone {
     }
 
     pub fn shown(&self, at: Instant) -> NaiveDateTime {
-        let at = at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY);
+        let at = writable(at).0;
         DateTime::from_timestamp(at + self.ahead(at), 0).unwrap_or_default().naive_utc()
     }
+}
+
+/// The nearest instant that can be written in every zone.
+fn writable(at: Instant) -> Instant {
+    Instant(at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY))
 }
 
 /// Some instant, whose seconds are not 0.
 const EXAMPLE: Instant = Instant(1_795_232_401);
 
-/// The day alone, as chrono formats it.
+/// A clock as RFC 3339 has it in UTC, without the name of that, as chrono formats it.
+const RFC3339: &str = "%Y-%m-%dT%H:%M:%S";
+
+/// The day alone, in the same way.
 const DATE: &str = "%Y-%m-%d";
 
 /// The spelling of instants in one column. An ISO date has the format in which chrono writes its day
@@ -274,7 +282,7 @@ pub enum Spelling {
 impl Spelling {
     /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
     pub fn rfc3339() -> Self {
-        Self::Iso { format: "%Y-%m-%dT%H:%M:%S".into(), suffix: "Z".into() }
+        Self::Iso { format: RFC3339.into(), suffix: "Z".into() }
     }
 
     /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
@@ -356,6 +364,10 @@ impl Spelling {
                 let as_number = number.parse().ok().filter(|_| !as_text);
                 as_number.map_or(Value::Text(number), Value::Integer)
             }
+            // The usual spelling is that of the program itself, which is written without a format.
+            Self::Iso { format, suffix } if format == RFC3339 && suffix == "Z" => {
+                Value::Text(writable(at).to_string())
+            }
             Self::Iso { format, suffix } => {
                 let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
                 Value::Text(format!("{}{suffix}", shown.format(format)))
@@ -381,6 +393,15 @@ mod tests {
 
     fn text(text: &str) -> Value {
         Value::Text(text.into())
+    }
+
+    #[test]
+    fn the_usual_spelling_is_that_of_its_format() {
+        let by_format = |at| Value::Text(format!("{}Z", Zone::UTC.shown(at).format(RFC3339)));
+        for secs in [i64::MIN, -62_167_219_200, -1, 0, AT.0, 253_402_300_799, i64::MAX] {
+            let at = Instant(secs);
+            assert_eq!(Spelling::rfc3339().write(at, &Zone::UTC), by_format(at), "{secs}");
+        }
     }
 
     #[test]

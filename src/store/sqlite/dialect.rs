@@ -173,11 +173,11 @@ impl Cells for Row<'_> {
     }
 }
 
-/// What the statement of these terms depends on, besides the table.
-pub fn shape(verb: Verb, terms: &[Term<'_>]) -> String {
-    let mut shape = String::from(verb.shape());
-    terms.iter().for_each(|term| term.shape(&mut shape));
-    shape
+/// Makes `shape` what the statement of these terms depends on, besides the table.
+pub fn shape(shape: &mut String, verb: Verb, terms: &[Term<'_>]) {
+    shape.clear();
+    shape.push(verb.shape());
+    terms.iter().for_each(|term| term.shape(shape));
 }
 
 /// The parameters of that statement.

@@ -181,18 +181,18 @@ impl Engine for SqliteEngine {
         let Self { connection, statements, .. } = self;
         // Mostly it is the one for the change before.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
+        let mut shape = String::new();
         for (number, change) in changes {
             let (verb, terms) = table.terms(change, ask);
-            let shape = dialect::shape(verb, &terms);
-            let statement = match prepared.take().filter(|(before, _)| *before == shape) {
-                Some((_, statement)) => statement,
-                None => {
+            dialect::shape(&mut shape, verb, &terms);
+            let (_, statement) = match prepared.take() {
+                Some(before) if before.0 == shape => prepared.insert(before),
+                Some(_) | None => {
                     let sql = statements.entry(shape.clone());
                     let sql = sql.or_insert_with(|| dialect::statement(table, verb, &terms));
-                    connection.prepare_cached(sql)?
+                    prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
                 }
             };
-            let (_, statement) = prepared.insert((shape, statement));
             let params = params_from_iter(dialect::params(&terms));
             let charged = if verb == Verb::Select {
                 let guards = 0..table.guard_columns().len();

@@ -119,7 +119,10 @@ impl Column {
 
     /// Text, cut to the length that the type declares, as in VARCHAR(255).
     pub fn cut(&self, text: &str) -> String {
-        text.chars().take(self.most_chars.unwrap_or(usize::MAX)).collect()
+        match self.most_chars {
+            Some(most) if most < text.len() => text.chars().take(most).collect(),
+            Some(_) | None => text.into(),
+        }
     }
 }
 

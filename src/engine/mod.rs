@@ -5,6 +5,7 @@ mod cursor;
 mod dispatcher;
 mod due_queue;
 mod rate_limit;
+mod shared_dispatcher;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -15,22 +16,23 @@ pub use rate_limit::RateLimit;
 pub use tally::{SettledAttempt, Stopped, Tally};
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::handlers::{Handler, Script, Submit};
-use crate::lock;
+use crate::handlers::{Handler, Script};
 use crate::query::{Cursor, Order};
-use crate::record::{Attempt, Record};
+use crate::record::Record;
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::{Clock, Instant};
 use cursor::PassCursor;
 use dispatcher::Dispatcher;
+use shared_dispatcher::SharedDispatcher;
 
 /// By default all that is due is tried, and handlers that are stopped end at once.
 #[derive(Debug, Clone, Default)]
@@ -115,64 +117,6 @@ impl Wake {
     }
 }
 
-/// The dispatcher behind its lock, and the attempts that were submitted while somebody held it.
-#[derive(Clone)]
-struct SharedDispatcher {
-    ended: Arc<Mutex<Vec<Attempt>>>,
-    dispatcher: Arc<Mutex<Dispatcher>>,
-    /// Wakes the main thread to complete attempts, where those of the handler have other things to do.
-    wake: Option<Wake>,
-}
-
-impl SharedDispatcher {
-    fn submitter(&self) -> Submit {
-        let shared = self.clone();
-        Arc::new(move |ended| {
-            let mut all = lock(&shared.ended);
-            let was_empty = all.is_empty();
-            all.extend(ended);
-            drop(all);
-            match &shared.wake {
-                Some(wake) if was_empty => wake.turn(),
-                Some(_) => {}
-                // The thread that holds the dispatcher may complete them.
-                None => shared.catch_up(),
-            }
-        })
-    }
-
-    /// A round without an ended attempt, to fill the free places.
-    fn round(&self) {
-        self.with(|dispatcher| {
-            dispatcher.complete(Vec::new(), &self.submitter());
-            dispatcher.rest();
-        });
-    }
-
-    /// Completes what came in meanwhile, too.
-    fn with<T>(&self, act: impl FnOnce(&mut Dispatcher) -> T) -> T {
-        let result = act(&mut lock(&self.dispatcher));
-        self.catch_up();
-        result
-    }
-
-    /// Runs rounds until no ended attempt waits; a dispatcher that is taken is its holder's to run.
-    fn catch_up(&self) {
-        while !lock(&self.ended).is_empty() {
-            let mut dispatcher = match self.dispatcher.try_lock() {
-                Ok(dispatcher) => dispatcher,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
-            let ended = std::mem::take(&mut *lock(&self.ended));
-            dispatcher.complete(ended, &self.submitter());
-            if lock(&self.ended).is_empty() {
-                dispatcher.rest();
-            }
-        }
-    }
-}
-
 pub struct Handlers {
     pub handler: Arc<dyn Handler>,
     /// The stop that it heeds, a part of that of the pass.
@@ -219,9 +163,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
-    let dispatcher = Arc::new(Mutex::new(dispatcher));
     let by_main = handler.is_busy().then(|| wake.clone());
-    let shared = SharedDispatcher { ended: Arc::default(), dispatcher, wake: by_main };
+    let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
     let mut main = MainThread { shared: &shared, turns, wake: &wake, is_told: false };
     main.see_to_the_end();
     // A thread that has brought the last attempt may still look for more to do.
@@ -291,7 +234,7 @@ impl MainThread<'_> {
 
     fn wait_for(&mut self, end: impl FnOnce() + Send) {
         let (wake, has_ended) = (self.wake, AtomicBool::new(false));
-        std::thread::scope(|threads| {
+        thread::scope(|threads| {
             threads.spawn(|| {
                 end();
                 has_ended.store(true, Ordering::SeqCst);

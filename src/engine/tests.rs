@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use test_support::mixed_ages;
 
 use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
-use crate::handlers::Script;
+use crate::handlers::{Handler, Script, Workers};
 use crate::lock;
 use crate::mapping::Mapping;
 use crate::query::{Cursor, Order};
-use crate::record::{Capabilities, Id, Record};
+use crate::record::{Capabilities, Id, Outcome, Record};
 use crate::schedule::{AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
@@ -122,6 +122,16 @@ impl Table {
 
     /// One pass of a line.
     fn pass(&self, line: &mut Line, now: i64, log: &Arc<Mutex<Vec<(Id, i64)>>>) {
+        self.pass_with(line, now, log, Arc::new(Script::Never));
+    }
+
+    fn pass_with(
+        &self,
+        line: &mut Line,
+        now: i64,
+        log: &Arc<Mutex<Vec<(Id, i64)>>>,
+        handler: Arc<dyn Handler>,
+    ) {
         let database = Location::File(self.path());
         let database = database.open(&Mapping::default(), Access::ReadWrite).unwrap();
         let state = database.state_dir(None).unwrap();
@@ -142,7 +152,7 @@ impl Table {
             token: None,
             observer: Box::new(Recorder { log: log.clone(), cursor: cursor.clone() }),
         };
-        super::run(pass, |_| Ok(Handlers::scripted(Script::Never, &stop))).unwrap();
+        super::run(pass, |_| Ok(Handlers { handler, stop, on_archive: None })).unwrap();
         line.cursor = lock(&cursor).clone();
     }
 
@@ -254,6 +264,22 @@ fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article(
     for (id, tried) in tried {
         assert_eq!(tried, [0, 1, 2, 4, 7, 12, 20, 33, 54], "record {id}");
     }
+}
+
+#[test]
+fn attempts_that_end_at_the_same_time_on_many_threads_are_all_completed() {
+    let table = Table::new(&[0; 3_000], true);
+    let log = Arc::default();
+    let workers = Workers::start(8, |job| {
+        let error = "no".into();
+        (job.submit)(vec![job.ended(Outcome::Failure { error })]);
+    });
+    let mut line = Line::spec("constant:delay=1m");
+    table.pass_with(&mut line, MIDNIGHT, &log, Arc::new(workers.unwrap()));
+    let tried = by_record(&log);
+    assert_eq!(tried.len(), 3_000);
+    assert!(tried.values().all(|at| at.len() == 1));
+    assert_eq!(table.query("SELECT count(*) FROM BACKLOG WHERE FAILURES = 1"), 3_000);
 }
 
 #[test]

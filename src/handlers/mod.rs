@@ -10,18 +10,16 @@ mod post;
 mod process;
 mod stream;
 mod webhook;
+mod workers;
 
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use crate::hash::draw;
-use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
 #[cfg(feature = "webhook")]
@@ -38,6 +36,8 @@ pub use webhook::{
     Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
     without_login,
 };
+use workers::Threads;
+pub use workers::Workers;
 
 /// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it
 /// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
@@ -110,68 +110,6 @@ impl Job {
 
 /// What ended attempts are submitted to, from any thread: one for each job, many in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
-
-/// Threads of a handler, which are waited for together.
-struct Threads(Mutex<Vec<JoinHandle<()>>>);
-
-impl Threads {
-    fn start(name: &str, runs: impl Iterator<Item: FnOnce() + Send + 'static>) -> Result<Self> {
-        let start = |(number, run)| {
-            let thread = thread::Builder::new().name(format!("{name} {number}")).spawn(run);
-            thread.context("could not start a thread for the handlers; lower --jobs")
-        };
-        Ok(Self(Mutex::new(runs.enumerate().map(start).collect::<Result<_>>()?)))
-    }
-
-    fn join(&self) {
-        for thread in std::mem::take(&mut *lock(&self.0)) {
-            // One that panicked has said so already.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Threads, each of which makes one attempt at a time.
-pub struct Workers {
-    count: usize,
-    jobs: Mutex<Option<Sender<Job>>>,
-    threads: Threads,
-}
-
-impl Workers {
-    fn start(count: usize, attempt: impl Fn(Job) + Send + Sync + 'static) -> Result<Self> {
-        let (jobs, queue) = channel();
-        let queue = Mutex::new(queue);
-        let work = Arc::new(move || {
-            loop {
-                let job = lock(&queue).recv();
-                let Ok(job) = job else { return };
-                attempt(job);
-            }
-        });
-        let runs = (0..count).map(|_| work.clone()).map(|work| move || work());
-        let threads = Threads::start("handler", runs)?;
-        Ok(Self { count, jobs: Mutex::new(Some(jobs)), threads })
-    }
-}
-
-impl Handler for Workers {
-    fn capacity(&self) -> usize {
-        self.count
-    }
-
-    fn start(&self, jobs: Vec<Job>) {
-        if let Some(queue) = &*lock(&self.jobs) {
-            // The workers live as long as this channel.
-            jobs.into_iter().for_each(|job| drop(queue.send(job)));
-        }
-    }
-
-    fn join(&self) {
-        *lock(&self.jobs) = None;
-        self.threads.join();
-    }
-}
 
 /// A handler that answers at once, by when attempts succeed: after so many failures, or except for so
 /// many of a hundred attempts, drawn once for all by record and attempt.

@@ -265,10 +265,10 @@ fn writable(at: Instant) -> Instant {
 /// Some instant, whose seconds are not 0.
 const EXAMPLE: Instant = Instant(1_795_232_401);
 
-/// A clock as RFC 3339 has it in UTC, without the name of that, as chrono formats it.
+/// An instant as RFC 3339 has it, without the Z of UTC, as chrono formats it.
 const RFC3339: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// The day alone, in the same way.
+/// The day alone, as chrono formats it.
 const DATE: &str = "%Y-%m-%d";
 
 /// The spelling of instants in one column. An ISO date has the format in which chrono writes its day

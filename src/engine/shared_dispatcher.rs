@@ -1,7 +1,7 @@
 //! The dispatcher behind its lock. It is run by the threads that submit attempts.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
@@ -13,44 +13,47 @@ use crate::lock;
 use crate::record::Attempt;
 use crate::time::Clock;
 
-/// A round of this length is waited for, since a thread that sleeps is not woken sooner.
+/// For how long a thread waits awake for the round of another one, if rounds take no longer. To wake a
+/// thread takes about as long.
 const QUICK_ROUND: Duration = Duration::from_micros(150);
-/// How often a thread that waits for a round looks for its end, which takes less than a microsecond.
-const MOST_YIELDS: usize = 300;
 
 thread_local! {
-    /// Whether this thread runs a round: a handler may submit what it is given within that.
+    /// Whether this thread runs a round, in which a handler may submit attempts at once.
     static RUNS_A_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The dispatcher behind its lock, and the attempts that were submitted while somebody held it.
 #[derive(Clone)]
 pub struct SharedDispatcher {
-    ended: Arc<Mutex<Vec<Attempt>>>,
+    submitted: Arc<Mutex<Submitted>>,
     dispatcher: Arc<Mutex<Dispatcher>>,
-    /// How many threads wait for it to complete what they have submitted.
-    waiting: Arc<AtomicUsize>,
-    /// Whether rounds take no longer than it takes to wake a thread.
+    /// Whether the last round was a quick one.
     is_quick: Arc<AtomicBool>,
     clock: Clock,
     /// Wakes the main thread to complete attempts, where those of the handler have other things to do.
     wake: Option<Wake>,
 }
 
+#[derive(Default)]
+struct Submitted {
+    ended: Vec<Attempt>,
+    /// How many threads wait for the dispatcher, to complete what they have submitted.
+    waiting: usize,
+}
+
 impl SharedDispatcher {
     pub fn new(dispatcher: Dispatcher, clock: Clock, wake: Option<Wake>) -> Self {
         let dispatcher = Arc::new(Mutex::new(dispatcher));
-        let (ended, waiting, is_quick) = (Arc::default(), Arc::default(), Arc::default());
-        Self { ended, dispatcher, waiting, is_quick, clock, wake }
+        Self { submitted: Arc::default(), dispatcher, is_quick: Arc::default(), clock, wake }
     }
 
     fn submitter(&self) -> Submit {
         let shared = self.clone();
         Arc::new(move |ended| {
-            let mut all = lock(&shared.ended);
-            let was_empty = all.is_empty();
-            all.extend(ended);
-            drop(all);
+            let mut submitted = lock(&shared.submitted);
+            let was_empty = submitted.ended.is_empty();
+            submitted.ended.extend(ended);
+            drop(submitted);
             match &shared.wake {
                 Some(wake) if was_empty => wake.turn(),
                 Some(_) => {}
@@ -75,24 +78,27 @@ impl SharedDispatcher {
         result
     }
 
-    /// Runs rounds until no ended attempt waits; a dispatcher that is taken is its holder's to run, or that
-    /// of who waits for it.
+    /// Runs rounds until no ended attempt is left, or another thread is there to complete them: the one
+    /// that holds the dispatcher, or one that waits for it.
     fn catch_up(&self) {
-        while !lock(&self.ended).is_empty() {
+        while self.has_ended() {
             let Some(mut dispatcher) = self.take() else { return };
-            let ended = std::mem::take(&mut *lock(&self.ended));
-            if ended.is_empty() {
-                continue;
+            let ended = std::mem::take(&mut lock(&self.submitted).ended);
+            if !ended.is_empty() {
+                self.complete(&mut dispatcher, ended);
             }
-            self.complete(&mut dispatcher, ended);
-            if lock(&self.ended).is_empty() {
+            if !self.has_ended() {
                 dispatcher.rest();
             }
             drop(dispatcher);
-            if self.waiting.load(Ordering::SeqCst) > 0 {
+            if lock(&self.submitted).waiting > 0 {
                 return;
             }
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        !lock(&self.submitted).ended.is_empty()
     }
 
     fn complete(&self, dispatcher: &mut Dispatcher, ended: Vec<Attempt>) {
@@ -104,24 +110,25 @@ impl SharedDispatcher {
         self.is_quick.store(is_quick, Ordering::Relaxed);
     }
 
-    /// The dispatcher, unless it is taken, and for long. A thread that sleeps meanwhile would have to be
-    /// woken with its next job, beside the one that wakes it, or behind that on the same processor.
+    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept
+    /// meanwhile would be woken by the thread that hands out its next job, and often on the processor of
+    /// that one, which is not done, while its own processor does nothing.
     fn take(&self) -> Option<MutexGuard<'_, Dispatcher>> {
-        let mut taken = self.try_take();
+        let taken = self.try_take();
         let is_own = RUNS_A_ROUND.get();
         if taken.is_some() || is_own || !self.is_quick.load(Ordering::Relaxed) {
             return taken;
         }
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        for _ in 0..MOST_YIELDS {
+        lock(&self.submitted).waiting += 1;
+        let began_at = self.clock.monotonic();
+        let mut taken = None;
+        while taken.is_none() && self.has_ended() && self.clock.monotonic() - began_at < QUICK_ROUND
+        {
             thread::yield_now();
             taken = self.try_take();
-            if taken.is_some() || lock(&self.ended).is_empty() {
-                break;
-            }
         }
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        // Its holder may have seen that somebody waits, and have gone.
+        lock(&self.submitted).waiting -= 1;
+        // A holder that has seen this thread wait has let the dispatcher go by now.
         taken.or_else(|| self.try_take())
     }
 

@@ -100,7 +100,7 @@ impl<Why: Copy> Process<Why> {
     ) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         let mut fds = [&self.stdout, &self.stderr].map(|fd| PollFd::new(fd, PollFlags::IN));
-        // Mostly there is none.
+        // Mostly all output was read before.
         if poll(&mut fds, Some(&Timespec::default())) != Ok(0) {
             read_leftovers(&self.stdout, take_output);
             read_leftovers(&self.stderr, take_errors);

@@ -36,42 +36,48 @@ pub struct Workers {
     threads: Threads,
 }
 
-/// Jobs that no thread has taken yet; `None` once there will be no more.
+/// Jobs that no thread has taken yet.
+#[derive(Default)]
 struct JobQueue {
-    jobs: Mutex<Option<VecDeque<Job>>>,
+    state: Mutex<JobQueueState>,
+    /// A job was added, or the queue was closed.
     has_changed: Condvar,
 }
 
-impl JobQueue {
-    fn new() -> Self {
-        Self { jobs: Mutex::new(Some(VecDeque::new())), has_changed: Condvar::new() }
-    }
+#[derive(Default)]
+struct JobQueueState {
+    jobs: VecDeque<Job>,
+    /// Whether no job is added any more. Those that wait are still taken.
+    is_closed: bool,
+}
 
-    /// Waits for a job.
+impl JobQueue {
+    /// Waits for a job; `None` once there are no more.
     fn next(&self) -> Option<Job> {
-        let is_waited_for =
-            |jobs: &mut Option<VecDeque<Job>>| jobs.as_ref().is_some_and(VecDeque::is_empty);
-        let jobs = self.has_changed.wait_while(lock(&self.jobs), is_waited_for);
-        jobs.unwrap_or_else(PoisonError::into_inner).as_mut()?.pop_front()
+        let has_to_wait = |state: &mut JobQueueState| state.jobs.is_empty() && !state.is_closed;
+        let state = self.has_changed.wait_while(lock(&self.state), has_to_wait);
+        state.unwrap_or_else(PoisonError::into_inner).jobs.pop_front()
     }
 
     fn add(&self, added: Vec<Job>) {
         let count = added.len();
-        if let Some(jobs) = &mut *lock(&self.jobs) {
-            jobs.extend(added);
+        let mut state = lock(&self.state);
+        if !state.is_closed {
+            state.jobs.extend(added);
         }
+        drop(state);
         (0..count).for_each(|_| self.has_changed.notify_one());
     }
 
     fn close(&self) {
-        *lock(&self.jobs) = None;
+        lock(&self.state).is_closed = true;
         self.has_changed.notify_all();
     }
 }
 
 impl Workers {
     pub fn start(count: usize, attempt: impl Fn(Job) + Send + Sync + 'static) -> Result<Self> {
-        let queue = Arc::new(JobQueue::new());
+        let queue = Arc::<JobQueue>::default();
         let work = Arc::new({
             let queue = queue.clone();
             move || {
@@ -109,32 +115,44 @@ mod tests {
     use super::*;
     use crate::record::fixture;
 
-    #[test]
-    fn each_job_is_taken_once_by_any_thread_until_there_are_no_more() {
-        let taken = Arc::new(AtomicUsize::new(0));
-        let count = taken.clone();
-        let workers = Workers::start(3, move |_| {
-            // So that others have to come for the next ones.
+    fn job() -> Job {
+        let record = Arc::new(fixture::record());
+        Job { record, attempt: 1, submit: Arc::new(|_| {}) }
+    }
+
+    /// Workers that are slow, so that jobs wait for them, and the number of jobs that they have done.
+    fn workers(count: usize) -> (Workers, Arc<AtomicUsize>) {
+        let done = Arc::new(AtomicUsize::new(0));
+        let counted = done.clone();
+        let workers = Workers::start(count, move |_| {
             thread::sleep(Duration::from_millis(1));
-            count.fetch_add(1, Ordering::SeqCst);
+            counted.fetch_add(1, Ordering::SeqCst);
         });
-        let workers = workers.unwrap();
-        let job = || {
-            let record = Arc::new(fixture::record());
-            Job { record, attempt: 1, submit: Arc::new(|_| {}) }
-        };
-        for jobs in [1, 5, 0, 30] {
+        (workers.unwrap(), done)
+    }
+
+    #[test]
+    fn each_job_is_done_once_also_after_the_workers_have_waited_for_it() {
+        let (workers, done) = workers(3);
+        for (jobs, all) in [(1, 1), (5, 6), (0, 6), (30, 36)] {
             workers.start((0..jobs).map(|_| job()).collect());
-        }
-        while taken.load(Ordering::SeqCst) < 36 {
-            thread::yield_now();
-        }
-        workers.start(vec![job()]);
-        while taken.load(Ordering::SeqCst) < 37 {
-            thread::yield_now();
+            while done.load(Ordering::SeqCst) < all {
+                thread::yield_now();
+            }
         }
         workers.join();
-        workers.start(vec![job()]);
-        assert_eq!(taken.load(Ordering::SeqCst), 37);
+        assert_eq!(done.load(Ordering::SeqCst), 36);
+    }
+
+    #[test]
+    fn what_waits_is_done_before_the_workers_end() {
+        for count in [1, 3] {
+            let (workers, done) = workers(count);
+            workers.start((0..20).map(|_| job()).collect());
+            workers.join();
+            assert_eq!(done.load(Ordering::SeqCst), 20);
+            workers.start(vec![job()]);
+            assert_eq!(done.load(Ordering::SeqCst), 20, "nobody is there");
+        }
     }
 }

@@ -235,8 +235,8 @@ impl Tiers {
         })
     }
 
-    /// What can have a slot in a span, if that is a short one: for each tier the ages that are in it in
-    /// one of the ticks, and the phases whose place in its interval comes in one of them.
+    /// What can have a slot in a span, if that is a short one: for each tier the insertion dates that it
+    /// covers in any tick of the span, and the phases whose place in its interval comes in any of them.
     fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
         let Span { after, until: last } = span;
         if last.saturating_sub(after.tick) > CATCH_UP {

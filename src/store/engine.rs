@@ -47,6 +47,16 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
+    /// The same of a statement of [`due`](Self::due), which may look at very many rows.
+    fn search(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Self::Row<'_>) -> bool,
+    ) -> Result<(), DbError> {
+        self.rows(sql, params, each)
+    }
+
     /// What `of` makes of all rows of a statement.
     fn all<T>(
         &mut self,

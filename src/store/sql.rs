@@ -15,6 +15,9 @@ pub const EVERY: &str = "1 = 1";
 
 pub const NEVER: &str = "1 = 0";
 
+/// For how many tiers a condition is written: SQLite has a limit of how deep one may be.
+const MOST_TIERS: usize = 100;
+
 /// How many characters of an error are read to see whether the record is snoozed.
 const SNOOZED: usize = 64;
 
@@ -52,8 +55,8 @@ pub trait Dialect: Sync {
     /// for each statement which an index can serve in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
-    /// The condition of rows whose phase is in a range, or of more; `None` where the database cannot
-    /// reckon it, or not faster than the program.
+    /// The condition of rows whose phase is in a range, or of more; `None` where the database cannot reckon
+    /// phases, or not faster than the program.
     fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String>;
 
     /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
@@ -308,7 +311,7 @@ impl Table {
         let statuses = self.due_rows(&query.statuses);
         let (bounds, order) = (self.bounds(query), self.order_by(query.order));
         let parts = self.dialect.within(self, &query.window, query.order);
-        // It rules out more rows than anything else.
+        // The condition of slots comes first, because it rules out most rows.
         let slot = self.has_slot(query).map_or_else(String::new, |it| format!("({it}) AND "));
         let statement = |within: &String| {
             let within = if within == EVERY { "" } else { &format!(" AND {within}") };
@@ -322,6 +325,9 @@ impl Table {
     fn has_slot(&self, query: &Query) -> Option<String> {
         let Window::Slots { stretches, salt } = &query.window else { return None };
         let [id] = &self.id[..] else { return None };
+        if stretches.len() > MOST_TIERS {
+            return None;
+        }
         let inserted = |stretch: &SlotStretch| {
             let window = Window::Inserted { from: stretch.from, until: Some(stretch.until) };
             format!("({})", self.dialect.within(self, &window, query.order).join(" OR "))

@@ -92,7 +92,7 @@ impl<E: Engine> SqlDatabase<E> {
         let columns = Places::of_facts(&self.table, &query.window);
         let params = due_params(query);
         for sql in self.engine.due(&self.table, query)? {
-            self.engine.rows(&sql, &params, |row| page.row(&columns, row))?;
+            self.engine.search(&sql, &params, |row| page.row(&columns, row))?;
             if page.is_full() {
                 break;
             }

@@ -162,6 +162,16 @@ fn a_command_gets_each_record_that_is_archived() {
 }
 
 #[test]
+fn records_that_are_archived_faster_than_they_are_told_of_are_all_told_of() {
+    let env = env(12);
+    let told = env.path("told").display().to_string();
+    let tell = env.script("tell", &format!("sleep 0.01; echo $BACKLOG_ID >>{told}"));
+    let args = ["process", "--fibonacci", "--max-attempts", "1", "--on-archive", &tell];
+    env.run_at(MIDNIGHT, &[&args[..], &["--", "false"]].concat()).fails(1, &["archived"]);
+    assert_eq!(std::fs::read_to_string(env.path("told")).unwrap().lines().count(), 12);
+}
+
+#[test]
 fn a_record_that_killed_its_pass_is_told_of_when_it_is_given_up() {
     let env = env(1);
     let told = env.path("told").display().to_string();

@@ -61,6 +61,15 @@ pub fn open(
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 
+/// Parameters as text. One with a NUL keeps it: the server refuses what it cannot hold.
+fn texts(params: &[Value]) -> Vec<Param> {
+    let text = |value: &Value| {
+        let is_text = if let Value::Text(text) = value { Some(text.clone()) } else { None };
+        Param::Text(is_text.or_else(|| param(value)))
+    };
+    params.iter().map(text).collect()
+}
+
 impl PgEngine {
     fn new(session: Session) -> Self {
         Self { session, queue: None }
@@ -90,13 +99,16 @@ impl Engine for PgEngine {
         params: &[Value],
         each: impl FnMut(&Row) -> bool,
     ) -> Result<(), DbError> {
-        // Not without its NULs: the server refuses what it cannot hold.
-        let param = |value: &Value| {
-            let is_text = if let Value::Text(text) = value { Some(text.clone()) } else { None };
-            Param::Text(is_text.or_else(|| param(value)))
-        };
-        let params: Vec<_> = params.iter().map(param).collect();
-        self.session.stream(sql, &params, each)
+        self.session.stream(sql, &texts(params), each)
+    }
+
+    fn search(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        self.session.search(sql, &texts(params), each)
     }
 
     fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {

@@ -29,7 +29,7 @@ const SPELLING: &str =
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off";
 
 /// A search over very many rows costs so much by the server's reckoning that it compiles the conditions,
-/// which takes longer than they do. In a transaction a pooler keeps nothing of the setting.
+/// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
 const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
 
 pub struct Session {
@@ -155,8 +155,7 @@ impl Session {
         Ok(self.connection.wait_for_answer()?)
     }
 
-    /// Hands each row to `each` as it comes in, as long as that says true; for a pass in a transaction of
-    /// its own.
+    /// Hands each row to `each` as it comes in, as long as that says true.
     pub fn stream(
         &mut self,
         sql: &str,
@@ -165,11 +164,7 @@ impl Session {
     ) -> Result<(), DbError> {
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
         let params: Vec<_> = params.collect();
-        let has_own = matches!(self.access, Access::Pass(_));
-        if has_own {
-            self.batch(BEGIN_TO_SEARCH)?;
-        }
-        let streamed = self.reading(|it| {
+        Ok(self.reading(|it| {
             let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
             let mut rows = pin!(rows);
             while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
@@ -178,9 +173,23 @@ impl Session {
                 }
             }
             Ok(())
-        });
-        let ended = if has_own { self.batch("COMMIT") } else { Ok(()) };
-        streamed.map_err(DbError::from).and(ended)
+        })?)
+    }
+
+    /// The same of a search, in a transaction of its own, unless all that is asked is asked in one.
+    pub fn search(
+        &mut self,
+        sql: &str,
+        params: &[Param],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        if self.access == Access::ReadOnly {
+            return self.stream(sql, params, each);
+        }
+        self.batch(BEGIN_TO_SEARCH)?;
+        let searched = self.stream(sql, params, each);
+        let ended = self.batch("COMMIT");
+        searched.and(ended)
     }
 
     /// The plan of a statement where no table is read from one end to the other without need.

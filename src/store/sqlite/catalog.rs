@@ -113,7 +113,8 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
             // needs an index of its own.
             "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
              pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
-             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
+             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') AND EXISTS \
+             (SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND name = ?1 AND type = 'table') \
              FROM pragma_table_xinfo(?1)",
         )?
         .query_map([table], |row| {

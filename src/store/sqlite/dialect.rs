@@ -71,8 +71,8 @@ impl Dialect for Sqlite {
         stretches.iter().map(|it| stretch(&column, it)).collect()
     }
 
-    /// By numbers only: the hash of a text takes as long here as in the program, to which in SQLite no row
-    /// has to travel. Columns other than row numbers can hold anything.
+    /// Only for ids that are integers: the hash of a text takes as long here as in the program, to which in
+    /// SQLite no row has to travel. Columns other than row numbers can hold anything.
     fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
         let column = id.sql();
         let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, salt, phases))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
+use rustix::system::sysinfo;
 
 use super::SqliteEngine;
 use super::dialect::value;
@@ -174,8 +175,7 @@ const COPIES: usize = 7;
 fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
     let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
-    let fits = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
-    if bytes <= LARGE || fits() {
+    if bytes <= LARGE || fits(bytes.saturating_mul(COPIES), machine_memory()) {
         return Ok(());
     }
     let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
@@ -183,14 +183,27 @@ fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     Err(SqlError::SqliteFailure(full, Some(why)))
 }
 
-/// The least time from the end of one sync to the next, in which commits gather to share that, and the
-/// number of times it is waited for as long as few have come. The first outcome after a quiet spell is
-/// synced at once.
-const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
-const MOST_SYNC_INTERVALS: usize = 5;
+/// Whether so many bytes fit into the limit of this process, and into the machine: an allocator may promise
+/// more than there is, and nobody misses it before it is written to.
+fn fits(bytes: usize, machine: usize) -> bool {
+    bytes <= machine && Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
 
-/// More claims than this are not held just for others to share their sync: the kernel walks them.
-const FEW: usize = 64;
+/// All memory of the machine, in bytes.
+fn machine_memory() -> usize {
+    let info = sysinfo();
+    let units = info.totalram.saturating_add(info.totalswap);
+    usize::try_from(units.saturating_mul(info.mem_unit.into())).unwrap_or(usize::MAX)
+}
+
+/// The least time from the end of one sync to the next, in which commits gather to share that. The first
+/// outcome after a quiet spell is synced at once.
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
+/// For how many such intervals a sync is put off at most, as long as few claims wait for it.
+const MOST_SYNC_INTERVALS: usize = 5;
+/// How many claims are few. More are not held just for others to share their sync, since the kernel walks
+/// the list of all locks for each.
+const FEW_CLAIMS: usize = 64;
 
 /// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
 /// commit, under the write lock (`synchronous = FULL`). Here commits only write (`NORMAL`, which in
@@ -255,9 +268,22 @@ fn sync_all(
             // Nothing is ever sent: this ends with the time or with the sender.
             let is_over = pause.recv_timeout(MIN_SYNC_INTERVAL) != Err(RecvTimeoutError::Timeout);
             settled.extend(queue.try_iter());
-            if is_over || settled.len() > FEW {
+            if is_over || settled.len() > FEW_CLAIMS {
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_fits_into_the_memory_of_the_machine_or_not() {
+        assert!(fits(1 << 20, machine_memory()));
+        assert!(!fits(1 << 20, (1 << 20) - 1));
+        assert!(!fits(usize::MAX, usize::MAX));
+        assert!((1 << 26..1 << 46).contains(&machine_memory()));
     }
 }

@@ -179,7 +179,7 @@ impl Engine for SqliteEngine {
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
         let Self { connection, statements, .. } = self;
-        // Mostly it is the one for the change before.
+        // The statement for the change before, which mostly serves the next one as well.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();
         for (number, change) in changes {

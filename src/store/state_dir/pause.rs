@@ -146,8 +146,8 @@ fn obeyed(pauses: Vec<Pause>, now: Instant) -> Option<Pause> {
 }
 
 /// How long the time of the state directory must have stood still before it is trusted. File systems round
-/// it, so that a later change in the same step leaves it as it was: to a tick of the kernel's clock, or to a
-/// second or two, as one does of which all times are whole seconds.
+/// it, so that a later change in the same step leaves it as it was: most to a tick of the kernel's clock, FAT
+/// to two seconds. A time without nanoseconds is taken for one that is rounded to seconds.
 fn settled_after((_, nanos): FileTime) -> Duration {
     if nanos == 0 { Duration::from_secs(3) } else { Duration::from_millis(100) }
 }

@@ -28,7 +28,7 @@ const SPELLING: &str =
 /// sets in it; the default of a session could be set back for the transactions to come.
 const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off";
 
-/// A search over very many rows costs so much by the server's reckoning that it compiles the conditions,
+/// The server estimates so high a cost for a search over very many rows that it compiles the conditions,
 /// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
 const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
 

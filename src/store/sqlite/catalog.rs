@@ -31,7 +31,7 @@ impl Catalog for Connection {
             bail!(missing("table", name, &others));
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
-        let (columns, sql) = (columns(self, name)?, quote(name));
+        let (columns, sql) = (columns(self, name, kind)?, quote(name));
         Ok(Listed { name: name.clone(), sql, dialect: &Sqlite, columns })
     }
 
@@ -106,18 +106,17 @@ impl Catalog for Connection {
     }
 }
 
-fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
+fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(
             // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid), unless it
             // needs an index of its own.
             "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
-             pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
-             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') AND EXISTS \
-             (SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND name = ?1 AND type = 'table') \
+             ?2 = 'table' AND pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
+             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
              FROM pragma_table_xinfo(?1)",
         )?
-        .query_map([table], |row| {
+        .query_map([table, kind], |row| {
             let declared: String = row.get(1)?;
             let is_row_number = row.get(5)?;
             let is_number = declared.contains("INT");

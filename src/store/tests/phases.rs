@@ -31,8 +31,7 @@ const TEXTS: &[&str] = &["", "b", "B", "order-1", "é", "日本", "it's", "back\
 const UUIDS: &[&str] =
     &["3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3302"];
 
-/// Searches for halves, eighths and several ranges of the phases under several salts. What has no phase of
-/// a number must be found whatever is asked for.
+/// Searches for halves, eighths and several ranges of the phases under several salts.
 fn agree(location: &Location, rows: usize, what: &str) {
     let database = || location.open(&Mapping::default(), Access::ReadOnly).unwrap();
     let found = |window: Window| {

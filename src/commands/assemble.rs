@@ -231,7 +231,7 @@ pub fn handlers(
     let (all, stop) = (context.clone(), part.clone());
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
         options::Handler::Exec { argv, give_up_on } => {
-            Arc::new(Exec { argv, give_up_on, context: all, stop }.workers()?)
+            Arc::new(Exec { argv, give_up_on, context: all, stop }.commands()?)
         }
         options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
@@ -242,7 +242,7 @@ pub fn handlers(
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let context = HandlerContext { jobs: 1, ..context.clone() };
         let exec = Exec { argv, give_up_on: Vec::new(), context, stop: of_pass };
-        Ok(Arc::new(exec.workers()?))
+        Ok(Arc::new(exec.commands()?))
     });
     Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

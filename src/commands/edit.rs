@@ -365,7 +365,7 @@ impl Work<'_> {
             claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
         for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
             let (exit, why) = match applied {
-                WriteResult::Written | WriteResult::Charged(_) => {
+                WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
                     continue;
                 }

@@ -329,7 +329,8 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
     for error in &tally.incomplete {
         log::error!("{error}");
     }
-    let Tally { archived, expired, unable, refused, ambiguous, unusable, lost, faults, .. } = tally;
+    let Tally { archived, expired, unable, refused, ambiguous, unusable, faults, .. } = tally;
+    let lost = tally.lost + tally.lost_and_written;
     let left = unable + refused + ambiguous + unusable + tally.incomplete.len() as u64;
     let failed = if strict { tally.failed + tally.snoozed } else { 0 };
     let is_done = archived + expired + left + lost + faults + failed == 0;

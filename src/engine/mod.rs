@@ -31,7 +31,7 @@ use crate::stop::Stop;
 use crate::store::Store;
 use crate::time::{Clock, Instant};
 use cursor::PassCursor;
-use dispatcher::Dispatcher;
+use dispatcher::{Dispatcher, Step};
 use shared_dispatcher::SharedDispatcher;
 
 /// By default all that is due is tried, and handlers that are stopped end at once.
@@ -162,6 +162,8 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let wake = Wake { turns: sender, stop: pass.stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
+    let holder = handler.clone();
+    pass.store.on_loss(Arc::new(move |lost| holder.end(lost)));
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let by_main = handler.is_busy().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
@@ -198,15 +200,14 @@ impl MainThread<'_> {
     fn see_to_the_end(&mut self) {
         self.shared.round();
         loop {
-            let held_back = self.shared.with(|dispatcher| dispatcher.held_back());
-            if held_back.is_none() && !self.shared.with(|dispatcher| dispatcher.is_idle()) {
-                self.wait(None);
-                continue;
+            match self.shared.with(Dispatcher::next_step) {
+                Step::Wait => self.wait(None),
+                Step::RoundAfter(pause) => {
+                    self.wait(Some(pause));
+                    self.shared.round();
+                }
+                Step::End => return,
             }
-            let again = held_back.or_else(|| self.shared.with(Dispatcher::begin_again));
-            let Some(pause) = again else { return };
-            self.wait(Some(pause));
-            self.shared.round();
         }
     }
 

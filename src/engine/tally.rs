@@ -26,8 +26,10 @@ pub struct Tally {
     pub incomplete: Vec<String>,
     /// By the application, while their handler ran.
     pub changed: u64,
-    /// To somebody else, while their handler ran.
+    /// Left as they are, because their claims were lost while their handlers ran.
     pub lost: u64,
+    /// Successes that were written although their claims were lost.
+    pub lost_and_written: u64,
     /// In the hands of other passes.
     pub busy: u64,
     /// How often the handler was wrong in a way that is no record's fault.
@@ -167,11 +169,16 @@ pub fn log_ended(
 }
 
 /// The claim was lost with a connection or with its time.
-pub fn log_lost(record: &Record, outcome: &Outcome) {
+pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
+    let outcome = match outcome {
+        Outcome::Interrupted => "the handler was ended".into(),
+        _ if is_written => format!("the outcome ({name}) is written"),
+        _ => format!("the outcome ({name}) is not written"),
+    };
     log::error!(
-        "record {id}: its claim was lost while its handler ran, and somebody else has it now; this \
-         handler's outcome ({name}) is not written"
+        "claim lost: the sessions that held record {id} ended while its handler ran, and another \
+         pass may have tried it; {outcome}"
     );
 }
 

@@ -14,12 +14,13 @@ use rustix::io::Errno;
 
 use super::command::Command;
 use super::error_line::error_line;
+use super::lost_claims::{LOST_KILL_DELAY, LostClaims};
 use super::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program, read,
     shown,
 };
-use super::{HandlerContext, Job, Workers};
-use crate::record::{Attempt, Outcome, Record, Value};
+use super::{Handler, HandlerContext, Job, Workers};
+use crate::record::{Attempt, Id, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 use crate::system_error::words;
 
@@ -35,10 +36,35 @@ pub struct Exec {
     pub stop: Arc<Stop>,
 }
 
+/// The commands that run, by worker threads.
+pub struct Commands {
+    workers: Workers,
+    lost: Arc<LostClaims>,
+}
+
+impl Handler for Commands {
+    fn capacity(&self) -> usize {
+        self.workers.capacity()
+    }
+
+    fn start(&self, jobs: Vec<Job>) {
+        self.workers.start(jobs);
+    }
+
+    fn end(&self, lost: &[Id]) {
+        self.lost.signal(lost);
+    }
+
+    fn join(&self) {
+        self.workers.join();
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Timeout,
     Stop,
+    ClaimLost,
 }
 
 /// A command that has ended: its status, how it came to that, and its outputs.
@@ -50,16 +76,20 @@ struct Ended {
 }
 
 impl Exec {
-    pub fn workers(self) -> Result<Workers> {
-        Workers::start(self.context.jobs, move |job| self.work(&job))
+    pub fn commands(self) -> Result<Commands> {
+        let lost = Arc::<LostClaims>::default();
+        let losses = lost.clone();
+        let workers = Workers::start(self.context.jobs, move |job| self.work(&job, &losses))?;
+        Ok(Commands { workers, lost })
     }
 
-    fn work(&self, job: &Job) {
+    fn work(&self, job: &Job, losses: &LostClaims) {
         let began = self.stop.clock.monotonic();
         let attempt = if self.stop.stage() > Stage::Running {
             job.ended(Outcome::Interrupted)
         } else {
-            self.attempt(job).unwrap_or_else(|outcome| job.ended(outcome))
+            let lost = losses.watch(&job.record.id);
+            self.attempt(job, lost.fd()).unwrap_or_else(|outcome| job.ended(outcome))
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         (job.submit)(vec![Attempt { duration, ..attempt }]);
@@ -68,18 +98,18 @@ impl Exec {
     /// Runs the command once, for no record, with this on its standard input.
     pub fn once(&self, input: OwnedFd) -> Outcome {
         let command = Command::new(&self.argv, &self.context.environment);
-        let ended = self.run(command, input);
+        let ended = self.run(command, input, None);
         ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
     }
 
     /// The error is the outcome of a command that was not started.
-    fn attempt(&self, job: &Job) -> Result<Attempt, Outcome> {
+    fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;
         body.extend(self.context.payload.is_none().then_some(b'\n'));
         let input = complete(&body);
         // Not kept while the command runs.
         drop(body);
-        let ended = input.and_then(|input| self.run(self.command(job), input));
+        let ended = input.and_then(|input| self.run(self.command(job), input, lost));
         let ended = ended.map_err(|error| self.spawn_failure(&error))?;
         let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
         let (outcome, exit) = self.outcome(&ended);
@@ -106,7 +136,8 @@ impl Exec {
     }
 
     /// Starts the command, and stays with it until its end, with which its process group ends.
-    fn run(&self, command: Command, input: OwnedFd) -> io::Result<Ended> {
+    /// `lost` can be read once its claim is lost.
+    fn run(&self, command: Command, input: OwnedFd, lost: Option<&OwnedFd>) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
         let mut process = Process::start(command, input)?;
@@ -122,11 +153,16 @@ impl Exec {
             let left = process.deadline.or(timeout).map(|at| clock.until(at));
             // One that was asked to end has its time, whatever comes.
             let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
-            let stopped = stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN));
-            match process.wait(stopped, left) {
+            let lost = lost.filter(|_| process.why != Some(Why::ClaimLost));
+            // Without the one it may be the other, which is looked at above.
+            let others = [lost, stopped].into_iter().flatten();
+            match process.wait(others.map(|it| PollFd::new(it, PollFlags::IN)), left) {
                 Err(error) => break Err(error),
                 Ok([true, ..]) => break Ok(()),
-                Ok([_, has_output, has_errors, ..]) => {
+                Ok([_, has_output, has_errors, is_lost, _]) => {
+                    if is_lost && lost.is_some() {
+                        process.ask(Why::ClaimLost, clock.monotonic() + LOST_KILL_DELAY);
+                    }
                     if has_output {
                         read(&process.stdout, |chunk| output.push(chunk));
                     }
@@ -150,7 +186,7 @@ impl Exec {
         let Ended { status, process: Process { why, is_forced, .. }, .. } = ended;
         let said = |otherwise: String| ended.said().unwrap_or(otherwise);
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
-            (Some(Why::Stop), _) => Outcome::Interrupted,
+            (Some(Why::Stop | Why::ClaimLost), _) => Outcome::Interrupted,
             (Some(Why::Timeout), _) => {
                 let limit = humantime::format_duration(self.context.timeout.unwrap_or_default());
                 return (failure(format!("timed out after {limit}")), Some(EXIT_TIMEOUT));

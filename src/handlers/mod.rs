@@ -5,6 +5,7 @@ mod command;
 mod error_line;
 mod exec;
 mod injection;
+mod lost_claims;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
@@ -46,6 +47,10 @@ pub trait Handler: Send + Sync {
 
     /// Takes records in hand; beyond the capacity they wait until others are answered.
     fn start(&self, jobs: Vec<Job>);
+
+    /// Ends what is done for these records, whose claims are lost: another pass may begin with them at any
+    /// moment. They are answered as interrupted.
+    fn end(&self, _lost: &[Id]) {}
 
     /// Whether its threads have work while they wait for their records: then others complete attempts.
     fn is_busy(&self) -> bool {

@@ -30,6 +30,8 @@ pub struct Capabilities {
     /// Whether a column of the table says when a record is due.
     pub has_due_column: bool,
     pub has_counter: bool,
+    /// Whether the column of errors shows that an attempt has begun and not reported back.
+    pub shows_begun: bool,
     /// Whether there is a column for the last failure, too, by which a snoozed record waits.
     pub can_snooze: bool,
     /// Else what is given up is an ordinary failure.
@@ -371,6 +373,8 @@ impl Settlement {
 pub enum Counter {
     /// As they were when the record was claimed.
     AsBefore,
+    /// As the row has them by now: another attempt may have been counted meanwhile.
+    Untouched,
     /// No failures and none to reckon from; the last error stays for people to read.
     Reset,
     /// No error leaves what stood there before the attempt.

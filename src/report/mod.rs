@@ -126,7 +126,7 @@ pub fn summary(tally: &Tally, elapsed: Duration) -> String {
         (tally.archived, "failed and archived"),
         (tally.expired, "archived without an attempt"),
         (tally.changed, "changed by the application meanwhile"),
-        (tally.lost, "lost to somebody else meanwhile"),
+        (tally.lost, "with a lost claim"),
         (tally.interrupted, "interrupted"),
         (tally.unable, "left as it was, because the handler could not be run or reached"),
         (tally.refused, "not tried or not settled, because the row could not be read or written"),

@@ -1,7 +1,6 @@
 //! The seam between a table store and a database: what an engine does in its own way.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use anyhow::Result;
 use super::error::DbError;
 use super::table::{Cells, Charged, Table};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Claim, Inspection, Interrupter, Moved, RowWrite, WriteResult};
+use super::{Claim, EndHandlers, Inspection, Interrupter, Moved, RowWrite, Sessions, WriteResult};
 use crate::query::Query;
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
@@ -175,9 +174,20 @@ pub trait Locks<E: Engine>: Send {
     /// Called once changes are written: what is to be done until they are durable.
     fn has_written(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
 
-    /// Whether a claim went with a lost session, and somebody else has the record now.
-    fn is_lost(&self, _id: &Id) -> bool {
-        false
+    /// What is known of the claim on a record.
+    fn hold(&self, _id: &Id) -> Hold {
+        Hold::Unbroken
+    }
+
+    /// See [`Store::hold_off`](super::Store::hold_off).
+    fn hold_off(&self) -> Option<Duration> {
+        None
+    }
+
+    fn on_loss(&mut self, _end: EndHandlers) {}
+
+    fn sessions(&self, _on: &SqlDatabase<E>) -> Option<Arc<dyn Sessions>> {
+        None
     }
 
     fn release(&mut self, id: &Id);
@@ -193,9 +203,14 @@ pub trait Locks<E: Engine>: Send {
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
 
-    /// Makes sure that the claims of running handlers stand; the sockets to be watched for that.
-    fn look_after(&mut self, _on: &mut SqlDatabase<E>) -> Result<Vec<Arc<OwnedFd>>, DbError> {
-        Ok(Vec::new())
+    /// Makes sure that the claims of running handlers stand; says when to do so again, if soon. With
+    /// `was_used` the sessions have just answered others.
+    fn keep_claims(
+        &mut self,
+        _on: &mut SqlDatabase<E>,
+        _was_used: bool,
+    ) -> Result<Option<Duration>, DbError> {
+        Ok(None)
     }
 
     fn require_in_place(&self, _on: &SqlDatabase<E>) -> Result<(), Moved> {
@@ -206,6 +221,17 @@ pub trait Locks<E: Engine>: Send {
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// What is known of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// It has stood since the record was claimed.
+    Unbroken,
+    /// For some time no lock stood for it, so that another pass may have tried the record.
+    Broken,
+    /// Another pass has the record.
+    Lost,
 }
 
 /// An index that a table lacks.
@@ -228,6 +254,8 @@ pub enum Ask {
     IsExpected,
     /// Say which rows are as the changes make them.
     IsWritten,
+    /// Say how the rows are that are there: a change that renews asks whether they are pending, also
+    /// if they are not due.
     IsThere,
 }
 

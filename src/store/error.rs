@@ -81,8 +81,11 @@ impl std::error::Error for DbError {}
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.
 const STOPPING: Duration = Duration::from_secs(5);
-/// The pause between two attempts to reach it.
+/// The pause between two attempts to reach it, in the first second and later. Until it is reached
+/// another pass may take what this one had claimed.
+pub const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(100);
+const FIRST: Duration = Duration::from_secs(1);
 
 /// How a failed operation is tried again: by which clock, and until which stop.
 #[derive(Clone)]
@@ -142,7 +145,8 @@ pub trait Reconnecting: Sized {
         if !is_just_looking {
             log::warn!("lost a connection to {place}: {}; connecting again", why.words);
         }
-        let mut deadline = clock.monotonic() + if is_just_looking { PAUSE } else { GONE };
+        let began_at = clock.monotonic();
+        let mut deadline = began_at + if is_just_looking { PAUSE } else { GONE };
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {}", chain(&error));
@@ -152,7 +156,8 @@ pub trait Reconnecting: Sized {
             if clock.until(deadline).is_zero() || retry.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
-            std::thread::sleep(PAUSE);
+            let is_first = clock.monotonic() - began_at < FIRST;
+            std::thread::sleep(if is_first { RECONNECT_PAUSE } else { PAUSE });
         }
     }
 

@@ -1,9 +1,10 @@
 //! The stop of a pass inside a store: one wrapper for all, each of which says what ends its
-//! statements, and heeds the stop where it would wait. It has the store see after its claims, too.
+//! statements, and heeds the stop where it would wait. It also has the store keep its claims.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
-    Claim, Claiming, Database, Found, IsDue, Moved, Page, Reader, Rehearsal, Retry, RowWrite,
-    StateDir, Store, WriteResult,
+    Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, Reader, Rehearsal, Retry,
+    RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
 };
 use crate::lock;
 use crate::query::Query;
@@ -59,6 +60,7 @@ pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
     interrupter: Option<OwnedThread>,
     heartbeat: Option<OwnedThread>,
+    silence_watch: Option<OwnedThread>,
     store: Arc<Mutex<Claiming>>,
     stop: Arc<StoreStop>,
 }
@@ -69,7 +71,8 @@ impl Interruptible {
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
         let retry = Retry::new(Some(stop.clone()), clock);
         let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
-        let mut interruptible = Self { interrupter: None, heartbeat: None, store, stop };
+        let (interrupter, heartbeat, silence_watch) = (None, None, None);
+        let mut interruptible = Self { interrupter, heartbeat, silence_watch, store, stop };
         if interruptible.stop.stop.deadline.is_some() {
             interruptible.watch()?;
         }
@@ -86,11 +89,11 @@ impl Interruptible {
                 if stop.ends_operation() {
                     interrupt();
                 }
-                Vec::new()
             };
             let failure = "could not start the thread that ends statements";
-            let interrupter = heartbeat("interrupter", failure, LOOK_INTERVAL, end_operation);
-            self.interrupter = Some(interrupter?);
+            self.interrupter = Some(OwnedThread::start("interrupter", failure, move |end| {
+                each(LOOK_INTERVAL, end, end_operation);
+            })?);
         }
         Ok(())
     }
@@ -163,13 +166,41 @@ impl Store for Interruptible {
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         self.watch()?;
         self.during(Operation::Search, |store| store.start_watchdog(token))?;
-        if let Some(interval) = lock(&self.store).heartbeat() {
-            let store = self.store.clone();
-            let look_after = move || lock(&store).look_after();
-            let failure = "could not start the thread that sees after the connections";
-            self.heartbeat = Some(heartbeat("session heartbeat", failure, interval, look_after)?);
+        let (interval, sessions) = {
+            let store = lock(&self.store);
+            (store.heartbeat(), store.sessions())
+        };
+        let Some(interval) = interval else { return Ok(()) };
+        if let Some(sessions) = sessions.clone() {
+            let stop = self.stop.stop.clone();
+            let failure = "could not start the thread that notices a silent network";
+            let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
+            self.silence_watch = Some(OwnedThread::start("silence watch", failure, watch)?);
         }
+        let store = self.store.clone();
+        let failure = "could not start the thread that keeps the claims";
+        let keep = move |end: &OwnedFd| keep_claims(&store, sessions.as_deref(), interval, end);
+        self.heartbeat = Some(OwnedThread::start("session heartbeat", failure, keep)?);
         Ok(())
+    }
+
+    fn hold_off(&self) -> Option<Duration> {
+        lock(&self.store).hold_off()
+    }
+
+    fn can_lose_claims(&self) -> bool {
+        lock(&self.store).can_lose_claims()
+    }
+
+    /// A store may say so while it is in use, so that another thread ends the handlers.
+    fn on_loss(&mut self, end: EndHandlers) {
+        let (lost, losses) = channel::<Vec<Id>>();
+        let run = move || losses.iter().for_each(|ids| end(&ids));
+        if thread::Builder::new().name("lost claims".into()).spawn(run).is_ok() {
+            lock(&self.store).on_loss(Arc::new(move |ids| {
+                let _ = lost.send(ids.to_vec());
+            }));
+        }
     }
 
     fn require_in_place(&mut self) -> Result<(), Moved> {
@@ -177,34 +208,100 @@ impl Store for Interruptible {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.heartbeat = None;
+        (self.heartbeat, self.silence_watch) = (None, None);
         self.during(Operation::Settlement, |store| store.finish())
     }
 }
 
-/// Does something in each interval, and at once if the sockets that it returned can be read.
-fn heartbeat(
-    name: &str,
-    failure: &'static str,
-    interval: Duration,
-    mut act: impl FnMut() -> Vec<Arc<OwnedFd>> + Send + 'static,
-) -> Result<OwnedThread> {
-    let interval = Timespec::try_from(interval).context("no time to wait")?;
-    let beat = move |end: &OwnedFd| {
-        let mut sockets = Vec::new();
-        loop {
-            let watched = std::iter::once(end).chain(sockets.iter().map(Arc::as_ref));
-            let mut polled: Vec<_> = watched.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-            // A signal is no reason to do otherwise.
-            let _ = poll(&mut polled, Some(&interval));
-            if polled.first().is_none_or(|end| !end.revents().is_empty()) {
-                return;
-            }
-            sockets = act();
-        }
-    };
-    OwnedThread::start(name, failure, beat)
+/// Waits until `end` can be read; false after `timeout`.
+fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
+    let mut polled = [PollFd::new(end, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).ok();
+    // A signal is no reason to do otherwise.
+    let _ = poll(&mut polled, timeout.as_ref());
+    !polled[0].revents().is_empty()
 }
+
+/// Does something in each interval, until `end` can be read.
+fn each(interval: Duration, end: &OwnedFd, mut act: impl FnMut()) {
+    while !is_over(end, interval) {
+        act();
+    }
+}
+
+/// Keeps the claims of a store in each interval, and as soon as one of its sessions ends.
+fn keep_claims(
+    store: &Mutex<Claiming>,
+    sessions: Option<&dyn Sessions>,
+    interval: Duration,
+    end: &OwnedFd,
+) {
+    let mut next = interval;
+    loop {
+        let wakeup = match sessions {
+            Some(sessions) => sessions.wait(end, next),
+            None if is_over(end, next) => Wakeup::End,
+            None => Wakeup::Time,
+        };
+        if wakeup == Wakeup::End {
+            return;
+        }
+        let soon = for_claims(store, sessions, wakeup).keep_claims(wakeup);
+        next = soon.unwrap_or(interval);
+    }
+}
+
+/// The store, to see after its claims. Where a session has ended that may have held them, a statement that
+/// takes long, such as a search through a large table, is ended first; it is run again.
+fn for_claims<'a>(
+    store: &'a Mutex<Claiming>,
+    sessions: Option<&dyn Sessions>,
+    wakeup: Wakeup,
+) -> MutexGuard<'a, Claiming> {
+    if let Some(sessions) = sessions.filter(|_| wakeup == Wakeup::SessionEnded) {
+        for _ in 0..MOST_TRIES {
+            match store.try_lock() {
+                Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Ok(store) => return store,
+            }
+        }
+        sessions.cancel();
+    }
+    lock(store)
+}
+
+/// How long a statement may go on once a session with claims has ended.
+const MOST_TRIES: u32 = 100;
+const BETWEEN_TRIES: Duration = Duration::from_millis(2);
+
+/// Ends the handlers of a pass before a server from which nothing is heard frees its claims.
+///
+/// After a machine was suspended its sessions may stand, so one heartbeat is waited for.
+fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
+    let mut is_first = true;
+    while !is_over(end, SILENCE_INTERVAL) {
+        let silent_for = sessions.silent_for();
+        if silent_for < CLAIMS_STAND_FOR {
+            is_first = true;
+        } else if std::mem::take(&mut is_first) && is_over(end, ONE_HEARTBEAT) {
+            return;
+        } else if sessions.silent_for() >= CLAIMS_STAND_FOR {
+            let secs = sessions.silent_for().as_secs();
+            log::error!(
+                "no answer from the server for {secs} s: the handlers are ended, before the server \
+                 frees the claims on their records"
+            );
+            return stop.end_within(Duration::ZERO);
+        }
+    }
+}
+
+/// A server frees the claims of a client that it has not heard from for 180 s (docs/postgresql.md).
+/// Handlers have ended 10 s before, with the time for one more heartbeat and for the end itself.
+const CLAIMS_STAND_FOR: Duration = Duration::from_secs(180 - 10 - 7 - 2);
+const SILENCE_INTERVAL: Duration = Duration::from_secs(1);
+const ONE_HEARTBEAT: Duration = Duration::from_secs(7);
 
 /// A thread that is ended and waited for when this is dropped.
 pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
@@ -217,7 +314,7 @@ impl OwnedThread {
         run: impl FnOnce(&OwnedFd) + Send + 'static,
     ) -> Result<Self> {
         let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&end));
+        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&end));
         Ok(Self(Some((open, thread.context(failure)?))))
     }
 }

@@ -76,6 +76,7 @@ impl Memory {
         row.status = change.settlement.status(change.record.status);
         (row.failures, row.last_failure_at) = match &change.settlement.counter {
             Counter::AsBefore => (change.record.failures, change.record.last_failure_at),
+            Counter::Untouched => (row.failures, row.last_failure_at),
             Counter::Reset => (0, None),
             Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
         };

@@ -171,14 +171,35 @@ pub trait Store {
         Ok(())
     }
 
-    /// How often it is to be looked after while handlers run, if at all.
+    /// For how long nothing may be claimed, so that other passes can take back claims that they have
+    /// lost.
+    fn hold_off(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether a claim can be lost while its holder lives. Then a record whose last attempt has not
+    /// reported back may be in a handler's hands although it could be claimed.
+    fn can_lose_claims(&self) -> bool {
+        false
+    }
+
+    /// What ends the handlers of records whose claims are lost. It may be called at any time.
+    fn on_loss(&mut self, _end: EndHandlers) {}
+
+    /// How often [`keep_claims`](Self::keep_claims) is to be called while handlers run, if at all.
     fn heartbeat(&self) -> Option<Duration> {
         None
     }
 
-    /// Sees after what it holds: sooner, if there is anything to be read from these sockets.
-    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
-        Vec::new()
+    /// The sessions that hold the claims, if sessions do.
+    fn sessions(&self) -> Option<Arc<dyn Sessions>> {
+        None
+    }
+
+    /// Makes sure that the claims stand, and takes back those that were lost. Says when that is to
+    /// be done again, if sooner than at the next heartbeat.
+    fn keep_claims(&mut self, _why: Wakeup) -> Option<Duration> {
+        None
     }
 
     /// What ends a statement that is running, from another thread, as often as it is called.
@@ -195,6 +216,33 @@ pub trait Store {
     fn finish(&mut self) -> Result<()> {
         self.rest()
     }
+}
+
+/// Ends the handlers of these records.
+pub type EndHandlers = Arc<dyn Fn(&[Id]) + Send + Sync>;
+
+/// The sessions of a store, as they can be watched while another thread uses the store.
+pub trait Sessions: Send + Sync {
+    /// Waits until something happens, at most for `timeout`. `end` is readable when the pass is over.
+    fn wait(&self, end: &OwnedFd, timeout: Duration) -> Wakeup;
+
+    /// Has the server end the statements that are running.
+    fn cancel(&self);
+
+    /// For how long the server has not answered. The clock goes on while the machine is suspended.
+    fn silent_for(&self) -> Duration;
+}
+
+/// What has ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wakeup {
+    /// The pass is over.
+    End,
+    /// A session has ended.
+    SessionEnded,
+    /// There is another session, or claims are to be taken back.
+    Changed,
+    Time,
 }
 
 /// A file that is not any more where it was when a pass began: nobody else sees what is in it.
@@ -245,6 +293,8 @@ pub struct RowWrite<'a> {
     pub settlement: Settlement,
     /// When the policy has it tried again, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
+    /// Whether the claim was broken, so that the row must also show that no other attempt has begun.
+    pub is_fenced: bool,
 }
 
 impl<'a> RowWrite<'a> {
@@ -253,7 +303,7 @@ impl<'a> RowWrite<'a> {
         charged: Option<&'a Charged>,
         settlement: Settlement,
     ) -> Self {
-        Self { record, charged, settlement, retry_at: None }
+        Self { record, charged, settlement, retry_at: None, is_fenced: false }
     }
 
     pub fn begins(&self) -> bool {
@@ -262,6 +312,10 @@ impl<'a> RowWrite<'a> {
 
     pub fn ends(&self) -> bool {
         matches!(self.settlement.transition, Transition::Succeeded | Transition::Archived)
+    }
+
+    pub fn succeeds(&self) -> bool {
+        self.settlement.transition == Transition::Succeeded
     }
 
     pub fn renews(&self) -> bool {
@@ -277,11 +331,14 @@ impl<'a> RowWrite<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WriteResult {
     Written,
+    /// A success is written although the claim was lost: another attempt may have begun.
+    WrittenAfterLoss,
     /// The charge is written, and this is what it made of the row.
     Charged(Charged),
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
-    /// The claim went with a lost connection, and somebody else has the record now.
+    /// The claim went with a lost connection, and the row does not show that this attempt is still the
+    /// last one. It was left alone.
     ClaimLost,
     /// Why the table, a constraint or a trigger does not make the change.
     Refused(String),

@@ -17,15 +17,15 @@ pub struct PageBuilder<'a> {
     /// What was found before it was begun again.
     seen: HashSet<Id>,
     /// Records that no age can be told of, where the selection goes by age.
-    undated: Option<Undated>,
+    pub undated: Option<Undated>,
     /// Why records without a usable id are not tried, and how many there are for each reason.
     unusable: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> PageBuilder<'a> {
-    pub fn new(selection: &'a Query, undated: Option<Undated>, is_due: IsDue<'a>) -> Self {
-        let page = Page::default();
-        Self { selection, is_due, page, seen: HashSet::new(), undated, unusable: BTreeMap::new() }
+    pub fn new(selection: &'a Query, is_due: IsDue<'a>) -> Self {
+        let (page, seen, unusable) = (Page::default(), HashSet::new(), BTreeMap::new());
+        Self { selection, is_due, page, seen, undated: None, unusable }
     }
 
     /// A row. False if the page is full.
@@ -58,10 +58,15 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// The rest could not be read, and why. What was found before is passed over from now on.
-    pub fn begin_again(&mut self, why: String) {
-        self.page.broken = Some(why);
+    /// The rows come once more from the first one on. Those that were found before are passed over.
+    pub fn begin_again(&mut self) {
         self.seen = self.page.ids.iter().cloned().collect();
+        self.unusable.clear();
+    }
+
+    /// The rest could not be read, and why.
+    pub fn note_broken(&mut self, why: String) {
+        self.page.broken = Some(why);
     }
 
     /// The ids, after the rest was reported, each message once; `column` holds the insertion date.

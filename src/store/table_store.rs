@@ -1,24 +1,24 @@
 //! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::engine::{Ask, Engine, Locks, Seen};
-use super::error::{DbError, Kind, OrRefused, Reconnecting, Retry};
+use super::engine::{Ask, Engine, Hold, Locks, Seen};
+use super::error::{DbError, Kind, OrRefused, RECONNECT_PAUSE, Reconnecting, Retry};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
 use super::table::{Cells, Charged, Places, Selected, Table};
 use super::{
-    Claim, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page, Reader, Rehearsal,
-    RowWrite, STILL_PENDING, Store, WriteResult,
+    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page, Reader,
+    Rehearsal, RowWrite, STILL_PENDING, Sessions, Store, Wakeup, WriteResult,
 };
 use crate::query::{Query, Window};
-use crate::record::{Id, Record, Settlement, Status, Value};
+use crate::record::{Counter, Id, Record, Settlement, Status, Transition, Value};
 use crate::time::Instant;
 
 /// An open database and the table in it that the command is about.
@@ -57,16 +57,39 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// Mostly there is none.
-    fn has_any(&mut self, statuses: &[Status]) -> Result<bool> {
+    fn has_any(&mut self, statuses: &[Status]) -> Result<bool, DbError> {
         match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
             // Whoever looks for them says what cannot be read.
             Err(error) if error.is_of_a_row => Ok(true),
-            any => self.reading(any),
+            any => any,
         }
     }
 
+    /// The query, or where a column says what is due, one that leaves the waits of the policy out.
+    fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
+        let window = match (&query.window, self.table.due_column()) {
+            (Window::Failed { .. }, Some(_)) => Window::All,
+            (Window::Slots { .. }, Some(_)) => {
+                let inserted = query.window.inserted().unwrap_or((Instant(i64::MIN), None));
+                Window::Inserted { from: inserted.0, until: inserted.1 }
+            }
+            _ => return Cow::Borrowed(query),
+        };
+        Cow::Owned(Query { window, ..query.clone() })
+    }
+
+    /// Reads what is due into a page. One that was filled in part is filled from the beginning again.
+    fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
+        page.begin_again();
+        if query.after.is_none() && !self.has_any(&query.statuses)? {
+            return Ok(());
+        }
+        page.undated = self.undated(query)?;
+        self.search(query, page).or_else(|error| self.search_around(query, page, error))
+    }
+
     /// The records that no age can be told of, if the query goes by age and begins here.
-    fn undated(&mut self, query: &Query) -> Result<Option<Undated>> {
+    fn undated(&mut self, query: &Query) -> Result<Option<Undated>, DbError> {
         let inserted = query.window.inserted();
         let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
         if !is_by_age || query.after.is_some() {
@@ -83,9 +106,39 @@ impl<E: Engine> SqlDatabase<E> {
         match read {
             // Whoever looks for what is due says what cannot be read.
             Err(error) if error.is_of_a_row => {}
-            read => self.reading(read)?,
+            read => read?,
         }
         Ok(Some(undated))
+    }
+
+    /// A second row shows that the id is not unique.
+    fn read_one(&mut self, id: &Id) -> Result<Found, DbError> {
+        let Self { engine, table, .. } = self;
+        let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
+        let shown = Selected::shown(table);
+        let read = match engine.all(&sql, &id_params(id), |row| shown.record(row, 0)) {
+            Err(error) if error.kind == Kind::NoValue => Ok(Vec::new()),
+            read => read,
+        };
+        let mut found = read?.into_iter().flatten();
+        Ok(match (found.next(), found.next()) {
+            (None, _) => Found::Gone,
+            (Some(record), None) => Found::Record(Box::new(record)),
+            (Some(_), Some(_)) => Found::Ambiguous,
+        })
+    }
+
+    /// How the rows of records are by now, and whether they are pending.
+    pub fn states_of(&mut self, records: &[(usize, &Arc<Record>)]) -> Result<Vec<Seen>, DbError> {
+        let (transition, counter) = (Transition::Renewed, Counter::Untouched);
+        let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
+        let changes = records.iter().map(|(number, record)| {
+            let change = RowWrite::new(record, None, renewed.clone());
+            (*number, change)
+        });
+        let changes: Vec<_> = changes.collect();
+        let changes: Vec<_> = changes.iter().map(|(number, change)| (*number, change)).collect();
+        self.ask(&changes, Ask::IsThere)
     }
 
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
@@ -110,7 +163,8 @@ impl<E: Engine> SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
-        page.begin_again(format!("could not read all of {}: {}", engine.place(), error.words));
+        page.begin_again();
+        page.note_broken(format!("could not read all of {}: {}", engine.place(), error.words));
         let (columns, mut params) = (Places::of_facts(table, &query.window), due_params(query));
         for number in numbers {
             params.push(Value::Integer(number));
@@ -130,48 +184,17 @@ impl<E: Engine> SqlDatabase<E> {
 impl<E: Engine> Reader for SqlDatabase<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         let _acting = self.engine.take_rights()?;
-        let by_column;
-        let query = match (&query.window, self.table.due_column()) {
-            // The column says what is due, and the waits of the policy nothing.
-            (Window::Failed { .. }, Some(_)) => {
-                by_column = Query { window: Window::All, ..query.clone() };
-                &by_column
-            }
-            (Window::Slots { .. }, Some(_)) => {
-                let inserted = query.window.inserted().unwrap_or((Instant(i64::MIN), None));
-                let window = Window::Inserted { from: inserted.0, until: inserted.1 };
-                by_column = Query { window, ..query.clone() };
-                &by_column
-            }
-            _ => query,
-        };
-        if query.after.is_none() && !self.has_any(&query.statuses)? {
-            return Ok(Page::default());
-        }
-        let mut page = PageBuilder::new(query, self.undated(query)?, is_due);
-        let searched = self
-            .search(query, &mut page)
-            .or_else(|error| self.search_around(query, &mut page, error));
+        let query = self.by_column(query);
+        let mut page = PageBuilder::new(&query, is_due);
+        let searched = self.fill_page(&query, &mut page);
         self.reading(searched)?;
         Ok(page.finish(self.table.inserted.label(), &mut self.said))
     }
 
-    /// A second row shows that the id is not unique.
     fn read(&mut self, id: &Id) -> Result<Found> {
         let _acting = self.engine.take_rights()?;
-        let Self { engine, table, .. } = self;
-        let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
-        let shown = Selected::shown(table);
-        let read = match engine.all(&sql, &id_params(id), |row| shown.record(row, 0)) {
-            Err(error) if error.kind == Kind::NoValue => Ok(Vec::new()),
-            read => read,
-        };
-        let mut found = self.reading(read)?.into_iter().flatten();
-        Ok(match (found.next(), found.next()) {
-            (None, _) => Found::Gone,
-            (Some(record), None) => Found::Record(Box::new(record)),
-            (Some(_), Some(_)) => Found::Ambiguous,
-        })
+        let read = self.read_one(id);
+        self.reading(read)
     }
 }
 
@@ -183,15 +206,13 @@ pub struct TableStore<E: Engine> {
     retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
-    /// Whether a crash of the server may have taken charges back.
-    pub may_be_set_back: bool,
-    /// Whether the claims were used since somebody saw after them.
+    /// Whether the sessions were used since the last heartbeat.
     is_used: bool,
 }
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        Self { locks, database, retry, looks_again: None, may_be_set_back: false, is_used: false }
+        Self { locks, database, retry, looks_again: None, is_used: false }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -221,15 +242,20 @@ impl<E: Engine> TableStore<E> {
 
     /// Writes changes, all or none; `again` if a session that was lost may have done so before.
     pub fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
-        let mut written = vec![WriteResult::ClaimLost; changes.len()];
-        let is_mine = |(_, it): &(usize, &RowWrite)| !self.locks.is_lost(&it.record.id);
-        let mut open: Vec<_> = changes.iter().enumerate().filter(is_mine).collect();
-        for (number, _) in &open {
-            written[*number] = WriteResult::ChangedMeanwhile;
-        }
+        let mut written = vec![WriteResult::ChangedMeanwhile; changes.len()];
+        let mut all: Vec<_> = changes.iter().enumerate().collect();
         if again {
-            self.find_written(&mut open, &mut written)?;
+            self.find_written(&mut all, &mut written)?;
         }
+        let is_unbroken =
+            |(_, it): &(usize, &RowWrite)| self.locks.hold(&it.record.id) == Hold::Unbroken;
+        let (mut open, broken): (Vec<_>, Vec<_>) = all.into_iter().partition(is_unbroken);
+        let states = if broken.is_empty() { Vec::new() } else { self.states(&broken)? };
+        let fenced = self.fence(&broken, &states);
+        for (number, _) in broken {
+            written[number] = WriteResult::ClaimLost;
+        }
+        open.extend(fenced.iter().map(|(number, change)| (*number, change)));
         if open.is_empty() {
             // What a lost session has written need not be durable.
             self.locks.has_written(changes, &written);
@@ -243,20 +269,7 @@ impl<E: Engine> TableStore<E> {
         if is_transaction {
             self.database.engine.begin(false)?;
         }
-        let mut seen = self.change(&open, Ask::Write)?;
-        if self.may_be_set_back && seen.len() < open.len() {
-            // A row whose charge is gone is as it was read.
-            let earlier = open.iter().filter(|(number, change)| {
-                change.charged.is_some() && seen.iter().all(|it| it.number != *number)
-            });
-            let earlier = earlier.map(|(number, change)| {
-                let settlement = change.settlement.clone();
-                (*number, RowWrite { charged: None, settlement, ..**change })
-            });
-            let earlier: Vec<_> = earlier.collect();
-            let earlier: Vec<_> = earlier.iter().map(|(number, it)| (*number, it)).collect();
-            seen.extend(self.change(&earlier, Ask::Write)?);
-        }
+        let seen = self.change(&open, Ask::Write)?;
         for seen in seen {
             let change = &changes[seen.number];
             let is_in_vain = match (sees_ends, seen.is_pending) {
@@ -280,8 +293,51 @@ impl<E: Engine> TableStore<E> {
         if is_transaction {
             self.database.engine.batch("COMMIT")?;
         }
+        for (number, change) in &fenced {
+            if written[*number] == WriteResult::Written
+                && change.settlement.counter == Counter::Untouched
+            {
+                written[*number] = WriteResult::WrittenAfterLoss;
+            }
+        }
         self.locks.has_written(changes, &written);
         Ok(Ok(written))
+    }
+
+    fn states(&mut self, changes: &[(usize, &RowWrite)]) -> Result<Vec<Seen>, DbError> {
+        let records: Vec<_> = changes.iter().map(|(number, it)| (*number, it.record)).collect();
+        self.database.states_of(&records)
+    }
+
+    /// What may still be written where a claim was broken, so that another pass may have tried the
+    /// record. An outcome is written if the row carries its own charge, or after a crash of the server
+    /// that took the charge away, what was read before it. A success is also written if the row is just
+    /// pending, because the work is done; the counters are another attempt's then, and stay. No attempt
+    /// begins.
+    fn fence<'a>(
+        &self,
+        changes: &[(usize, &RowWrite<'a>)],
+        states: &'a [Seen],
+    ) -> Vec<(usize, RowWrite<'a>)> {
+        let table = &self.database.table;
+        let fenced = |(number, change): &(usize, &RowWrite<'a>)| {
+            let RowWrite { record, charged, settlement, retry_at, .. } = *change;
+            let state = states.iter().find(|it| it.number == *number)?;
+            let is_lost = self.locks.hold(&record.id) == Hold::Lost;
+            let carries_own = charged.is_some_and(|charged| *charged == state.charged);
+            let is_own = !is_lost && (carries_own || state.charged == table.as_read(record));
+            let mut settlement = settlement.clone();
+            if !is_own && change.succeeds() && state.is_pending {
+                settlement.counter = Counter::Untouched;
+            } else if !is_own || change.begins() {
+                return None;
+            }
+            let charged = Some(&state.charged);
+            let fenced =
+                RowWrite { record, charged, settlement, retry_at: *retry_at, is_fenced: true };
+            Some((*number, fenced))
+        };
+        changes.iter().filter_map(fenced).collect()
     }
 
     /// Tells which changes a session that was lost had made before.
@@ -379,10 +435,28 @@ impl<E: Engine> Reconnecting for TableStore<E> {
     }
 }
 
+/// The reads of a pass, in sessions that are made again if they are lost.
+impl<E: Engine> Reader for TableStore<E> {
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        self.is_used = true;
+        let _acting = self.database.engine.take_rights()?;
+        let query = self.database.by_column(query);
+        let mut page = PageBuilder::new(&query, is_due);
+        self.retrying("read", |it, _| it.database.fill_page(&query, &mut page))?;
+        let SqlDatabase { table, said, .. } = &mut self.database;
+        Ok(page.finish(table.inserted.label(), said))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.is_used = true;
+        let _acting = self.database.engine.take_rights()?;
+        self.retrying("read", |it, _| it.database.read_one(id))
+    }
+}
+
 impl<E: Engine> Store for TableStore<E> {
     fn reader(&mut self) -> &mut dyn Reader {
-        self.is_used = true;
-        &mut self.database
+        self
     }
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
@@ -441,16 +515,32 @@ impl<E: Engine> Store for TableStore<E> {
         self.locks.start_watchdog(&mut self.database, token)
     }
 
+    fn hold_off(&self) -> Option<Duration> {
+        self.locks.hold_off()
+    }
+
+    fn can_lose_claims(&self) -> bool {
+        E::HEARTBEAT_INTERVAL.is_some()
+    }
+
+    fn on_loss(&mut self, end: EndHandlers) {
+        self.locks.on_loss(end);
+    }
+
     fn heartbeat(&self) -> Option<Duration> {
         E::HEARTBEAT_INTERVAL
     }
 
-    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
-        // Who uses them sees what becomes of them.
-        if std::mem::take(&mut self.is_used) {
-            return Vec::new();
-        }
-        self.just_looking("read", |it, _| it.locks.look_after(&mut it.database)).unwrap_or_default()
+    fn sessions(&self) -> Option<Arc<dyn Sessions>> {
+        self.locks.sessions(&self.database)
+    }
+
+    fn keep_claims(&mut self, why: Wakeup) -> Option<Duration> {
+        // What was just used need not be asked whether it is there.
+        let was_used = std::mem::take(&mut self.is_used) && why != Wakeup::SessionEnded;
+        let kept =
+            self.just_looking("read", |it, _| it.locks.keep_claims(&mut it.database, was_used));
+        kept.unwrap_or(Some(RECONNECT_PAUSE))
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

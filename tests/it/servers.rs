@@ -292,7 +292,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     std::thread::sleep(Duration::from_millis(100));
     slow.let_go();
     let ran = machines.finished(pass);
-    ran.fails(1, &["record 1: its claim was lost", "(success)"]);
+    ran.fails(1, &["claim lost: the sessions that held record 1 ended"]);
     assert_eq!(machines.database.query("SELECT status FROM backlog"), "ERROR");
     other.let_go();
     machines.finished(successor).silent();
@@ -404,14 +404,12 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
     let Some(pool) = pgbouncer(cluster) else { return };
     for (granted, is_pooled) in [("true", false), ("true", true), ("false", false)] {
         let machines = Machines::new(cluster, 3);
-        let name = machines.database.query("SELECT current_database()");
         machines.database.sql(&format!(
-            "CREATE SCHEMA fake;
-             CREATE FUNCTION fake.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql \
-             AS 'SELECT {granted}';
-             CREATE FUNCTION fake.pg_try_advisory_xact_lock(bigint) RETURNS boolean LANGUAGE sql \
-             AS 'SELECT {granted}';
-             ALTER DATABASE {name} SET search_path = fake, public, pg_catalog"
+            "SET allow_system_table_mods = on;
+             CREATE OR REPLACE FUNCTION pg_catalog.pg_try_advisory_lock(bigint) RETURNS boolean \
+             LANGUAGE sql AS 'SELECT {granted}';
+             CREATE OR REPLACE FUNCTION pg_catalog.pg_try_advisory_xact_lock(bigint) \
+             RETURNS boolean LANGUAGE sql AS 'SELECT {granted}'"
         ));
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
@@ -422,9 +420,6 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         refused.fails(1, &["could not claim records in postgres://", "locks do not lock"]);
         assert_eq!(machines.handled(), 0);
         assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "NEW");
-        machines.database.sql(&format!("ALTER DATABASE {name} RESET search_path"));
-        machines.machines[0].run(&args).silent();
-        assert_eq!(machines.handled(), 3);
     }
 }
 

@@ -30,15 +30,21 @@ impl Dispatcher {
         }
         self.pass.store.release(&record.id);
         let written = match applied {
-            WriteResult::Written | WriteResult::Charged(_) => Some(settlement),
+            WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
+                Some(settlement)
+            }
             WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => None,
             WriteResult::Refused(error) => {
                 return self.refused(&record, settlement.status(record.status), error);
             }
         };
+        if *applied == WriteResult::WrittenAfterLoss {
+            self.tally.lost_and_written += 1;
+            log_lost(&record, &attempt.outcome, true);
+        }
         if *applied == WriteResult::ClaimLost {
             self.tally.lost += 1;
-            log_lost(&record, &attempt.outcome);
+            log_lost(&record, &attempt.outcome, false);
         } else {
             self.tally.count(&attempt.outcome, written);
             let (observer, error) = (&mut self.pass.observer, attempt.outcome.error());

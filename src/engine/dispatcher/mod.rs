@@ -3,6 +3,7 @@
 mod circuit_breaker;
 mod completion;
 mod round;
+mod unreported;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::system_error::chain;
 use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
+use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
 /// How long a pass waits before it looks again for records that other passes hold.
@@ -44,6 +46,10 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
+    /// Records whose last attempt has not reported back, and that may be in a handler's hands.
+    unreported: Unreported,
+    /// Whether nothing may be claimed for a while, although something could be tried.
+    is_held_off: bool,
     /// Whether a pass that is no drain has looked at those again.
     has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
@@ -60,6 +66,14 @@ pub struct Dispatcher {
     /// Why nothing more is begun, if that is an error.
     error: Option<anyhow::Error>,
     tally: Tally,
+}
+
+/// What the main thread of a pass does, while others run rounds.
+pub enum Step {
+    /// Waits for a wake-up.
+    Wait,
+    RoundAfter(Duration),
+    End,
 }
 
 struct InHand {
@@ -92,6 +106,8 @@ impl Dispatcher {
             due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
+            unreported: Unreported::default(),
+            is_held_off: false,
             has_looked_again: false,
             takes_errors: None,
             cursor,
@@ -106,7 +122,7 @@ impl Dispatcher {
     }
 
     pub fn complete(&mut self, ended: Vec<Attempt>, submit: &Submit) {
-        let (has_answers, was_held_back) = (!ended.is_empty(), self.is_held_back);
+        let (has_answers, was_held_back) = (!ended.is_empty(), self.waits());
         let ended = self.without_doubtful(ended);
         if !self.is_lost
             && let Err(error) = self.round(&ended, submit)
@@ -121,15 +137,42 @@ impl Dispatcher {
             self.unsettled.extend(ended.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
         // Who waits for the end of the pass runs rounds without attempts, and looks by itself.
-        if has_answers && self.is_idle() || self.is_held_back && !was_held_back {
+        if has_answers && self.is_idle() || self.waits() && !was_held_back {
             self.wake.turn();
         }
     }
 
-    /// For how long the rate holds records back that could be tried now.
-    pub fn held_back(&self) -> Option<Duration> {
-        let bucket = self.bucket.as_ref().filter(|_| self.is_held_back && !self.is_cut_short());
-        bucket.map(|bucket| self.pass.clock.until(bucket.next_at()))
+    /// Whether records wait for their time, and not for a free place.
+    fn waits(&self) -> bool {
+        self.is_held_back || self.is_held_off || !self.unreported.is_empty()
+    }
+
+    /// For how long records are held back that could be tried now: by the rate, because claims may have
+    /// been lost just now, or because their last attempt has not reported back.
+    fn held_back(&self) -> Option<Duration> {
+        if !self.waits() || self.is_cut_short() {
+            return None;
+        }
+        let clock = self.pass.clock;
+        let bucket = self.bucket.as_ref().filter(|_| self.is_held_back);
+        let by_rate = bucket.map(|bucket| clock.until(bucket.next_at()));
+        let held_off = if self.is_held_off { self.pass.store.hold_off() } else { None };
+        let has_place = self.in_hand.len() < self.places();
+        let unreported = self.unreported.next_at().filter(|_| has_place);
+        let unreported = unreported.map(|at| clock.until(at));
+        // What is over by now is no reason to wait.
+        let held_off = held_off.or(self.is_held_off.then_some(Duration::ZERO));
+        [by_rate, held_off, unreported].into_iter().flatten().min()
+    }
+
+    /// What the main thread does next.
+    pub fn next_step(&mut self) -> Step {
+        let pause = match self.held_back() {
+            None if !self.is_idle() => return Step::Wait,
+            None => self.begin_again(),
+            pause => pause,
+        };
+        pause.map_or(Step::End, Step::RoundAfter)
     }
 
     /// No attempt is waiting to be completed: nothing is claimed before the next one comes.
@@ -188,7 +231,7 @@ impl Dispatcher {
 
     /// Selects anew, if this is a drain and there may be more to do, or else looks once more at what was
     /// busy: after so long. Another pass may have given it back untried, and not come to it again.
-    pub fn begin_again(&mut self) -> Option<Duration> {
+    fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;
         }

@@ -11,6 +11,7 @@ use crate::engine::tally::{log_begun, log_expired};
 use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
+use crate::record::last_error::is_begun;
 use crate::record::{Attempt, Record, Settlement, Status};
 use crate::schedule::{self, End, Policy, Reason, Verdict};
 use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
@@ -83,7 +84,7 @@ impl Dispatcher {
 
     /// How many records can be with handlers at a time, so that there is room for as many that have been
     /// answered and are held until they are settled.
-    fn places(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         self.handlers.handler.capacity().min(self.pass.store.most_claims() / 2)
     }
 
@@ -92,7 +93,7 @@ impl Dispatcher {
     }
 
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
-        self.is_held_back = false;
+        (self.is_held_back, self.is_held_off) = (false, false);
         if free > 0 {
             self.obey_pause();
         }
@@ -108,6 +109,11 @@ impl Dispatcher {
                 self.is_held_back = self.due.any(self.pass.store.reader())?;
                 break;
             }
+            if self.pass.store.hold_off().is_some() {
+                self.is_held_off =
+                    !self.unreported.is_empty() || self.due.any(self.pass.store.reader())?;
+                break;
+            }
             let open = free - claimed.len();
             let ahead = self.pass.store.claimed_ahead();
             // A window that is nearly full is worth no way to the server.
@@ -117,7 +123,10 @@ impl Dispatcher {
             was_ahead |= ahead > 0;
             let open = if ahead > 0 { open.min(ahead) } else { open };
             let few = left.min(tokens).min(open);
-            let mut candidates = self.due.next_few(few, self.pass.store.reader())?;
+            let mut candidates = self.unreported.take_due(few, clock.monotonic());
+            if candidates.is_empty() {
+                candidates = self.due.next_few(few, self.pass.store.reader())?;
+            }
             if candidates.is_empty() {
                 break;
             }
@@ -174,11 +183,13 @@ impl Dispatcher {
                 if !matches!(due, Ok(Some(_))) {
                     self.pass.store.release(&id);
                 }
+                self.unreported.forget_asked(&id);
                 return due;
             }
             Claim::Busy => {
                 log::debug!("record {id} is in the hands of another pass");
                 self.keep_slot(&id);
+                self.unreported.forget_asked(&id);
                 self.busy.push(Candidate { id, was_new });
             }
             Claim::Gone => self.forget_slot(&id),
@@ -194,6 +205,29 @@ impl Dispatcher {
         Ok(None)
     }
 
+    /// Whether the last attempt of a record may be in a handler's hands, although the record could be
+    /// claimed, because its pass may have lost its claims. The record is asked for again then. Where the row
+    /// does not show whether an attempt has reported back, each failed record may be.
+    fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
+        let capabilities = self.rule.capabilities;
+        if !capabilities.has_counter || !self.pass.store.can_lose_claims() {
+            return false;
+        }
+        let shows_begun = capabilities.shows_begun && self.takes_errors != Some(false);
+        let may_be_running = match &record.last_error {
+            Some(error) if shows_begun => is_begun(error),
+            _ => !shows_begun && record.failures > 0,
+        };
+        let candidate = Candidate { id: record.id.clone(), was_new };
+        let now = self.pass.clock.monotonic();
+        if !may_be_running || self.unreported.may_be_tried(&candidate, record, now) {
+            return false;
+        }
+        log::debug!("the last attempt of record {} has not reported back", record.id);
+        self.keep_slot(&record.id);
+        true
+    }
+
     /// Another pass may have settled it since it was selected.
     fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Claimed>> {
         if self.is_cut_short() {
@@ -205,13 +239,14 @@ impl Dispatcher {
         let Verdict::Due(reason) = verdict else {
             self.forget_slot(&record.id);
             if let Verdict::Archive(end) = verdict
+                && !self.waits_for_report(&record, was_new)
                 && self.rehearse(&record, None, now)?
             {
                 self.expire(&record, end)?;
             }
             return Ok(None);
         };
-        if self.was_tried_meanwhile(&record, was_new) {
+        if self.was_tried_meanwhile(&record, was_new) || self.waits_for_report(&record, was_new) {
             return Ok(None);
         }
         if reason == Reason::ClockSetBack {
@@ -284,7 +319,7 @@ impl Dispatcher {
         let settlement = schedule::expire(self.pass.clock.now());
         let change = RowWrite::new(record, None, settlement);
         match self.pass.store.apply(&[change])?.first() {
-            Some(WriteResult::Written) => {
+            Some(WriteResult::Written | WriteResult::WrittenAfterLoss) => {
                 self.tally.expired += 1;
                 let (attempts, error) = (record.failures, record.last_error.as_deref());
                 if self.pass.observer.archived(record, attempts, error) {
@@ -363,11 +398,20 @@ impl Dispatcher {
         let mut jobs = Vec::new();
         for ((record, slot), charged) in claimed {
             let charged = match charged {
-                WriteResult::Written => None,
+                WriteResult::Written | WriteResult::WrittenAfterLoss => None,
                 WriteResult::Charged(charged) => Some(charged),
-                WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => {
+                WriteResult::ChangedMeanwhile => {
                     self.forget_slot(&record.id);
                     self.pass.store.release(&record.id);
+                    continue;
+                }
+                // Nobody has tried it here, so it is asked for again.
+                WriteResult::ClaimLost => {
+                    self.keep_slot(&record.id);
+                    self.pass.store.release(&record.id);
+                    self.left += 1;
+                    let was_new = record.status == Status::New;
+                    self.busy.push(Candidate { id: record.id.clone(), was_new });
                     continue;
                 }
                 WriteResult::Refused(error) => {
@@ -405,7 +449,12 @@ fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>
             continue;
         }
         let again = store.apply(&[RowWrite { settlement, ..*change }])?.pop();
-        if let Some(written @ (WriteResult::Written | WriteResult::Charged(_))) = again {
+        if let Some(
+            written @ (WriteResult::Written
+            | WriteResult::WrittenAfterLoss
+            | WriteResult::Charged(_)),
+        ) = again
+        {
             let id = &change.record.id;
             log::warn!("record {id}: the table refuses the text of its error: {why}");
             *applied = written;

@@ -78,6 +78,16 @@ impl Handler for Post {
         self.workers.start(jobs);
     }
 
+    /// A request that was sent may still be answered. Its idempotency key tells the receiver that the next
+    /// one is the same.
+    fn end(&self, lost: &[Id]) {
+        let abandoned: Vec<_> = {
+            let mut sending = lock(&self.shared.sending);
+            lost.iter().filter_map(|id| sending.remove(id)).collect()
+        };
+        self.shared.abandon(abandoned);
+    }
+
     fn join(&self) {
         *lock(&self.open) = None;
         // A request that lost its record may last for ever.
@@ -98,7 +108,11 @@ impl Shared {
             false => self.send(&record).unwrap_or_else(|error| not_sent(error).into()),
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
-        let job = lock(&self.sending).remove(&record.id);
+        // It may be in another request by now.
+        let mut sending = lock(&self.sending);
+        let is_own = sending.get(&record.id).is_some_and(|job| Arc::ptr_eq(&job.record, &record));
+        let job = if is_own { sending.remove(&record.id) } else { None };
+        drop(sending);
         if let Some(job) = job {
             reply(&job, sent, duration);
         }
@@ -139,8 +153,11 @@ impl Shared {
         if !self.stop.wait_for_end(over) {
             return;
         }
-        let abandoned: Vec<_> = lock(&self.sending).drain().map(|(_, job)| job).collect();
-        for job in abandoned {
+        self.abandon(lock(&self.sending).drain().map(|(_, job)| job).collect());
+    }
+
+    fn abandon(&self, jobs: Vec<Job>) {
+        for job in jobs {
             self.has_abandoned.store(true, Ordering::SeqCst);
             reply(&job, Outcome::Interrupted.into(), Duration::ZERO);
         }

@@ -50,8 +50,12 @@ pub struct CoProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,
-    Silent { leaves_input: bool },
+    Silent {
+        leaves_input: bool,
+    },
     Broken,
+    /// The claim of a record that it has is lost.
+    ClaimLost,
 }
 
 impl CoProcess {

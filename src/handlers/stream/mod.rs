@@ -17,7 +17,7 @@ use rustix::io;
 
 use super::{Handler, HandlerContext, Job, Threads};
 use crate::lock;
-use crate::record::Cause;
+use crate::record::{Cause, Id};
 use crate::stop::Stop;
 use supervisor::Supervisor;
 
@@ -70,7 +70,8 @@ impl Stream {
         });
         let mailbox = |_| {
             let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            Ok(Arc::new(Mailbox { jobs: Mutex::default(), in_hand: AtomicUsize::new(0), wakeup }))
+            let (jobs, lost, in_hand) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+            Ok(Arc::new(Mailbox { jobs, lost, in_hand, wakeup }))
         };
         let mailboxes: io::Result<Vec<_>> = (0..shared.context.jobs).map(mailbox).collect();
         let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
@@ -106,6 +107,13 @@ impl Handler for Stream {
         }
     }
 
+    fn end(&self, lost: &[Id]) {
+        for mailbox in &self.mailboxes {
+            lock(&mailbox.lost).extend_from_slice(lost);
+            mailbox.wake();
+        }
+    }
+
     /// A co-process is to be fed and heard while outcomes are written.
     fn is_busy(&self) -> bool {
         true
@@ -125,6 +133,8 @@ impl Handler for Stream {
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,
+    /// Records whose claims are lost, also of other mailboxes.
+    lost: Mutex<Vec<Id>>,
     /// How many were handed in and are not answered.
     in_hand: AtomicUsize,
     /// Readable when the supervisor is to look up.

@@ -12,6 +12,7 @@ use log::Level;
 use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::command::Command;
+use crate::handlers::lost_claims::LOST_KILL_DELAY;
 use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run};
 use crate::handlers::{Job, Submit, json_line};
 use crate::lock;
@@ -47,6 +48,7 @@ impl Supervisor {
         loop {
             let stage = it.shared.stop.stage();
             it.take_in();
+            it.end_lost();
             it.feed();
             match it.running.take() {
                 Some(running) => it.attend(running, stage),
@@ -67,6 +69,29 @@ impl Supervisor {
         if self.shared.stop.stage() > Stage::Running {
             let back = std::mem::take(&mut self.queue);
             self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
+        }
+    }
+
+    /// Drops queued records whose claims are lost, and ends a co-process that has one of them.
+    fn end_lost(&mut self) {
+        let lost = std::mem::take(&mut *lock(&self.mailbox.lost));
+        if lost.is_empty() {
+            return;
+        }
+        let is_lost = |job: &Job| lost.contains(&job.record.id);
+        let queue = std::mem::take(&mut self.queue).into_iter();
+        let (dropped, queue): (Vec<_>, _) = queue.partition(|waiting| is_lost(&waiting.job));
+        self.queue = queue.into();
+        self.submit(dropped.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
+        let mut has_lost = false;
+        for sent in self.in_flight.sent.iter_mut().filter(|sent| is_lost(&sent.job)) {
+            (sent.is_lost, has_lost) = (true, true);
+        }
+        if let Some(running) = self.running.as_mut().filter(|_| has_lost)
+            && running.process.why != Some(Why::ClaimLost)
+        {
+            let kill_at = self.shared.stop.clock.monotonic() + LOST_KILL_DELAY;
+            running.process.ask(Why::ClaimLost, kill_at);
         }
     }
 
@@ -91,7 +116,7 @@ impl Supervisor {
                         break;
                     }
                     let at = self.shared.stop.clock.monotonic();
-                    self.in_flight.add(Sent { job, bytes: line.len(), at });
+                    self.in_flight.add(Sent { job, bytes: line.len(), at, is_lost: false });
                 }
                 Err(error) => {
                     let error = format!("{error}; mend it");
@@ -246,6 +271,8 @@ impl Supervisor {
                 self.submit(left.collect());
             }
             (_, Err(error)) => self.was_no_reply(&error),
+            // It was ended here, so nobody is to blame, and the next one is no restart.
+            (Some(Why::ClaimLost), _) => self.last_end = None,
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
             (Some(Why::Over) | None, _) => {
@@ -266,9 +293,15 @@ impl Supervisor {
                 self.blame_the_oldest(outcome, exit);
             }
         }
-        for Sent { job, .. } in self.in_flight.drain().rev() {
-            self.queue.push_front(Waiting { job, line: None });
+        let mut lost = Vec::new();
+        for Sent { job, is_lost, .. } in self.in_flight.drain().rev() {
+            if is_lost {
+                lost.push(job.ended(Outcome::Interrupted));
+            } else {
+                self.queue.push_front(Waiting { job, line: None });
+            }
         }
+        self.submit(lost);
     }
 
     fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
@@ -324,6 +357,8 @@ pub struct Sent {
     pub job: Job,
     pub bytes: usize,
     pub at: Monotonic,
+    /// Whether its claim is lost.
+    pub is_lost: bool,
 }
 
 impl InFlight {
@@ -384,7 +419,7 @@ mod tests {
         for id in ids {
             let record = Arc::new(crate::record::Record { id: id.clone(), ..record(&[]) });
             let job = Job { record, attempt: 1, submit: Arc::new(|_| {}) };
-            in_flight.add(Sent { job, bytes: 10, at: now });
+            in_flight.add(Sent { job, bytes: 10, at: now, is_lost: false });
         }
         in_flight
     }

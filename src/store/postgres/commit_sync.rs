@@ -28,6 +28,8 @@ pub struct CommitSync {
     /// Those that were written before the flush that is under way began, and those after.
     flushing: Option<Batch>,
     next: Batch,
+    /// Records whose outcomes are durable, so that their claims can be given back.
+    durable: Vec<Id>,
 }
 
 #[derive(Default)]
@@ -55,7 +57,8 @@ impl Unsynced {
 
 impl CommitSync {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, flushed_at: None, flushing: None, next: Batch::default() }
+        let (next, durable) = (Batch::default(), Vec::new());
+        Self { clock, flushed_at: None, flushing: None, next, durable }
     }
 
     /// Whether this user may flush.
@@ -72,7 +75,9 @@ impl CommitSync {
 
     /// Notes outcomes that were written just now.
     pub fn note(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
-        let done = changes.iter().zip(written).filter(|(_, it)| **it == WriteResult::Written);
+        let is_outcome =
+            |it: &WriteResult| matches!(it, WriteResult::Written | WriteResult::WrittenAfterLoss);
+        let done = changes.iter().zip(written).filter(|(_, it)| is_outcome(it));
         self.next.outcomes.extend(done.map(|(change, _)| Unsynced {
             record: change.record.clone(),
             charged: change.charged.cloned(),
@@ -94,7 +99,8 @@ impl CommitSync {
 
     /// How many claims wait.
     pub fn held_back(&self) -> usize {
-        self.flushing.as_ref().map_or(0, |it| it.released.len()) + self.next.released.len()
+        let flushing = self.flushing.as_ref().map_or(0, |it| it.released.len());
+        flushing + self.next.released.len() + self.durable.len()
     }
 
     pub fn is_held_back(&self, id: &Id) -> bool {
@@ -118,27 +124,30 @@ impl CommitSync {
         Ok(())
     }
 
-    /// The records whose claims can be given back by now.
-    pub fn synced(&mut self, session: &mut Session) -> Result<Vec<Id>, DbError> {
+    /// Looks whether the flush that is under way has ended.
+    pub fn advance(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.flushing.is_none() || !self.or_anew(session.has_answered())? {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let synced = self.flushing.take().unwrap_or_default();
-        self.begin(session)?;
-        Ok(synced.released)
+        self.durable.extend(self.flushing.take().unwrap_or_default().released);
+        self.begin(session)
     }
 
-    /// The same, once all is durable.
-    pub fn finish(&mut self, session: &mut Session) -> Result<Vec<Id>, DbError> {
-        let mut released = Vec::new();
+    /// Waits until all is durable.
+    pub fn finish(&mut self, session: &mut Session) -> Result<(), DbError> {
         loop {
             self.begin_now(session)?;
             if self.flushing.is_none() {
-                return Ok(released);
+                return Ok(());
             }
             self.or_anew(session.wait_for_answer())?;
-            released.extend(self.flushing.take().unwrap_or_default().released);
+            self.durable.extend(self.flushing.take().unwrap_or_default().released);
         }
+    }
+
+    /// The records whose claims can be given back. They are handed out once.
+    pub fn take_durable(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.durable)
     }
 
     /// A flush that failed has made nothing durable.
@@ -164,11 +173,10 @@ impl CommitSync {
         self.next.outcomes.splice(0..0, unsynced);
     }
 
-    /// Somebody else has the record now.
-    pub fn forget(&mut self, id: &Id) {
+    /// Does not hold a claim back any more, because it is lost.
+    pub fn let_go(&mut self, id: &Id) {
         for batch in self.flushing.iter_mut().chain([&mut self.next]) {
             batch.released.retain(|it| it != id);
-            batch.outcomes.retain(|it| it.record.id != *id);
         }
     }
 }

@@ -15,28 +15,30 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result, bail};
 
 use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
 use super::dialect::Param;
-use super::session::{Session, are_pooled, ask_both};
-use super::statements::{Statements, claims, granted, lock_and_read_singly, seen, unlock};
+use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
+use super::statements::{
+    Statements, claims, granted, held_by_others, held_keys, lock_and_read_singly, seen, unlock,
+};
 use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
-use crate::record::Id;
-use crate::store::engine::{Ask, Engine, Locks, Seen};
+use crate::record::{Id, Record};
+use crate::store::engine::{Ask, Engine, Hold, Locks, Seen};
 use crate::store::error::{DbError, Reconnecting};
+use crate::store::table::Charged;
 use crate::store::table_store::{SqlDatabase, TableStore};
 use crate::store::watchdog::Watchdog;
-use crate::store::{Access, Claim, RowWrite, WriteResult};
+use crate::store::{Access, Claim, EndHandlers, RowWrite, Sessions, WriteResult};
 use crate::time::Clock;
 
-const LOCK: &str = "pg_try_advisory_lock";
+const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
 /// How many records are claimed at a time, with those that are being settled.
 const MOST_CLAIMS: usize = 256;
 /// How many are held at a time, with those that are claimed ahead, and those whose outcomes are to
@@ -47,10 +49,21 @@ const LOCK_TIMEOUT: &str = "5s";
 /// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
 /// for so long, so that each pass can take back what its handlers are still at.
 const HOLD_OFF: Duration = Duration::from_secs(3);
-/// How often a lock is asked for that must be this pass's own. Another pass that is after the
-/// record holds it for a moment.
-const RETAKES: u32 = 200;
+/// How often a lock is asked for that this pass has lost. Another pass that looks at the record holds
+/// it for a moment.
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
+/// How often another pass must be seen with such a lock before the record counts as lost, where no
+/// column shows whose attempt it is.
+const REFUSALS: u8 = 2;
+/// How long a living server may take to answer a heartbeat.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
+/// How many processes of the server are remembered that had locks of this pass.
+const OLD_BACKENDS: usize = 16;
+
+/// The server frees the locks of a session whose client has been silent for 60 s and four times 30 s. See
+/// `CLAIMS_STAND_FOR`, by when handlers have ended.
+const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
+                          SET tcp_keepalives_count = 4";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
@@ -71,29 +84,65 @@ fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
     wanted.iter().map(|(_, keys)| keys.first).collect()
 }
 
+/// A claim of this pass.
+struct Held {
+    record: Arc<Record>,
+    keys: Keys,
+    /// What the charge made of the row, once the attempt has begun.
+    charged: Option<Charged>,
+    /// Which of its two locks stand. Behind a pooler there is just the first.
+    has: [bool; 2],
+    /// Whether at some time none of them stood.
+    is_broken: bool,
+    /// Whether another pass has the record now.
+    is_lost: bool,
+    refusals: u8,
+}
+
+impl Held {
+    fn new(record: Arc<Record>, keys: Keys, has: [bool; 2]) -> Self {
+        let (charged, is_broken, is_lost, refusals) = (None, false, false, 0);
+        Self { record, keys, charged, has, is_broken, is_lost, refusals }
+    }
+
+    fn is_covered(&self) -> bool {
+        self.has.contains(&true)
+    }
+
+    fn key(&self, of: usize) -> i64 {
+        [self.keys.first, self.keys.second][of]
+    }
+}
+
 /// The claims that this pass holds.
 pub struct PgLocks {
+    clock: Clock,
     /// The claiming session; made when it is needed.
     session: Option<Session>,
-    /// Which of the server's processes serve the writing and the claiming session.
+    /// The server's processes for the writing session and for the claims. Behind a pooler only the
+    /// one with the open transaction is known.
     backends: [String; 2],
+    /// Those of sessions that are lost. They may have their locks for a moment longer.
+    old_backends: Vec<String>,
     /// Whether they are sessions for a transaction only.
     pooled: bool,
-    held: HashMap<Id, Keys>,
-    /// Records that were claimed, and that somebody else got when a session was lost.
-    lost: HashSet<Id>,
+    held: HashMap<Id, Held>,
     ahead: Ahead,
     statements: Statements,
-    /// Released, but not yet free: first locks, also of what is half of a claim, or none. They go
-    /// together with the next ones that are taken.
-    freed_first: Vec<i64>,
-    /// The same of second locks.
-    freed_second: Vec<i64>,
-    /// Locks of the open transaction.
-    taken: usize,
+    /// Released, but not yet free: first and second locks, also of what is half of a claim, or none.
+    /// They go together with the next ones that are taken.
+    freed: [Vec<i64>; 2],
+    /// Whether a statement failed that may have taken or freed some of the first or second locks.
+    is_unsure: [bool; 2],
+    /// Behind a pooler: how many locks the open transaction has, if one is open.
+    taken: Option<usize>,
+    /// Until when nothing new is claimed.
+    hold_off_until: Option<Monotonic>,
     /// Whether what is written is durable only after a flush.
     is_asynchronous: bool,
     sync: CommitSync,
+    /// What ends the handlers of records that are lost.
+    end: Option<EndHandlers>,
     /// What the handlers carry, and who ends them if this process is killed.
     token: Option<String>,
     watchdogs: Vec<Watchdog>,
@@ -102,18 +151,21 @@ pub struct PgLocks {
 impl PgLocks {
     pub fn new(clock: Clock) -> Self {
         Self {
+            clock,
             session: None,
             backends: Default::default(),
+            old_backends: Vec::new(),
             pooled: false,
             held: HashMap::new(),
-            lost: HashSet::new(),
             ahead: Ahead::new(clock),
             statements: Statements::default(),
-            freed_first: Vec::new(),
-            freed_second: Vec::new(),
-            taken: 0,
+            freed: Default::default(),
+            is_unsure: [false; 2],
+            taken: None,
+            hold_off_until: None,
             is_asynchronous: false,
             sync: CommitSync::new(clock),
+            end: None,
             token: None,
             watchdogs: Vec::new(),
         }
@@ -123,7 +175,7 @@ impl PgLocks {
 impl Locks<PgEngine> for PgLocks {
     fn most(&self) -> usize {
         if self.pooled && !self.held.is_empty() {
-            self.held.len() + MOST_CLAIMS.saturating_sub(self.taken)
+            self.held.len() + MOST_CLAIMS.saturating_sub(self.taken.unwrap_or(0))
         } else {
             MOST_CLAIMS
         }
@@ -165,42 +217,19 @@ impl Locks<PgEngine> for PgLocks {
             }
             match self.ahead.take(id) {
                 Some(ahead) => *claim = ahead,
-                None if self.held.contains_key(id) => {}
+                None if self.held.contains_key(id) => {
+                    log::warn!("record {id} is skipped: this pass has it already");
+                }
                 None => places.push(place),
             }
         }
-        if places.is_empty() {
-            return Ok(result);
-        }
-        let (writing, table) = (&mut on.engine.session, &on.table);
-        let keys = |place: usize| (&ids[place], Keys::of(&table.sql, &ids[place]));
-        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
-        if !self.pooled {
-            writing.plan_for_rounds()?;
-        }
-        let granted = self.take_first(writing, &first_keys(&wanted))?;
-        let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
-        let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
-        if wanted.is_empty() {
-            return Ok(result);
-        }
-        // A statement of its own, so that it sees what was committed before the locks were free.
-        let freed = if self.pooled { Vec::new() } else { std::mem::take(&mut self.freed_second) };
-        let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
-        let Some(session) = session else { return Ok(result) };
-        let statements = &mut self.statements;
-        let read = match session.ask(&statements.lock_and_read(table, &wanted, freed, !self.pooled))
+        if !places.is_empty()
+            && let Err(error) = self.claim_now(on, ids, places, &mut result)
         {
-            // One row that cannot be read must not keep the others from being handled.
-            Err(error) if error.is_of_a_row => {
-                lock_and_read_singly(statements, session, table, &wanted, !self.pooled)
-            }
-            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
-        };
-        let read = read.inspect_err(|_| self.freed_first.extend(first_keys(&wanted)))?;
-        for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
-            self.note(id, keys, &claim);
-            result[place].1 = claim;
+            // Nobody gets to know of what was claimed ahead.
+            let held = result.iter().filter(|(_, claim)| matches!(claim, Claim::Held(_)));
+            held.for_each(|(id, _)| self.give_back(id));
+            return Err(error);
         }
         Ok(result)
     }
@@ -226,6 +255,9 @@ impl Locks<PgEngine> for PgLocks {
         let mut distinct = HashSet::new();
         ids.retain(|id| !self.held.contains_key(id) && distinct.insert(id.clone()));
         ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
+        if self.hold_off().is_some() || self.is_unsure.contains(&true) {
+            ids.clear();
+        }
         let table = &on.table;
         let write = self.statements.ask(table, changes, Ask::Write, self.is_asynchronous);
         if !self.pooled {
@@ -236,9 +268,9 @@ impl Locks<PgEngine> for PgLocks {
             return Ok(seen(table, &rows));
         };
         let mut wanted: Vec<_> = ids.iter().map(|id| (id, Keys::of(&table.sql, id))).collect();
-        let freed = std::mem::take(&mut self.freed_first);
+        let [freed_first, freed_second] = self.freed.clone();
         let statements = &mut self.statements;
-        let lock = statements.take_locks(LOCK, first_keys(&wanted), freed);
+        let lock = statements.take_locks(LOCK, first_keys(&wanted), freed_first);
         let like = statements.lock_and_read(table, &[], Vec::new(), true);
         let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
             let mut granted = granted(rows).into_iter();
@@ -249,14 +281,17 @@ impl Locks<PgEngine> for PgLocks {
                 }
                 is_granted
             });
-            (!wanted.is_empty()).then(|| {
-                let freed = std::mem::take(&mut self.freed_second);
-                statements.lock_and_read(table, &wanted, freed, true)
-            })
-        })?;
+            (!wanted.is_empty())
+                .then(|| statements.lock_and_read(table, &wanted, freed_second, true))
+        });
+        let both = both.inspect_err(|_| self.is_unsure = [true; 2])?;
         // What cannot be claimed ahead is claimed when it is needed, or fails then.
         match both.first {
             Ok((_, rows)) => {
+                self.freed[0].clear();
+                if !wanted.is_empty() {
+                    self.freed[1].clear();
+                }
                 let claims = claims(table, wanted.len(), &rows);
                 for (claim, (id, keys)) in claims.into_iter().zip(&wanted) {
                     self.note(id, *keys, &claim);
@@ -265,7 +300,7 @@ impl Locks<PgEngine> for PgLocks {
             }
             Err(error) => {
                 log::debug!("nothing was claimed ahead: {error}");
-                wanted.iter().for_each(|(_, keys)| self.free_keys(*keys));
+                self.is_unsure = [true; 2];
             }
         }
         Ok(seen(table, &both.second?))
@@ -273,6 +308,13 @@ impl Locks<PgEngine> for PgLocks {
 
     /// A flush that cannot be begun is begun by the next one that is waited for.
     fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
+        for (change, written) in changes.iter().zip(written) {
+            if let WriteResult::Charged(charged) = written
+                && let Some(held) = self.held.get_mut(&change.record.id)
+            {
+                held.charged = Some(charged.clone());
+            }
+        }
         if !self.is_asynchronous {
             return;
         }
@@ -284,12 +326,29 @@ impl Locks<PgEngine> for PgLocks {
         }
     }
 
-    fn is_lost(&self, id: &Id) -> bool {
-        self.lost.contains(id)
+    /// A record that is held no more may have been anybody's since.
+    fn hold(&self, id: &Id) -> Hold {
+        match self.held.get(id) {
+            Some(held) if held.is_lost => Hold::Lost,
+            Some(held) if !held.is_broken => Hold::Unbroken,
+            Some(_) | None => Hold::Broken,
+        }
+    }
+
+    fn hold_off(&self) -> Option<Duration> {
+        let left = self.clock.until(self.hold_off_until?);
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    fn on_loss(&mut self, end: EndHandlers) {
+        self.end = Some(end);
+    }
+
+    fn sessions(&self, on: &SqlDatabase<PgEngine>) -> Option<Arc<dyn Sessions>> {
+        Some(on.engine.session.server.clone())
     }
 
     fn release(&mut self, id: &Id) {
-        self.lost.remove(id);
         if self.held.contains_key(id) && !self.sync.holds_back(id) {
             self.give_back(id);
         }
@@ -305,18 +364,25 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     fn free(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        if let Some(session) = &mut self.session {
-            let synced = self.sync.finish(session)?;
-            self.give_back_all(&synced);
-        }
-        let unused = self.ahead.drain(true);
-        self.give_back_all(&unused);
-        let [first, second] = [&mut self.freed_first, &mut self.freed_second].map(std::mem::take);
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let finished = self.sync.finish(session);
+        let over = [self.sync.take_durable(), self.ahead.drain(true)].concat();
+        self.give_back_all(&over);
+        finished?;
         if self.pooled {
             return self.end_transaction();
         }
-        unlock(&mut on.engine.session, first)?;
-        self.session.as_mut().map_or(Ok(()), |session| unlock(session, second))
+        self.make_sure(&mut on.engine.session)?;
+        for (of, session) in
+            [Some(&mut on.engine.session), self.session.as_mut()].into_iter().enumerate()
+        {
+            let Some(session) = session else { continue };
+            let freed = unlock(session, self.freed[of].clone());
+            self.is_unsure[of] = freed.is_err();
+            freed?;
+            self.freed[of].clear();
+        }
+        Ok(())
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
@@ -324,21 +390,32 @@ impl Locks<PgEngine> for PgLocks {
         self.open(on)?;
         // A server that has just been started has forgotten all claims of others.
         let age = on.engine.session.age_of_claims();
-        std::thread::sleep(HOLD_OFF.saturating_sub(on.reading(age)?));
+        let left = HOLD_OFF.saturating_sub(on.reading(age)?);
+        self.hold_off_until = self.clock.monotonic().checked_add(left);
         Ok(())
     }
 
-    fn look_after(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<Vec<Arc<OwnedFd>>, DbError> {
+    /// Behind a pooler the session with the claims is not used by all that uses the other one.
+    fn keep_claims(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        was_used: bool,
+    ) -> Result<Option<Duration>, DbError> {
         if self.held.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        self.free(on)?;
-        let mut sockets = Vec::new();
-        for session in self.session.iter_mut().chain([&mut on.engine.session]) {
-            session.query("SELECT 1", &[])?;
-            sockets.push(session.connection.handle.socket.clone());
+        let stand = self.held.values().all(|held| held.is_covered() && !held.is_lost);
+        if was_used && stand && !self.pooled {
+            return Ok(None);
         }
-        Ok(sockets)
+        let writing = Some(&mut on.engine.session).filter(|_| !was_used);
+        for session in self.session.iter_mut().chain(writing) {
+            session.within(HEARTBEAT_LIMIT, |session| session.query("SELECT 1", &[]))?;
+        }
+        if !was_used {
+            self.free(on)?;
+        }
+        self.retake(on)
     }
 }
 
@@ -360,20 +437,20 @@ impl PgLocks {
 
     /// Gets both sessions ready, and says whether their locks exclude each other.
     fn prepare(&mut self, writing: &mut Session) -> Result<bool, DbError> {
-        if let Some(claiming) = &mut self.session {
-            self.pooled = are_pooled(claiming, writing)?;
-        }
+        let Some(claiming) = &mut self.session else { return Ok(false) };
+        self.pooled = writing.within(FIRST_ANSWER_LIMIT, |writing| {
+            claiming.within(FIRST_ANSWER_LIMIT, |claiming| are_pooled(claiming, writing))
+        })?;
         if self.pooled {
             let place = writing.server.shown();
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
         }
-        self.tune(writing)?;
-        self.note_backends(writing)?;
+        self.tune(writing, [true; 2])?;
         // What only speaks PostgreSQL's protocol may know the functions and grant everything. The
         // key is no record's but by chance, and no other pass's; its lock goes with the next claim.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first(writing, &[key])?;
-        self.freed_first.push(key);
+        self.freed[0].push(key);
         let function = self.function();
         let other = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(other) = other else { return Ok(false) };
@@ -381,75 +458,131 @@ impl PgLocks {
         Ok(first == [true] && granted(&second) == [false])
     }
 
-    /// What a session of one's own is told, and one for a transaction must not be.
-    fn tune(&mut self, writing: &mut Session) -> Result<(), DbError> {
-        if self.pooled {
-            return Ok(());
-        }
+    /// What new sessions are told: the writing one, or the claiming one. What is set for a session of
+    /// one's own must not be set for one that a pooler lends for a transaction.
+    fn tune(&mut self, writing: &mut Session, new: [bool; 2]) -> Result<(), DbError> {
         let access = writing.access;
-        for session in self.session.iter_mut().chain([writing]) {
+        let sessions = [Some(writing), self.session.as_mut()];
+        for (of, session) in sessions.into_iter().enumerate().filter(|(of, _)| new[*of]) {
+            let Some(session) = session else { continue };
+            if self.pooled {
+                // The pool may have no connection left.
+                session.connection.limit = Some(FIRST_ANSWER_LIMIT);
+                continue;
+            }
             session.batch(&format!(
-                "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
-                 SET tcp_keepalives_count = 3; SET statement_timeout = 0; \
+                "{KEEPALIVES}; SET statement_timeout = 0; \
                  SET default_transaction_isolation = 'read committed'; \
-                 SELECT set_config(name, '0', false) FROM pg_settings \
+                 SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
                  WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
             ))?;
             session.prepare_what_is_repeated();
             session.plan_for_rounds()?;
-        }
-        // From now on it reads rows as well, which a condition with a function may not use to write.
-        if let Some(claiming) = &mut self.session {
-            claiming.access = access;
+            self.backends[of] = session.backend()?;
+            // From now on it reads rows as well, which a condition with a function may not use to write.
+            session.access = access;
         }
         Ok(())
     }
 
-    fn note_backends(&mut self, writing: &mut Session) -> Result<(), DbError> {
-        for (session, backend) in
-            [writing].into_iter().chain(&mut self.session).zip(&mut self.backends)
+    /// Notes that a failed statement may have taken or freed locks. They outlive its transaction, unless
+    /// they go with their session.
+    fn sure<T>(&mut self, of: usize, done: Result<T, DbError>) -> Result<T, DbError> {
+        done.inspect_err(|_| self.is_unsure[of] = true)
+    }
+
+    fn claim_now(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        ids: &[Id],
+        places: Vec<usize>,
+        result: &mut [(Id, Claim)],
+    ) -> Result<(), DbError> {
+        self.make_sure(&mut on.engine.session)?;
+        let (writing, table) = (&mut on.engine.session, &on.table);
+        let keys = |place: usize| (&ids[place], Keys::of(&table.sql, &ids[place]));
+        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
+        if !self.pooled {
+            writing.plan_for_rounds()?;
+        }
+        let granted = self.take_first(writing, &first_keys(&wanted))?;
+        let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
+        let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // A statement of its own, so that it sees what was committed before the locks were free.
+        let freed = if self.pooled { Vec::new() } else { self.freed[1].clone() };
+        let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
+        let Some(session) = session else { return Ok(()) };
+        let statements = &mut self.statements;
+        let read = match session.ask(&statements.lock_and_read(table, &wanted, freed, !self.pooled))
         {
-            *backend = session.backend()?;
+            // One row that cannot be read must not keep the others from being handled.
+            Err(error) if error.is_of_a_row => {
+                lock_and_read_singly(statements, session, table, &wanted, !self.pooled)
+            }
+            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
+        };
+        if read.is_err() {
+            self.freed[0].extend(first_keys(&wanted));
+        }
+        let read = self.sure(1, read)?;
+        if !self.pooled {
+            self.freed[1].clear();
+        }
+        for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
+            self.note(id, keys, &claim);
+            result[place].1 = claim;
         }
         Ok(())
     }
 
     fn take_first(&mut self, writing: &mut Session, keys: &[i64]) -> Result<Vec<bool>, DbError> {
-        let (function, mut freed) = (self.function(), std::mem::take(&mut self.freed_first));
-        let mut session = writing;
-        if self.pooled {
-            freed.clear();
-            self.end_transaction()?;
-            let Some(claiming) = &mut self.session else { return Ok(vec![false; keys.len()]) };
-            session = claiming;
-            if self.taken == 0 {
-                // It waits for handlers, however long they take.
-                session.batch(
-                    "BEGIN ISOLATION LEVEL READ COMMITTED; \
-                     SET LOCAL idle_in_transaction_session_timeout = 0",
-                )?;
-            }
-            self.taken += keys.len();
+        let function = self.function();
+        if !self.pooled {
+            let freed = self.freed[0].clone();
+            let taken = writing.ask(&self.statements.take_locks(function, keys.to_vec(), freed));
+            let taken = self.sure(0, taken)?;
+            self.freed[0].clear();
+            return Ok(granted(&taken));
         }
-        Ok(granted(&session.ask(&self.statements.take_locks(function, keys.to_vec(), freed))?))
-    }
-
-    /// Of the writing and the claiming session: that of the first locks, and that of the second ones.
-    fn of_locks(&self, [writing, claiming]: [bool; 2]) -> [bool; 2] {
-        if self.pooled { [claiming, false] } else { [writing, claiming] }
+        self.end_transaction()?;
+        let Some(claiming) = &mut self.session else { return Ok(vec![false; keys.len()]) };
+        if self.taken.is_none() {
+            // It waits for handlers, however long they take.
+            claiming.batch(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                 SET LOCAL idle_in_transaction_session_timeout = 0",
+            )?;
+            self.taken = Some(0);
+            self.backends[1] = claiming.backend()?;
+        }
+        let request = self.statements.take_locks(function, keys.to_vec(), Vec::new());
+        let taken = claiming.ask(&request).map(|rows| granted(&rows));
+        if taken.is_err() {
+            // The transaction has failed, and all its locks are gone.
+            let _ = claiming.roll_back();
+            self.note_lost([false, true]);
+        }
+        let taken = taken?;
+        let count = taken.iter().filter(|is_granted| **is_granted).count();
+        self.taken = self.taken.map(|before| before + count);
+        Ok(taken)
     }
 
     fn function(&self) -> &'static str {
-        if self.pooled { "pg_try_advisory_xact_lock" } else { LOCK }
+        if self.pooled { "pg_catalog.pg_try_advisory_xact_lock" } else { LOCK }
     }
 
     /// Ends the transaction that has the first locks, if none of them is a claim's any more.
     fn end_transaction(&mut self) -> Result<(), DbError> {
         if self.held.is_empty()
-            && std::mem::take(&mut self.taken) > 0
+            && self.taken.is_some()
             && let Some(session) = &mut self.session
         {
             session.batch("COMMIT")?;
+            self.taken = None;
         }
         Ok(())
     }
@@ -461,22 +594,16 @@ impl PgLocks {
         let Some(session) = self.session.as_mut().filter(|_| may_write) else {
             return Ok(false);
         };
-        let rules =
-            "SELECT 1 FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
+        let rules = "SELECT 1 FROM pg_catalog.pg_rewrite \
+                     WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
         let has_rules = !session.query(rules, &[Param::text(&on.table.sql)])?.is_empty();
         Ok(!has_rules && CommitSync::can_flush(session)?)
     }
 
-    fn free_keys(&mut self, keys: Keys) {
-        self.freed_first.push(keys.first);
-        if !self.pooled {
-            self.freed_second.push(keys.second);
-        }
-    }
-
     fn give_back(&mut self, id: &Id) {
-        if let Some(keys) = self.held.remove(id) {
-            self.free_keys(keys);
+        let Some(held) = self.held.remove(id) else { return };
+        for (of, freed) in self.freed.iter_mut().enumerate() {
+            freed.extend(Some(held.key(of)).filter(|_| held.has[of]));
         }
     }
 
@@ -484,14 +611,18 @@ impl PgLocks {
         ids.iter().for_each(|id| self.give_back(id));
     }
 
-    /// Notes which locks are held after a record was to be claimed.
+    /// Notes which locks are held after a record was to be claimed, and its first lock was granted.
     fn note(&mut self, id: &Id, keys: Keys, claim: &Claim) {
+        let has = [true, !self.pooled];
         match claim {
-            Claim::Held(_) => {
-                self.held.insert(id.clone(), keys);
+            Claim::Held(record) => {
+                self.held.insert(id.clone(), Held::new(record.clone(), keys, has));
             }
-            Claim::Busy | Claim::Unreadable(_) => self.freed_first.push(keys.first),
-            Claim::Gone | Claim::Ambiguous => self.free_keys(keys),
+            Claim::Busy | Claim::Unreadable(_) => self.freed[0].push(keys.first),
+            Claim::Gone | Claim::Ambiguous => {
+                self.freed[0].push(keys.first);
+                self.freed[1].extend(Some(keys.second).filter(|_| !self.pooled));
+            }
         }
     }
 
@@ -501,88 +632,166 @@ impl PgLocks {
         let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
         let is_much = held.len() + new > MOST_HELD;
         let is_wanted = |id: &Id| held.contains_key(id) && sync.is_held_back(id);
-        let synced = match is_much || wanted.iter().any(is_wanted) {
-            true => sync.finish(session)?,
-            false => sync.synced(session)?,
+        let advanced = match is_much || wanted.iter().any(is_wanted) {
+            true => sync.finish(session),
+            false => sync.advance(session),
         };
-        self.give_back_all(&synced);
+        let durable = self.sync.take_durable();
+        self.give_back_all(&durable);
+        advanced
+    }
+
+    /// Frees the locks that a failed statement may have left with this pass, and notes which it does not
+    /// have. A transaction that failed has none.
+    fn make_sure(&mut self, writing: &mut Session) -> Result<(), DbError> {
+        for (of, session) in [Some(writing), self.session.as_mut()].into_iter().enumerate() {
+            let Some(session) = session.filter(|_| self.is_unsure[of] && !self.pooled) else {
+                continue;
+            };
+            let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.key(of));
+            let needed: HashSet<_> = needed.collect();
+            // Each is given back as often as it was taken.
+            let found = loop {
+                let found = held_keys(session)?;
+                let over: Vec<_> =
+                    found.iter().copied().filter(|it| !needed.contains(it)).collect();
+                if over.is_empty() {
+                    break found;
+                }
+                unlock(session, over)?;
+            };
+            for held in self.held.values_mut() {
+                held.has[of] &= found.contains(&held.key(of));
+            }
+            self.freed[of].clear();
+            self.is_unsure[of] = false;
+        }
+        self.note_gaps();
         Ok(())
     }
 
-    /// Makes sessions anew that are lost, the writing or the claiming one. What it held is gone: nothing
-    /// is left to be given back there.
-    fn make_anew(&mut self, on: &mut SqlDatabase<PgEngine>, lost: [bool; 2]) -> Result<()> {
+    /// Notes that the writing or the claiming session is lost, with the locks that it held: nothing is
+    /// left to be given back there.
+    fn note_lost(&mut self, lost: [bool; 2]) {
         let unused = self.ahead.drain(true);
         self.give_back_all(&unused);
-        let writing = &mut on.engine.session;
-        if lost[0] {
-            writing.open_again()?;
+        let of_locks = if self.pooled { [lost[1], false] } else { lost };
+        for of in [0, 1].into_iter().filter(|of| of_locks[*of]) {
+            self.held.values_mut().for_each(|held| held.has[of] = false);
+            self.freed[of].clear();
+            self.is_unsure[of] = false;
         }
+        for of in [0, 1].into_iter().filter(|of| lost[*of]) {
+            let backend = std::mem::take(&mut self.backends[of]);
+            self.old_backends.extend(Some(backend).filter(|it| !it.is_empty()));
+        }
+        let over = self.old_backends.len().saturating_sub(OLD_BACKENDS);
+        self.old_backends.drain(..over);
         if lost[1] {
-            self.open_session(&writing.server)?;
-            self.taken = 0;
+            self.taken = None;
             self.sync.begin_anew();
         }
-        let [first, second] = self.of_locks(lost);
-        if first {
-            self.freed_first.clear();
+        self.note_gaps();
+        // If all claims of all passes are gone, each takes back its own first.
+        if lost[1] && (lost[0] || self.pooled) {
+            self.hold_off_until = self.clock.monotonic().checked_add(HOLD_OFF);
         }
-        if second {
-            self.freed_second.clear();
+    }
+
+    fn note_gaps(&mut self) {
+        for held in self.held.values_mut().filter(|held| !held.is_covered()) {
+            held.is_broken = true;
         }
-        let again = self
-            .tune(writing)
-            .and_then(|()| self.end_old(writing, lost))
-            .and_then(|()| self.take_back(writing, lost));
-        on.reading(again)
     }
 
     /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
-    /// socket of one: they are ended there, so that their locks are free.
-    fn end_old(&mut self, writing: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
+    /// socket of one: they are ended there, so that their locks are free. A pooler does that itself,
+    /// and may have lent the process to others by now.
+    fn end_old(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
         }
-        let old = self.backends.iter().zip(lost).filter(|(_, is_lost)| *is_lost);
-        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                   WHERE concat_ws(' ', pid, backend_start) = ANY($1)";
-        writing.query(sql, &[Param::texts(old.map(|(backend, _)| backend))])?;
-        self.note_backends(writing)
+        let sql = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
+                   WHERE pg_catalog.concat_ws(' ', pid, backend_start) = ANY($1)";
+        session.query(sql, &[Param::texts(&self.old_backends)])?;
+        Ok(())
     }
 
-    /// Takes the locks of the sessions that were made anew, again and again, because they must be
-    /// this pass's own. A record that somebody else has got meanwhile is lost to this pass.
-    fn take_back(&mut self, writing: &mut Session, lost: [bool; 2]) -> Result<(), DbError> {
-        for (is_first, is_lost) in [true, false].into_iter().zip(self.of_locks(lost)) {
-            let key = |keys: &Keys| if is_first { keys.first } else { keys.second };
-            let mut wanted: Vec<_> =
-                self.held.iter().map(|(id, it)| (id.clone(), key(it))).collect();
-            wanted.retain(|_| is_lost);
-            for tries in 0..RETAKES {
-                if wanted.is_empty() {
-                    break;
-                }
-                if tries > 0 {
-                    std::thread::sleep(RETAKE_PAUSE);
-                }
-                let keys: Vec<_> = wanted.iter().map(|(_, key)| *key).collect();
-                let granted = match (is_first, &mut self.session) {
-                    (true, _) => self.take_first(writing, &keys)?,
-                    (false, Some(claiming)) => granted(
-                        &claiming.ask(&self.statements.take_locks(LOCK, keys, Vec::new()))?,
-                    ),
-                    (false, None) => Vec::new(),
-                };
-                let mut granted = granted.into_iter();
-                wanted.retain(|_| granted.next() != Some(true));
+    /// Asks once for the locks that this pass has lost. A lock may be refused because an old session of
+    /// this pass still has it, or because another pass just looks. So where a column shows whose
+    /// attempt it is, the row says whether the record is lost, and otherwise who has the lock does. Says
+    /// when to ask again.
+    fn retake(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<Option<Duration>, DbError> {
+        for of in [0, 1] {
+            let is_missing = |held: &&Held| !held.has[of] && !held.is_lost;
+            let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
+            let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
+            let keys: Vec<_> = wanted.iter().map(|held| held.key(of)).collect();
+            if ids.is_empty() || of == 1 && self.pooled {
+                continue;
             }
-            for (id, _) in wanted {
-                self.give_back(&id);
-                if !self.sync.is_held_back(&id) {
-                    self.lost.insert(id.clone());
+            let granted = match &mut self.session {
+                _ if of == 0 => self.take_first(&mut on.engine.session, &keys)?,
+                Some(session) if session.connection.is_open() => {
+                    let request = self.statements.take_locks(LOCK, keys, Vec::new());
+                    let taken = session.ask(&request);
+                    granted(&self.sure(1, taken)?)
                 }
-                self.sync.forget(&id);
+                Some(_) | None => continue,
+            };
+            for (id, _) in ids.iter().zip(granted).filter(|(_, is_granted)| *is_granted) {
+                if let Some(held) = self.held.get_mut(id) {
+                    held.has[of] = true;
+                }
             }
+        }
+        self.find_losses(on)?;
+        let lost: Vec<_> =
+            self.held.values().filter(|it| it.is_lost).map(|it| it.record.id.clone()).collect();
+        if let Some(end) = self.end.as_ref().filter(|_| !lost.is_empty()) {
+            end(&lost);
+        }
+        let is_missing = |held: &Held| !(held.has[0] && (self.pooled || held.has[1]));
+        Ok(self.held.values().any(is_missing).then_some(RETAKE_PAUSE))
+    }
+
+    /// Looks at the records for which no lock stands.
+    fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+        let exposed = self.held.values().filter(|held| !held.is_covered() && !held.is_lost);
+        let exposed: Vec<_> = exposed.map(|held| held.record.clone()).collect();
+        if exposed.is_empty() {
+            return Ok(());
+        }
+        let records: Vec<_> = exposed.iter().enumerate().collect();
+        let states = on.states_of(&records)?;
+        let keys = exposed.iter().filter_map(|it| Some(self.held.get(&it.id)?.keys.first));
+        let keys: Vec<_> = keys.collect();
+        let others = held_by_others(&mut on.engine.session, &keys, &self.old_backends)?;
+        for (number, record) in records {
+            let state = states.iter().find(|state| state.number == number);
+            let Some(held) = self.held.get_mut(&record.id) else { continue };
+            let is_others = others.contains(&held.keys.first);
+            held.refusals = if is_others { held.refusals.saturating_add(1) } else { 0 };
+            if self.sync.is_held_back(&record.id) {
+                // Its outcome is written. Whoever has the lock sees that.
+                if is_others {
+                    self.sync.let_go(&record.id);
+                    self.held.remove(&record.id);
+                }
+                continue;
+            }
+            held.is_lost = match state {
+                Some(state) if state.is_pending => {
+                    let has_mark = on.table.mark_column().is_some();
+                    match &held.charged {
+                        Some(charged) if has_mark => {
+                            state.charged != *charged && state.charged != on.table.as_read(record)
+                        }
+                        Some(_) | None => held.refusals >= REFUSALS,
+                    }
+                }
+                Some(_) | None => true,
+            };
         }
         Ok(())
     }
@@ -590,26 +799,53 @@ impl PgLocks {
 
 /// Makes the sessions anew that are lost, and takes back what they held.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
-    let mut lost = [false, false];
-    store.connect_again(why, |it| {
+    store.connect_again(why, |store| {
+        let TableStore { locks, database, .. } = store;
         // A server that goes down ends one session after the other.
-        lost[0] |= !it.database.engine.session.connection.is_alive();
-        let session = it.locks.session.as_mut();
-        lost[1] |= session.is_some_and(|session| !session.connection.is_alive());
-        it.locks.make_anew(&mut it.database, lost)?;
+        let is_lost = |session: &mut Session| !session.connection.is_alive();
+        let lost =
+            [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
+        locks.note_lost(lost);
+        let server = database.engine.session.server.clone();
+        if lost[0] {
+            // What it waited for must not be done any more.
+            server.cancel_soon(&database.engine.session.connection.handle);
+            database.engine.session.open_again()?;
+            let again = locks.make_ready(database, [true, false]);
+            database.reading(again)?;
+        }
+        if lost[1] {
+            locks.open_session(&server)?;
+            let again = locks.make_ready(database, [false, true]);
+            database.reading(again)?;
+        }
         // Only a session that is lost may have been so in a crash, which takes commits away.
-        if lost[1] { write_again(it) } else { Ok(()) }
-    })?;
-    // Behind a pooler only the one that holds claims is seen to be lost.
-    if lost[1] && (lost[0] || store.locks.pooled) {
-        std::thread::sleep(HOLD_OFF);
+        if lost[1] { write_again(store) } else { Ok(()) }
+    })
+}
+
+impl PgLocks {
+    /// Prepares a session that was made anew, and takes back its locks, before the other one is there.
+    fn make_ready(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        new: [bool; 2],
+    ) -> Result<(), DbError> {
+        if self.session.is_none() {
+            return Ok(());
+        }
+        self.tune(&mut on.engine.session, new)?;
+        self.end_old(&mut on.engine.session)?;
+        let again = self.retake(on)?;
+        if again.is_some() {
+            on.engine.session.server.wake();
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Writes again what may not have been durable.
 fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
-    store.may_be_set_back = true;
     let unsynced = store.locks.sync.take_unsynced();
     let result = unsynced.iter().try_for_each(|it| store.write(&[it.change()], true).map(|_| ()));
     result.or_else(|error| {

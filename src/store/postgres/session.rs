@@ -14,7 +14,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
-use super::server::{Connection, Server};
+use super::server::{Connection, Failure, Server};
 use crate::store::Access;
 use crate::store::error::{DbError, Kind};
 use crate::system_error::words;
@@ -31,6 +31,9 @@ const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET
 /// The server estimates so high a cost for a search over very many rows that it compiles the conditions,
 /// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
 const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
+
+/// How long a new session may wait for its first answer, and one behind a pooler for each of a pass.
+pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Session {
     pub server: Arc<Server>,
@@ -60,8 +63,17 @@ impl Session {
             plans_for_rounds: false,
             is_reading: false,
         };
-        session.batch(SPELLING)?;
+        // A pooler without a free connection lets a client in, and then lets its first statement wait.
+        session.within(FIRST_ANSWER_LIMIT, |session| session.batch(SPELLING))?;
         Ok(session)
+    }
+
+    /// Does something whose answers may take so long, each of them.
+    pub fn within<T>(&mut self, limit: Duration, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.connection.limit.replace(limit);
+        let answered = ask(self);
+        self.connection.limit = before;
+        answered
     }
 
     /// Takes another connection in place of the one there is.
@@ -105,8 +117,8 @@ impl Session {
 
     fn reading<T>(
         &mut self,
-        ask: impl FnOnce(&mut Self) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+        ask: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         self.begin_to_read()?;
         ask(self).inspect_err(|_| self.end_reading())
     }
@@ -116,13 +128,13 @@ impl Session {
         self.query(&request.sql, &request.params)
     }
 
-    fn send(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, SqlError> {
+    fn send(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
         let statement = self.statement(sql, params)?;
         self.connection.wait(async |it| query(it, statement.as_ref(), sql, params).await)
     }
 
     /// The prepared statement, if this is not the first time.
-    fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, SqlError> {
+    fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, Failure> {
         let Some(prepared) = &mut self.prepared else { return Ok(None) };
         match prepared.get_mut(sql) {
             None => {
@@ -187,8 +199,11 @@ impl Session {
             return self.stream(sql, params, each);
         }
         self.batch(BEGIN_TO_SEARCH)?;
+        // It takes as long as there are rows to look at.
+        let limit = self.connection.limit.take();
         let searched = self.stream(sql, params, each);
         let ended = self.batch("COMMIT");
+        self.connection.limit = limit;
         searched.and(ended)
     }
 
@@ -214,7 +229,7 @@ impl Session {
         self.batch("ROLLBACK")
     }
 
-    fn begin_to_read(&mut self) -> Result<(), SqlError> {
+    fn begin_to_read(&mut self) -> Result<(), Failure> {
         if self.access == Access::ReadOnly && !self.is_reading {
             self.connection.wait(async |it| it.batch_execute(BEGIN_TO_READ).await)?;
             self.is_reading = true;
@@ -299,7 +314,7 @@ pub fn ask_both(
             second: second.map_err(DbError::from),
         }
     };
-    Ok(one.connection.wait_with(&mut other.connection, ask))
+    Ok(one.connection.wait_with(&mut other.connection, ask)?)
 }
 
 /// The answers to what both sessions were asked.
@@ -310,6 +325,8 @@ pub struct Both {
 }
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.
+///
+/// A pool of one connection never answers the second session: that has to be waited for within a limit.
 pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbError> {
     for _ in 0..2 {
         // The pooler has to keep them apart for the while, and then lends the last one first.
@@ -337,6 +354,19 @@ impl Drop for Session {
 const REFUSALS: [&str; 9] = ["22", "23", "27", "44", "P0", "42", "0A", "38", "39"];
 /// What is wrong with one row: a damaged page, or what the queue's condition makes of its values.
 const OF_A_ROW: [&str; 4] = ["22", "XX001", "XX002", "54000"];
+
+impl From<Failure> for DbError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Sql(error) => error.into(),
+            Failure::Silent(limit) => Self {
+                kind: Kind::Lost,
+                words: format!("no answer within {limit:?}"),
+                ..Self::default()
+            },
+        }
+    }
+}
 
 impl From<SqlError> for DbError {
     fn from(error: SqlError) -> Self {

@@ -1,6 +1,6 @@
 //! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -105,6 +105,34 @@ pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
         session.query(UNLOCK, &[Param::Keys(keys)])?;
     }
     Ok(())
+}
+
+/// The advisory locks of this database with one key, by their keys.
+const KEYS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid \
+                    FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 \
+                    AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
+                    WHERE datname = pg_catalog.current_database())";
+
+/// The keys of the locks that a session has.
+pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
+    let sql = format!("SELECT key FROM ({KEYS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
+    Ok(session.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
+}
+
+/// Those of these keys whose locks other processes of the server have than ours, and than those that
+/// were ours.
+pub fn held_by_others(
+    session: &mut Session,
+    keys: &[i64],
+    ours: &[String],
+) -> Result<HashSet<i64>, DbError> {
+    let sql = format!(
+        "SELECT key FROM ({KEYS}) AS locks LEFT JOIN pg_catalog.pg_stat_activity a USING (pid) \
+         WHERE key = ANY($1) \
+         AND pg_catalog.concat_ws(' ', pid, a.backend_start) <> ALL($2)"
+    );
+    let params = [Param::Keys(keys.to_vec()), Param::texts(ours)];
+    Ok(session.query(&sql, &params)?.iter().map(|row| row.get(0)).collect())
 }
 
 /// Which of the locks were granted.
@@ -356,7 +384,7 @@ fn write_groups(table: &Table, groups: &[Group], is_asynchronous: bool) -> Strin
 
 /// The rows for which the answer is yes.
 pub fn seen(table: &Table, rows: &[Row]) -> Vec<Seen> {
-    let guards = table.guard_columns();
+    let guards = table.charge_columns();
     let seen = |row: &Row| {
         let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
         let (number, charged) = (number(row, 0)?, Charged(values.collect()));
@@ -406,11 +434,11 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let (sets, condition) = (sets.join(", "), conditions.join(" AND "));
     *params = given.params;
     let is_pending = format!("({}) IS TRUE", table.still_pending(group.renews));
-    let guard = |column: &Column| match group.begins {
+    let guard = |column: &Column| match group.begins || group.verb == Verb::Select {
         true => format!(", {}", Postgres.cell(column)),
         false => ", NULL::text".into(),
     };
-    let guards: String = table.guard_columns().into_iter().map(guard).collect();
+    let guards: String = table.charge_columns().into_iter().map(guard).collect();
     match group.verb {
         Verb::Update => format!(
             "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{guards}",

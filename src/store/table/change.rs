@@ -60,7 +60,8 @@ pub enum Role {
     Grow(i64),
 }
 
-/// The [`Table::guard_columns`] as a charge, triggers and the table itself left them.
+/// The [`Table::charge_columns`] as a charge, triggers and the table itself left them. Where claims
+/// cannot be lost these are just the [`Table::guard_columns`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Charged(pub Vec<Value>);
 
@@ -86,7 +87,7 @@ impl<'a> Sets<'a> {
     fn effects(&mut self, effects: &'a [Effect], settlement: &Settlement, zone: &Zone) {
         let error = match &settlement.counter {
             Counter::Set { last_error, .. } => last_error.as_ref(),
-            Counter::AsBefore | Counter::Reset => None,
+            Counter::AsBefore | Counter::Untouched | Counter::Reset => None,
         };
         for Effect { column, to } in effects {
             let (role, value) = match (to, error) {
@@ -162,6 +163,7 @@ impl Table {
                     sets.optional(&self.last_failure, |it| self.no_failure(it, record));
                 }
             }
+            Counter::Untouched => {}
             Counter::Reset => {
                 sets.optional(&self.failures, |_| Value::Integer(0));
                 sets.optional(&self.last_failure, |it| self.no_failure(it, record));
@@ -174,7 +176,8 @@ impl Table {
                 });
             }
         }
-        if let Some(column) = self.due_column() {
+        let due_column = self.due_column().filter(|_| settlement.counter != Counter::Untouched);
+        if let Some(column) = due_column {
             let due_at = self.due_at(column, record, settlement, *retry_at);
             let due_at = due_at.map(|at| self.written_due(column, at));
             sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
@@ -264,6 +267,21 @@ impl Table {
         distinct(read.chain(date).chain(others))
     }
 
+    /// The column that a charge changes each time: by it an attempt is told from the next one.
+    pub fn mark_column(&self) -> Option<&Column> {
+        self.failures.as_ref()
+    }
+
+    /// The columns that show whether a row still carries a certain charge.
+    pub fn charge_columns(&self) -> Vec<&Column> {
+        distinct(self.guard_columns().into_iter().chain(self.mark_column()))
+    }
+
+    /// The [`charge_columns`](Self::charge_columns) as they were when a record was read.
+    pub fn as_read(&self, record: &Record) -> Charged {
+        Charged(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
+    }
+
     /// What a charge makes of a row where nothing else changes with it.
     pub fn charged(&self, record: &Record) -> Charged {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
@@ -276,8 +294,9 @@ impl Table {
 
     /// What a row must hold besides its id to be the one that was read, or charged.
     fn expected<'a>(&'a self, change: &'a RowWrite) -> impl Iterator<Item = Term<'a>> {
-        let RowWrite { record, charged, .. } = change;
-        self.guard_columns().into_iter().enumerate().filter_map(move |(index, column)| {
+        let RowWrite { record, charged, is_fenced, .. } = change;
+        let columns = if *is_fenced { self.charge_columns() } else { self.guard_columns() };
+        columns.into_iter().enumerate().filter_map(move |(index, column)| {
             let held = match charged {
                 Some(Charged(values)) => values.get(index)?,
                 None => record.row.get(&column.name).unwrap_or(&Value::Null),

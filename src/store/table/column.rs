@@ -117,6 +117,12 @@ impl Column {
         }
     }
 
+    /// Whether it takes the note that an attempt has begun, with all that may stand in front of it.
+    pub fn holds_notes(&self) -> bool {
+        const LONGEST: usize = 128;
+        self.holds == Holds::Text && self.most_chars.is_none_or(|most| most >= LONGEST)
+    }
+
     /// Text, cut to the length that the type declares, as in VARCHAR(255).
     pub fn cut(&self, text: &str) -> String {
         match self.most_chars {

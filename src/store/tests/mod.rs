@@ -525,6 +525,7 @@ fn charged(applied: WriteResult) -> Charged {
     match applied {
         WriteResult::Charged(charged) => charged,
         WriteResult::Written
+        | WriteResult::WrittenAfterLoss
         | WriteResult::ChangedMeanwhile
         | WriteResult::ClaimLost
         | WriteResult::Refused(_) => {

@@ -114,7 +114,9 @@ impl Orders {
             Transition::Archived => {
                 let error = match counter {
                     Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
-                    Counter::AsBefore | Counter::Reset => "archived without an attempt".into(),
+                    Counter::AsBefore | Counter::Untouched | Counter::Reset => {
+                        "archived without an attempt".into()
+                    }
                 };
                 self.noted.extend([(number, Some(error.replace('\0', "")))]);
             }

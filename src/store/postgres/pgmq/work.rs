@@ -3,7 +3,6 @@
 //! of reads shows whether it is still this one's.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,9 @@ use crate::store::postgres::session::Session;
 use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
-use crate::store::{Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, WriteResult};
+use crate::store::{
+    Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, Wakeup, WriteResult,
+};
 use crate::time::Instant;
 
 /// How long a message stays hidden after its reader has died.
@@ -293,9 +294,9 @@ impl Store for Work {
         Some(HEARTBEAT_INTERVAL)
     }
 
-    fn look_after(&mut self) -> Vec<Arc<OwnedFd>> {
+    fn keep_claims(&mut self, _: Wakeup) -> Option<Duration> {
         self.just_looking("write to", |work, _| work.hide_on());
-        Vec::new()
+        None
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::Result;
 use nix::unistd::{Uid, User};
-use rustix::net::sockopt;
+use rustix::net::{Shutdown, shutdown, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
@@ -27,6 +28,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{Kind, Refusal};
 use super::parameters::Parameters;
+use crate::time::since_boot;
 
 #[derive(Clone)]
 pub enum Address {
@@ -160,6 +162,22 @@ pub struct Connection {
     pub driver: Driver,
     /// What ends its statements, as long as it lives.
     pub handle: Arc<Handle>,
+    /// How long an answer may take. A connection that takes longer is given up.
+    pub limit: Option<Duration>,
+}
+
+/// The failure of a request.
+#[derive(Debug)]
+pub enum Failure {
+    Sql(SqlError),
+    /// No answer came within the limit.
+    Silent(Duration),
+}
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
 }
 
 /// An open connection, as far as it takes to end what it is at.
@@ -168,6 +186,30 @@ pub struct Handle {
     pub address: Address,
     /// Whoever holds it keeps the session alive, and sees that it ends.
     pub socket: Arc<OwnedFd>,
+    /// Whether the server or the network was seen to have ended it.
+    pub has_ended: AtomicBool,
+    pub answers: Arc<Answers>,
+}
+
+/// When the server last answered, on whichever connection.
+#[derive(Default)]
+pub struct Answers {
+    millis_since_boot: AtomicU64,
+}
+
+impl Answers {
+    pub fn note(&self) {
+        self.millis_since_boot.store(millis_since_boot(), Ordering::Relaxed);
+    }
+
+    pub fn silent_for(&self) -> Duration {
+        let answered_at = self.millis_since_boot.load(Ordering::Relaxed);
+        Duration::from_millis(millis_since_boot().saturating_sub(answered_at))
+    }
+}
+
+fn millis_since_boot() -> u64 {
+    u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX)
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
@@ -226,11 +268,11 @@ impl Exchange {
 
 impl Connection {
     pub fn new(client: Client, driver: Driver, handle: Arc<Handle>) -> Self {
-        Self { sent: None, client: Arc::new(client), driver, handle }
+        Self { sent: None, client: Arc::new(client), driver, handle, limit: None }
     }
 
     /// Asks something of the client, whose answer is waited for later: one such thing at a time.
-    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), SqlError>
+    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), Failure>
     where
         A: Future<Output = Result<(), SqlError>> + Send + 'static,
     {
@@ -239,7 +281,7 @@ impl Connection {
     }
 
     /// Whether the answer to what was sent has come, or nothing was sent.
-    pub fn has_answered(&mut self) -> Result<bool, SqlError> {
+    pub fn has_answered(&mut self) -> Result<bool, Failure> {
         let Some(sent) = &mut self.sent else { return Ok(true) };
         let Driver { runtime, exchange } = &mut self.driver;
         let polled = runtime.block_on(async {
@@ -250,23 +292,26 @@ impl Connection {
         });
         let Poll::Ready(answer) = polled else { return Ok(false) };
         self.sent = None;
-        answer.map(|()| true)
+        Ok(answer.map(|()| true)?)
     }
 
     /// Waits for the answer to what was sent, if anything was.
-    pub fn wait_for_answer(&mut self) -> Result<(), SqlError> {
-        let Some(sent) = self.sent.take() else { return Ok(()) };
-        let Driver { runtime, exchange } = &mut self.driver;
-        runtime.block_on(exchange.answer(sent))
+    pub fn wait_for_answer(&mut self) -> Result<(), Failure> {
+        match self.sent.take() {
+            Some(sent) => self.wait(async |_| sent.await),
+            None => Ok(()),
+        }
     }
 
     /// Waits for an answer to what is asked of the client.
     pub fn wait<T>(
         &mut self,
         ask: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
-    ) -> Result<T, SqlError> {
+    ) -> Result<T, Failure> {
         let Driver { runtime, exchange } = &mut self.driver;
-        runtime.block_on(exchange.answer(ask(&self.client)))
+        let answer = exchange.answer(ask(&self.client));
+        let waited = runtime.block_on(within(self.limit, answer));
+        self.heard(waited)
     }
 
     /// Waits for what is asked of two clients.
@@ -274,23 +319,63 @@ impl Connection {
         &mut self,
         other: &mut Self,
         ask: impl AsyncFnOnce(&Client, &Client) -> T,
-    ) -> T {
-        let mut asked = pin!(ask(&self.client, &other.client));
+    ) -> Result<T, Failure> {
+        let clients = [&self.client, &other.client].map(Arc::clone);
+        let mut asked = pin!(ask(&clients[0], &clients[1]));
         let Driver { runtime, exchange } = &mut self.driver;
         let mut exchanges = [exchange, &mut other.driver.exchange];
-        runtime.block_on(future::poll_fn(|cx| {
+        let both = future::poll_fn(|cx| {
             // What is asked of one that has ended fails.
             for exchange in &mut exchanges {
                 let _ = exchange.poll(cx);
             }
             asked.as_mut().poll(cx)
-        }))
+        });
+        let waited = runtime.block_on(within(self.limit, async { Ok(both.await) }));
+        self.heard(waited)
+    }
+
+    /// Notes when the answer came. A connection without one is of no use any more.
+    fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
+        match waited {
+            Ok(_) => self.handle.answers.note(),
+            Err(Failure::Silent(_)) => self.give_up(),
+            Err(Failure::Sql(_)) => {}
+        }
+        waited
+    }
+
+    /// Ends the connection without taking leave. The watchdog may hold the socket as well, so it is
+    /// shut down, not only closed.
+    fn give_up(&mut self) {
+        self.sent = None;
+        self.driver.exchange.0 = None;
+        self.handle.has_ended.store(true, Ordering::Relaxed);
+        let _ = shutdown(&self.handle.socket, Shutdown::Both);
+    }
+
+    /// Whether it has not ended, as far as is known without asking.
+    pub fn is_open(&self) -> bool {
+        self.driver.exchange.0.is_some()
+            && !self.client.is_closed()
+            && !self.handle.has_ended.load(Ordering::Relaxed)
     }
 
     pub fn is_alive(&mut self) -> bool {
-        let ask =
-            async |client: &Client| Ok(timeout(ANSWER_TIMEOUT, client.simple_query("")).await);
-        !self.client.is_closed() && self.wait(ask).is_ok_and(|it| matches!(it, Ok(Ok(_))))
+        let limit = self.limit.replace(ANSWER_TIMEOUT);
+        let is_alive = self.is_open() && self.wait(async |it| it.simple_query("").await).is_ok();
+        self.limit = limit;
+        is_alive
+    }
+}
+
+async fn within<T>(
+    limit: Option<Duration>,
+    answer: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, Failure> {
+    match limit {
+        None => Ok(answer.await?),
+        Some(limit) => Ok(timeout(limit, answer).await.map_err(|_| Failure::Silent(limit))??),
     }
 }
 

@@ -58,6 +58,8 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Refusal {
     pub kind: Kind,
+    /// Whether the machine of the server answered at all.
+    pub is_answer: bool,
     /// The cause, and what to do about it.
     message: String,
 }
@@ -75,7 +77,7 @@ const TRY_LATER: &str = "; try later";
 
 impl Refusal {
     pub fn new(kind: Kind, cause: impl fmt::Display, hint: &str) -> Self {
-        Self { kind, message: format!("{cause}{hint}") }
+        Self { kind, is_answer: false, message: format!("{cause}{hint}") }
     }
 
     pub fn no_answer(cause: impl fmt::Display) -> Self {
@@ -91,7 +93,7 @@ impl Refusal {
     pub fn of(error: &SqlError, lacks_tls: bool, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             let (kind, hint) = of_state(error.code().code());
-            return Self::new(kind, error.message(), hint);
+            return Self { is_answer: true, ..Self::new(kind, error.message(), hint) };
         }
         let source = error.source();
         if let Some(of_handshake) = source.and_then(|it| it.downcast_ref::<Self>()) {
@@ -131,7 +133,8 @@ impl Refusal {
             return Self::of_tls(error);
         }
         let (kind, hint) = of_socket(error);
-        Self::new(kind, words(error), hint)
+        let is_answer = error.kind() == ErrorKind::ConnectionRefused;
+        Self { is_answer, ..Self::new(kind, words(error), hint) }
     }
 
     fn of_tls(error: &TlsError) -> Self {

@@ -11,12 +11,14 @@ mod tls;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -25,14 +27,14 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::lock;
-use crate::store::Interrupter;
-use connection::{Address, Driver, Exchange, Handle, Handshake, SocketOptions, runtime};
+use crate::store::{Interrupter, Sessions, Wakeup};
+use connection::{Address, Answers, Driver, Exchange, Handle, Handshake, SocketOptions, runtime};
 use endpoint::{Endpoint, Place, endpoints};
 use failure::{Kind, Refusal, failure};
 use parameters::{Parameters, encode};
 use tls::Mode;
 
-pub use connection::Connection;
+pub use connection::{Connection, Failure};
 pub use parameters::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.
@@ -55,6 +57,9 @@ pub struct Server {
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
     connections: Mutex<Vec<Weak<Handle>>>,
+    /// Readable when there is another connection, or something is to be done for the claims.
+    changed: OwnedFd,
+    answers: Arc<Answers>,
     runtime: Arc<Runtime>,
 }
 
@@ -118,6 +123,9 @@ impl Server {
             mode,
             tls,
             connections: Mutex::default(),
+            changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .context("could not make an eventfd")?,
+            answers: Arc::default(),
             runtime: Arc::new(runtime().context("could not prepare to wait for a server")?),
         })
     }
@@ -200,12 +208,21 @@ impl Server {
 
     fn attempt(&self, address: &Address, config: &Config) -> Result<Connection, Refusal> {
         let limit = self.timeout.unwrap_or(Duration::MAX);
-        let (client, exchange, socket) = self
+        let opened = self
             .runtime
             .block_on(async { timeout(limit, self.open(address, config)).await })
-            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))))?;
-        let (cancel, address) = (client.cancel_token(), address.clone());
-        let handle = self.enlist(Handle { cancel, address, socket: Arc::new(socket) });
+            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))));
+        if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
+            self.answers.note();
+        }
+        let (client, exchange, socket) = opened?;
+        let handle = self.enlist(Handle {
+            cancel: client.cancel_token(),
+            address: address.clone(),
+            socket: Arc::new(socket),
+            has_ended: AtomicBool::new(false),
+            answers: self.answers.clone(),
+        });
         Ok(Connection::new(client, Driver { runtime: self.runtime.clone(), exchange }, handle))
     }
 
@@ -270,32 +287,47 @@ impl Server {
         let mut connections = lock(&self.connections);
         connections.retain(|handle| handle.strong_count() > 0);
         connections.push(Arc::downgrade(&handle));
+        self.wake();
         handle
+    }
+
+    /// Has whoever watches the sessions look after them.
+    pub fn wake(&self) {
+        // It can fail only when it has been woken more often than anybody counts.
+        let _ = rustix::io::write(&self.changed, &1u64.to_ne_bytes());
+    }
+
+    fn open_handles(&self) -> Vec<Arc<Handle>> {
+        let open = lock(&self.connections).iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        open.into_iter().filter(|handle| !handle.has_ended.load(Ordering::Relaxed)).collect()
     }
 
     pub fn interrupter(self: &Arc<Self>) -> Interrupter {
         let (server, mut calls) = (self.clone(), 0_u32);
         Box::new(move || {
-            let open: Vec<_> = lock(&server.connections).iter().filter_map(Weak::upgrade).collect();
+            let open = server.open_handles();
             if calls >= CALLS_TO_SHUTDOWN {
                 for handle in &open {
                     // What is shut already needs no more.
                     let _ = shutdown(&handle.socket, Shutdown::Both);
                 }
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
-                for handle in open {
-                    // A server that hangs takes the request and never answers, so nobody waits for
-                    // that. Without a thread the connection is shut a moment later.
-                    let server = server.clone();
-                    let run = move || server.cancel(&handle);
-                    let _ = thread::Builder::new().name("cancel".into()).spawn(run);
-                }
+                // A server that hangs takes the request and never answers, so nobody waits for that.
+                // Without a thread the connection is shut a moment later.
+                open.iter().for_each(|handle| server.cancel_soon(handle));
             }
             calls = calls.saturating_add(1);
         })
     }
 
-    fn cancel(&self, handle: &Handle) {
+    /// Has the server cancel what a connection that was given up asked for last.
+    pub fn cancel_soon(self: &Arc<Self>, handle: &Arc<Handle>) {
+        let (server, handle) = (self.clone(), handle.clone());
+        let run = move || server.cancel_statement(&handle);
+        let _ = thread::Builder::new().name("cancel".into()).spawn(run);
+    }
+
+    fn cancel_statement(&self, handle: &Handle) {
         let request = async {
             if let Ok((stream, _)) = self.socket.open(&handle.address).await {
                 let tls = Handshake::new(self.tls.as_ref(), &handle.address);
@@ -304,6 +336,50 @@ impl Server {
         };
         if let Ok(runtime) = runtime() {
             let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
+        }
+    }
+}
+
+impl Sessions for Server {
+    fn wait(&self, end: &OwnedFd, timeout: Duration) -> Wakeup {
+        let handles = self.open_handles();
+        let mut events =
+            vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.changed, PollFlags::IN)];
+        // What the server has sent before it hung up is still to be read, so only the end counts.
+        events.extend(handles.iter().map(|it| PollFd::new(&*it.socket, PollFlags::RDHUP)));
+        let timeout = Timespec::try_from(timeout).ok();
+        if poll(&mut events, timeout.as_ref()).is_err() {
+            return Wakeup::Changed;
+        }
+        let came: Vec<_> = events.iter().map(|event| !event.revents().is_empty()).collect();
+        if came[0] {
+            return Wakeup::End;
+        }
+        if came[1] {
+            let _ = rustix::io::read(&self.changed, &mut [0; 8]);
+        }
+        let ended = handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended);
+        let ended =
+            ended.map(|(handle, _)| handle.has_ended.store(true, Ordering::Relaxed)).count();
+        match (ended, came[1]) {
+            (0, false) => Wakeup::Time,
+            (0, true) => Wakeup::Changed,
+            (_, _) => Wakeup::SessionEnded,
+        }
+    }
+
+    fn cancel(&self) {
+        for handle in self.open_handles() {
+            self.cancel_statement(&handle);
+        }
+    }
+
+    /// A server on this machine is never silent for good: its sessions end with it.
+    fn silent_for(&self) -> Duration {
+        let is_remote = |endpoint: &Endpoint| matches!(endpoint.place, Place::Tcp { .. });
+        match self.endpoints.iter().any(is_remote) {
+            true => self.answers.silent_for(),
+            false => Duration::ZERO,
         }
     }
 }

@@ -1,0 +1,156 @@
+//! Records whose last attempt has not reported back, where claims can be lost with a session: the pass
+//! that began it may live, have lost its claims just now and take them back in a moment. So whoever gets
+//! such a record gives it back, and tries it only if nobody has claimed it some seconds later.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant as Monotonic};
+
+use crate::engine::due_queue::Candidate;
+use crate::record::{Id, Record};
+use crate::time::Instant;
+
+/// How often such a record is asked for again before it is tried, and the time between. Its holder has
+/// it again within milliseconds, unless it loses its sessions at each of these moments.
+const ASKS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct Unreported {
+    waiting: HashMap<Id, Waiting>,
+    /// In the order of their time.
+    queue: VecDeque<(Monotonic, Candidate)>,
+}
+
+struct Waiting {
+    begun: Begun,
+    /// How often it was to be had.
+    asked: u32,
+    /// Whether it is being asked for.
+    is_asked: bool,
+}
+
+/// What tells the attempt of a record that has begun from any other.
+#[derive(PartialEq, Eq)]
+struct Begun {
+    failures: u32,
+    last_failure_at: Option<Instant>,
+    last_error: Option<String>,
+}
+
+impl Begun {
+    fn of(record: &Record) -> Self {
+        let Record { failures, last_failure_at, last_error, .. } = record;
+        Self {
+            failures: *failures,
+            last_failure_at: *last_failure_at,
+            last_error: last_error.clone(),
+        }
+    }
+}
+
+impl Unreported {
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// When the next one is to be asked for.
+    pub fn next_at(&self) -> Option<Monotonic> {
+        self.queue.front().map(|(at, _)| *at)
+    }
+
+    /// At most `most` whose time has come.
+    pub fn take_due(&mut self, most: usize, now: Monotonic) -> Vec<Candidate> {
+        let due = self.queue.iter().take(most).take_while(|(at, _)| *at <= now).count();
+        let due: Vec<_> = self.queue.drain(..due).map(|(_, candidate)| candidate).collect();
+        for candidate in &due {
+            if let Some(waiting) = self.waiting.get_mut(&candidate.id) {
+                waiting.is_asked = true;
+            }
+        }
+        due
+    }
+
+    /// Whether a record that was claimed just now has been to be had often enough. Otherwise it waits.
+    pub fn may_be_tried(&mut self, candidate: &Candidate, record: &Record, now: Monotonic) -> bool {
+        let begun = Begun::of(record);
+        let asked = match self.waiting.remove(&candidate.id) {
+            Some(waiting) if waiting.begun == begun => waiting.asked + 1,
+            Some(_) | None => 0,
+        };
+        if asked >= ASKS {
+            return true;
+        }
+        self.waiting.insert(candidate.id.clone(), Waiting { begun, asked, is_asked: false });
+        self.queue.push_back((now + PAUSE, candidate.clone()));
+        false
+    }
+
+    /// Forgets a record that was asked for and does not wait any longer: somebody holds it, or it is not
+    /// due any more.
+    pub fn forget_asked(&mut self, id: &Id) {
+        if self.waiting.get(id).is_some_and(|waiting| waiting.is_asked) {
+            self.waiting.remove(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn some_time() -> Monotonic {
+        Monotonic::now()
+    }
+
+    fn candidate() -> Candidate {
+        Candidate { id: Id::Integer(7), was_new: false }
+    }
+
+    /// How often the record is asked for until it may be tried, if its row is the first one, and from
+    /// some ask on the second one.
+    fn asks(rows: [&Record; 2], changes_at: usize) -> usize {
+        let (mut unreported, begin) = (Unreported::default(), some_time());
+        let mut now = begin;
+        let row = |asked: usize| rows[usize::from(asked >= changes_at)];
+        assert!(!unreported.may_be_tried(&candidate(), row(0), now));
+        for asked in 1..20 {
+            assert_eq!(unreported.take_due(9, now), []);
+            now += PAUSE;
+            assert_eq!(unreported.next_at(), Some(now));
+            assert_eq!(unreported.take_due(9, now), [candidate()]);
+            if unreported.may_be_tried(&candidate(), row(asked), now) {
+                assert!(unreported.is_empty());
+                return asked;
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_record_is_tried_once_nobody_has_claimed_it_for_three_seconds() {
+        let record = fixture::record();
+        let another = Record { failures: 1, ..record.clone() };
+        assert_eq!(asks([&record; 2], 0), 3);
+        assert_eq!(asks([&record, &another], 2), 5, "another attempt has begun");
+    }
+
+    #[test]
+    fn a_record_that_somebody_held_begins_anew() {
+        let (mut unreported, begin) = (Unreported::default(), some_time());
+        let mut may_be_tried = |seconds, is_held| {
+            let now = begin + seconds * PAUSE;
+            unreported.take_due(9, now);
+            if is_held {
+                unreported.forget_asked(&candidate().id);
+                return false;
+            }
+            unreported.may_be_tried(&candidate(), &fixture::record(), now)
+        };
+        assert!(!may_be_tried(0, false) && !may_be_tried(1, false) && !may_be_tried(2, true));
+        let tried: Vec<_> = (3..7).map(|seconds| may_be_tried(seconds, false)).collect();
+        assert_eq!(tried, [false, false, false, true]);
+        assert!(unreported.is_empty());
+    }
+}

@@ -1,0 +1,75 @@
+//! Claims that are lost while a command runs: the worker that waits for the command is woken.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io;
+
+use crate::lock;
+use crate::record::Id;
+
+/// How long a handler that has lost its claim has between SIGTERM and SIGKILL: another pass may begin
+/// with the record at any moment.
+pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
+
+thread_local! {
+    /// What wakes this worker. It is made once for all commands of the worker.
+    static WAKEUP: OnceCell<Option<Arc<OwnedFd>>> = const { OnceCell::new() };
+}
+
+/// The records in hand, with what wakes the worker of each.
+#[derive(Default)]
+pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
+
+impl LostClaims {
+    /// Wakes the workers of these records. Others are none of this handler's.
+    pub fn signal(&self, lost: &[Id]) {
+        let running = lock(&self.0);
+        for wakeup in lost.iter().filter_map(|id| running.get(id)) {
+            // It fails only if it has been written to more often than anybody counts.
+            let _ = io::write(wakeup, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Watches the claim of a record, as long as the result lives.
+    pub fn watch<'a>(&'a self, id: &'a Id) -> Watch<'a> {
+        let wakeup = WAKEUP.with(|wakeup| wakeup.get_or_init(new_wakeup).clone());
+        if let Some(wakeup) = &wakeup {
+            lock(&self.0).insert(id.clone(), wakeup.clone());
+        }
+        Watch { claims: self, id, wakeup }
+    }
+}
+
+fn new_wakeup() -> Option<Arc<OwnedFd>> {
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    // A process that has no descriptor left for this cannot start a command either.
+    made.ok().map(Arc::new)
+}
+
+pub struct Watch<'a> {
+    claims: &'a LostClaims,
+    id: &'a Id,
+    wakeup: Option<Arc<OwnedFd>>,
+}
+
+impl Watch<'_> {
+    /// Readable once the claim is lost.
+    pub fn fd(&self) -> Option<&OwnedFd> {
+        self.wakeup.as_deref()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        lock(&self.claims.0).remove(self.id);
+        if let Some(wakeup) = &self.wakeup {
+            // What came is not about the next record. Mostly nothing has come.
+            let _ = io::read(wakeup, &mut [0; 8]);
+        }
+    }
+}

@@ -6,6 +6,7 @@
 //! own functions, but for what it has none for: bringing an archived message back, and telling one
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
+mod functions;
 mod work;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote}
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
 
+pub use functions::missing_function;
 pub use work::Work;
 
 /// A queue, by the names that pgmq has for it.
@@ -69,9 +71,21 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
 pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
-/// Shows message `$2[i]` again at `$3[i]`.
-pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
-                           FROM unnest($2::bigint[], $3::text[]) AS given(id, at)";
+/// Shows message `$2[i]` again at `$3[i]`. pgmq before 1.10 takes seconds only. They are cut off
+/// rather than rounded up, so that the pass of that very second finds the message; but what is still
+/// to come is at least a second away, so that it is not read again at once.
+pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
+                               WHEN given.at = 'infinity' OR left_secs > $4::text::integer \
+                               THEN $4::text::integer \
+                               WHEN left_secs > 0 THEN greatest(floor(left_secs), 1)::integer \
+                               ELSE 0 END) \
+                           FROM unnest($2::bigint[], $3::text[]::timestamptz[]) AS given(id, at), \
+                           LATERAL (SELECT CASE WHEN isfinite(given.at) THEN \
+                               extract(epoch FROM given.at - clock_timestamp()) END) \
+                           AS wait(left_secs)";
+/// How long a message is hidden that is never to be shown again: the most seconds that pgmq takes,
+/// which are 68 years.
+pub const NEVER_SECS: i32 = i32::MAX;
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
                            FROM unnest($2::bigint[]) AS given(id)";
@@ -202,8 +216,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
          WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped) \
          FROM pg_class c, pg_class a \
          WHERE c.relnamespace = to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
-         AND c.relname = pgmq.format_table_name($1, 'q') \
-         AND a.relname = pgmq.format_table_name($1, 'a')",
+         AND c.relname = 'q_' || lower($1) AND a.relname = 'a_' || lower($1)",
         &[Param::text(name)],
     )?;
     let Some(row) = found.first() else { return Ok(None) };

@@ -7,9 +7,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use super::{ARCHIVE, DELETE, Orders, Queue, READ, SHOW_AT, SHOW_IN, number};
+use super::{ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN};
+use super::{missing_function, number};
 use crate::record::{Id, Record, Settlement, Status};
 use crate::store::engine::Engine;
 use crate::store::error::{DbError, OrRefused, Reconnecting, Retry};
@@ -41,6 +42,8 @@ pub struct Work {
     held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
     given_back: Vec<Held>,
+    /// Whether pgmq is known to have all functions that are needed.
+    has_functions: bool,
 }
 
 /// A message that this process is at.
@@ -71,7 +74,7 @@ impl Reconnecting for Work {
 impl Work {
     pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, retry: Retry) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { watchdog: None, queue, database, retry, held, given_back }
+        Self { watchdog: None, queue, database, retry, held, given_back, has_functions: false }
     }
 
     fn name(&self) -> Param {
@@ -93,6 +96,17 @@ impl Work {
         let rows = self.database.engine.session.query(&sql, &[Param::Keys(numbers)])?;
         let columns = Selected::all(table);
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
+    }
+
+    /// Fails before anything is claimed that could not be settled.
+    fn require_functions(&mut self) -> Result<()> {
+        if !self.has_functions
+            && let Some(why) = self.retrying("read", |work, _| missing_function(work.session()))?
+        {
+            bail!("could not use {}: {why}", self.database.engine.place());
+        }
+        self.has_functions = true;
+        Ok(())
     }
 
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
@@ -221,10 +235,11 @@ impl Work {
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
         let why = vec![Param::Keys(noted.0.clone()), Param::Texts(noted.1)];
+        let never = Param::text(NEVER_SECS.to_string());
         let note = queue.note().map(|sql| (sql, why));
         let statements = [
             (end.into(), vec![name(), Param::Keys(done)]),
-            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1)]),
+            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1), never]),
             (queue.unread(), vec![Param::Keys(uncounted.0), Param::Keys(uncounted.1)]),
             (ARCHIVE.into(), vec![name(), Param::Keys(noted.0)]),
             (queue.restore(), vec![Param::Keys(restored)]),
@@ -253,10 +268,12 @@ impl Store for Work {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        self.require_functions()?;
         self.retrying("read", |work, _| work.read(ids.len()))
     }
 
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.require_functions()?;
         self.retrying("read", |work, _| work.look_up(ids))
     }
 

@@ -78,6 +78,15 @@ pub trait Survey {
     /// until that breaks off.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
+    /// The same of the first `most` records only, which the database need not sort all others for.
+    fn first(
+        &mut self,
+        most: u64,
+        statuses: &[Status],
+        order: Order,
+        each: EachRecord<'_>,
+    ) -> Result<()>;
+
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 
     /// Whether any row has a status that is mapped; true where no column says what is pending.

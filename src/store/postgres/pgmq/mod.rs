@@ -71,18 +71,17 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
 pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
-/// Shows message `$2[i]` again at `$3[i]`. pgmq before 1.10 takes seconds only. They are cut off
-/// rather than rounded up, so that the pass of that very second finds the message; but what is still
-/// to come is at least a second away, so that it is not read again at once.
+/// Shows message `$2[i]` again at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes
+/// seconds only. They are cut off rather than rounded up, so that the pass of that very second finds the
+/// message; but what is still to come is at least a second away, so that it is not read again at once.
 pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
-                               WHEN given.at = 'infinity' OR left_secs > $4::text::integer \
-                               THEN $4::text::integer \
-                               WHEN left_secs > 0 THEN greatest(floor(left_secs), 1)::integer \
-                               ELSE 0 END) \
+                               WHEN given.at = 'infinity' OR secs > most THEN most \
+                               WHEN secs > 0 THEN greatest(floor(secs), 1) \
+                               ELSE greatest(ceil(secs), -most) END::integer) \
                            FROM unnest($2::bigint[], $3::text[]::timestamptz[]) AS given(id, at), \
-                           LATERAL (SELECT CASE WHEN isfinite(given.at) THEN \
+                           LATERAL (SELECT $4::text::integer, CASE WHEN isfinite(given.at) THEN \
                                extract(epoch FROM given.at - clock_timestamp()) END) \
-                           AS wait(left_secs)";
+                           AS wait(most, secs)";
 /// How long a message is hidden that is never to be shown again: the most seconds that pgmq takes,
 /// which are 68 years.
 pub const NEVER_SECS: i32 = i32::MAX;

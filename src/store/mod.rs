@@ -1,5 +1,6 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
+mod boottime;
 mod claims;
 mod condition;
 mod engine;
@@ -59,6 +60,9 @@ pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
 /// A store that several threads can use one after the other.
 pub type Claiming = Box<dyn Store + Send>;
+
+/// Ends the handlers of records that this pass has lost. It may be called while the store is locked.
+pub type OnLoss = Arc<dyn Fn(&[Id]) + Send + Sync>;
 
 /// What is done with each record of a scan, and whether that goes on.
 pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<ControlFlow<()>>;
@@ -179,6 +183,10 @@ pub trait Store {
     fn start_watchdog(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
+
+    /// What ends the handlers of records whose claims are lost while they run.
+    #[allow(dead_code, reason = "the engine sets it with the next change")]
+    fn on_loss(&mut self, _end: OnLoss) {}
 
     /// How often it is to be looked after while handlers run, if at all.
     fn heartbeat(&self) -> Option<Duration> {

@@ -1,8 +1,10 @@
 //! Queues of pgmq, by its real functions: those of the newest version, and of two old ones.
 
 use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
-use crate::testenv::{Ran, TestEnv, ran, wait_until};
+use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Database, Pgmq, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
@@ -139,9 +141,11 @@ fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {
         let hidden = "SELECT read_ct, vt > now() + interval '60 years' FROM pgmq.q_jobs";
         assert_eq!(database.query(hidden), "1|t");
     }
-    let explain = || env.run(&["explain", "--pgmq", "jobs", "1"]).success().stdout;
+    // One second of this decade.
+    let now = 1_830_000_000;
+    let explain = || env.run_at(now, &["explain", "--pgmq", "jobs", "1"]).success().stdout;
     let status = || {
-        let status = env.run(&["status", "--pgmq", "jobs", "--json"]).success().stdout;
+        let status = env.run_at(now, &["status", "--pgmq", "jobs", "--json"]).success().stdout;
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         (status["waiting"].clone(), status["next_due_at"].clone())
     };
@@ -385,7 +389,33 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     assert!(status.contains(": 2 succeeded\n"), "{status}");
 }
 
+/// It takes as long as a lease does.
+#[test]
+fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_reader() {
+    let Some((database, env)) = queue("jobs", 1) else { return };
+    let staying = env.staying();
+    let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
+    let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
+    staying.wait_for_begin();
+    assert!(signal("-STOP", pass.id()));
+    let mut is_dead = Command::new(env.script("dead", &staying.is_dead));
+    wait_until("the watchdog ends the handler", || {
+        std::thread::sleep(Duration::from_millis(100));
+        is_dead.status().unwrap().success()
+    });
+    let hidden = "SELECT read_ct, vt > clock_timestamp() FROM pgmq.q_jobs";
+    assert_eq!(database.query(hidden), "1|t", "nobody else could read it before that");
+    assert!(signal("-CONT", pass.id()));
+    let ran = ran(&pass.wait_with_output().unwrap());
+    ran.fails(1, &["record 1: its claim was lost"]);
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
+    // Its watchdog went with it, and did not keep others from their work.
+    show(&database);
+    env.work("jobs", &["--max-attempts", "2"], &["/bin/true"]).silent();
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs"), "1|2");
+}
+
 fn text_of(program: &str, args: &[&str]) -> String {
-    let output = std::process::Command::new(program).args(args).output().unwrap();
+    let output = Command::new(program).args(args).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().into()
 }

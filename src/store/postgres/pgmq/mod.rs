@@ -7,6 +7,7 @@
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
 mod functions;
+mod lease;
 mod work;
 
 use std::collections::HashSet;
@@ -164,6 +165,11 @@ impl Queue {
              ON q.msg_id = given.id AND q.read_ct = given.reads FOR UPDATE OF q",
             self.waiting
         )
+    }
+
+    /// The messages among `$1` that are still in the queue, and how often each was read.
+    pub fn reads(&self) -> String {
+        format!("SELECT msg_id, read_ct::bigint FROM {} WHERE msg_id = ANY($1)", self.waiting)
     }
 
     /// Takes back the last reading of messages `$1`, read `$2` times by now, as pgmq itself cannot.

@@ -97,7 +97,7 @@ fn queue_json((queue, report): &QueueStatus) -> String {
     }
 }
 
-/// The limits that are set, which are read before any database is asked.
+/// The limits of `--warn-if` and `--fail-if`. A mistake in them is found before any database is asked.
 fn thresholds(args: &cli::Status) -> Result<Thresholds> {
     let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
     Ok(thresholds.map_err(usage)?)

@@ -25,7 +25,7 @@ pub struct Figure {
 pub enum Source {
     PendingRecords,
     Counts,
-    /// The record of passes and the pauses, which are no part of the database.
+    /// The record of passes and the pauses, which are kept outside the database.
     Passes,
 }
 

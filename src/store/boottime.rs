@@ -1,5 +1,5 @@
-//! The time since the machine was started, with the time for which it was suspended: by it a lease on
-//! a server runs out.
+//! The time since the machine was started. It includes the time during which the machine was suspended,
+//! because a lease on a server runs out meanwhile.
 
 use std::time::Duration;
 

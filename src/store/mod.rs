@@ -82,7 +82,7 @@ pub trait Survey {
     /// until that breaks off.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
 
-    /// The same of the first `most` records only, which the database need not sort all others for.
+    /// The same for the first `most` records only: the database does not have to sort the others.
     fn first(
         &mut self,
         most: u64,
@@ -184,7 +184,7 @@ pub trait Store {
         Ok(())
     }
 
-    /// What ends the handlers of records whose claims are lost while they run.
+    /// Sets what ends the handlers of records whose claims are lost while they run.
     #[allow(dead_code, reason = "the engine sets it with the next change")]
     fn on_loss(&mut self, _end: OnLoss) {}
 

@@ -139,6 +139,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         order: Order,
         each: EachRecord<'_>,
     ) -> Result<()> {
+        if most == 0 {
+            return Ok(());
+        }
         let mut left = most;
         let mut take = |record| {
             left -= 1;
@@ -147,7 +150,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         };
         let limit = format!(" LIMIT {}", most.min(MOST_ROWS));
         let rows = self.scan_rows(statuses, order, &limit, &mut take)?;
-        // Some of these rows may be no records, or have another status after all.
+        // Some of these rows may have no usable id, or another status than the condition can tell.
         if rows == Some(most) {
             let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
             self.scan_rows(statuses, order, &others, &mut take)?;
@@ -241,8 +244,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
 const MOST_ROWS: u64 = 1 << 62;
 
 impl<E: Engine> SqlDatabase<E> {
-    /// The records of a scan, of those rows that `limit` leaves; says how many rows were read, unless
-    /// `each` broke off.
+    /// Scans the rows that a LIMIT clause leaves. Returns the number of rows read, or `None` if `each`
+    /// broke off.
     fn scan_rows(
         &mut self,
         statuses: &[Status],

@@ -10,9 +10,9 @@
 //! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
 //! The token comes over the socket: a command line is for everybody to read.
 //!
-//! Where claims run out, as those of a queue do, the pass also sends the time at which they are lost
-//! unless it has extended them. A pass that is stopped, or sleeps together with its machine, cannot end
-//! its handlers by then: the watchdog does, and goes on watching.
+//! Claims on a queue run out. For these the pass also sends a deadline, and a later one each time it has
+//! extended its claims. A pass that is stopped, or suspended with its machine, cannot end its handlers in
+//! time: at the deadline the watchdog ends them, and goes on watching.
 //!
 //! A watchdog that dies is replaced. Where it dies together with its pass, [`super::state_dir`] has a
 //! note of that.
@@ -69,7 +69,7 @@ struct Watched {
     token: String,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
-    /// When the handlers are to be ended, if nothing else comes before.
+    /// When the handlers are to be ended, as a [boot time](super::boottime).
     deadline: Option<Duration>,
 }
 
@@ -93,7 +93,7 @@ impl Watchdog {
         Ok(Self { _supervisor: supervisor, watch })
     }
 
-    /// Has the handlers ended at a [boot time](super::boottime), or not any more.
+    /// Sets the [boot time](super::boottime) at which the handlers are ended; `None` takes it back.
     pub fn end_handlers_at(&self, deadline: Option<Duration>) {
         let mut watch = lock(&self.watch);
         watch.deadline = deadline;
@@ -143,8 +143,7 @@ impl Watched {
         Ok(())
     }
 
-    /// A watchdog that is gone is replaced, and the next one is told. One that does not read must not
-    /// keep the pass waiting.
+    /// If the watchdog is dead, its successor is told. If it does not read, the pass does not wait.
     fn send_deadline(&self) {
         let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -202,7 +201,7 @@ pub fn run_watchdog() -> Result<()> {
     mark.descriptor = Some(fs::read_link("/proc/self/fd/2").context("could not read the marker")?);
     // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
-    // The pass says nothing more until it has read that, so that nothing is left in the buffer.
+    // The buffer is empty: the pass sends nothing more before it has read that byte.
     let pass =
         io::stdin().as_fd().try_clone_to_owned().context("could not duplicate the socket")?;
     watch(pass.into(), mark)
@@ -215,11 +214,11 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
     loop {
         let mut events = [PollFd::new(&pass, PollFlags::IN), PollFd::new(&timer, PollFlags::IN)];
         retry_on_intr(|| poll(&mut events, None)).context("could not wait for the pass")?;
-        // What the pass has said by now counts before a deadline.
+        // A message of the pass may move the deadline, so it is read first.
         if events[0].revents().is_empty() {
             set(&timer, None)?;
             mark.spared = getppid();
-            // Where handlers keep starting others, the end of the pass ends them once more.
+            // Handlers that keep starting others are ended when the pass ends.
             let _ = mark.kill_all();
             mark.spared = None;
             continue;
@@ -272,7 +271,7 @@ pub struct Mark {
     since: u64,
     /// The real user whose processes alone count, where the token is that user's word.
     pub only_of: Option<u32>,
-    /// A pass that lives on: it has the descriptor as well.
+    /// The pass itself while it lives: it has the descriptor as well.
     spared: Option<Pid>,
 }
 

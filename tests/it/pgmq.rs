@@ -4,8 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
-use test_support::cluster::{Database, Pgmq, cluster};
+use crate::claims::{watchdog_if_any, watchdog_of};
+use crate::testenv::{Ran, Staying, TestEnv, ran, signal, wait_until};
+use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
 pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
@@ -397,12 +398,13 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
     let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
     staying.wait_for_begin();
+    // A watchdog that died has handed the deadline on.
+    let watchdog = watchdog_of(&pass);
+    assert!(signal("-KILL", &watchdog));
+    wait_until("another watchdog", || watchdog_if_any(&pass).is_some_and(|it| it != watchdog));
+    std::thread::sleep(Duration::from_millis(500));
     assert!(signal("-STOP", pass.id()));
-    let mut is_dead = Command::new(env.script("dead", &staying.is_dead));
-    wait_until("the watchdog ends the handler", || {
-        std::thread::sleep(Duration::from_millis(100));
-        is_dead.status().unwrap().success()
-    });
+    wait_for_death(&env, &staying);
     let hidden = "SELECT read_ct, vt > clock_timestamp() FROM pgmq.q_jobs";
     assert_eq!(database.query(hidden), "1|t", "nobody else could read it before that");
     assert!(signal("-CONT", pass.id()));
@@ -413,6 +415,37 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     show(&database);
     env.work("jobs", &["--max-attempts", "2"], &["/bin/true"]).silent();
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs"), "1|2");
+}
+
+/// The same.
+#[test]
+fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init", "--pgmq", "jobs"]).success();
+    env.run(&["add", "--pgmq", "jobs", "{}"]).success();
+    let staying = env.staying();
+    let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
+    let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
+    staying.wait_for_begin();
+    cluster.stop();
+    wait_for_death(&env, &staying);
+    cluster.start();
+    let ran = ran(&pass.wait_with_output().unwrap());
+    ran.fails(1, &["record 1: its claim was lost"]);
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
+}
+
+fn wait_for_death(env: &TestEnv, staying: &Staying) {
+    let mut is_dead = Command::new(env.script("dead", &staying.is_dead));
+    wait_until("the watchdog ends the handler", || {
+        std::thread::sleep(Duration::from_millis(100));
+        is_dead.status().unwrap().success()
+    });
 }
 
 fn text_of(program: &str, args: &[&str]) -> String {

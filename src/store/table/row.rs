@@ -63,7 +63,7 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 
 /// What lies beyond all dates that are read: not what we write for no attempt.
 const BEYOND: Instant = Instant(NEVER.0 + 1);
-/// The year 2090. A queue hides a message for 68 years at most, and then it is never shown again.
+/// The year 2090. A queue hides a message for 68 years if it is never to be tried again.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 /// Less than any date as a number.
 const LEAST: i64 = 100_000_000;
@@ -189,7 +189,7 @@ impl<'a> Places<'a> {
 }
 
 impl Table {
-    /// The due date of a row, where [`BEYOND`] stands for none.
+    /// The due date of a row; [`BEYOND`] if it is never due again.
     fn due_date(&self, cell: Cell<'_>) -> Option<Instant> {
         let at = due_date(cell, &self.other_dates)?;
         Some(if self.keeps_schedule && at >= HIDDEN_FOR_EVER { BEYOND } else { at })

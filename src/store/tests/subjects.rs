@@ -168,7 +168,7 @@ impl Subject for OnServer {
             }
             return;
         };
-        // Not with drop_queue, which needs the extension in old versions.
+        // In old versions drop_queue needs the extension.
         let name = queue.to_lowercase();
         self.database.sql(&format!(
             "DROP TABLE IF EXISTS pgmq.\"q_{name}\", pgmq.\"a_{name}\"; DELETE FROM pgmq.meta; \

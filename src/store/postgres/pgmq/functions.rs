@@ -1,4 +1,4 @@
-//! The functions of pgmq that a pass calls, some of which an old version may lack.
+//! The functions of pgmq that are called here. An old version may lack some of them.
 
 use super::Session;
 use crate::store::error::DbError;

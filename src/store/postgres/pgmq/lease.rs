@@ -7,9 +7,10 @@ use std::time::Duration;
 pub const HIDDEN_SECS: u64 = 30;
 /// How often a living reader extends the leases of its messages.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
-/// How long before the end of its lease a handler is ended, which takes a moment.
+/// How long before the end of its lease a handler is ended: that takes a moment.
 const MARGIN: Duration = Duration::from_secs(5);
-/// The pass takes a lease for lost a little before the watchdog ends its handler, never after that.
+/// How long before the watchdog ends the handler the pass takes the lease for lost. If it did so later,
+/// it would count a handler that the watchdog killed as failed.
 const GUARD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +20,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease that the server was asked for at this time, or later.
+    /// A lease that the server was asked for at this time.
     pub fn asked_at(now: Duration) -> Self {
         Self { deadline: now + Duration::from_secs(HIDDEN_SECS) - MARGIN }
     }

@@ -73,8 +73,8 @@ pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
 /// Shows message `$2[i]` again at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes
-/// seconds only. They are cut off rather than rounded up, so that the pass of that very second finds the
-/// message; but what is still to come is at least a second away, so that it is not read again at once.
+/// seconds only. They are rounded down, so that the pass that starts in that very second finds the
+/// message. The shortest wait is a second, so that the message is not read again at once.
 pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                                WHEN given.at = 'infinity' OR secs > most THEN most \
                                WHEN secs > 0 THEN greatest(floor(secs), 1) \
@@ -83,8 +83,8 @@ pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                            LATERAL (SELECT $4::text::integer, CASE WHEN isfinite(given.at) THEN \
                                extract(epoch FROM given.at - clock_timestamp()) END) \
                            AS wait(most, secs)";
-/// How long a message is hidden that is never to be shown again: the most seconds that pgmq takes,
-/// which are 68 years.
+/// How long a message is hidden that the policy never tries again: the largest number of seconds that
+/// pgmq takes, 68 years.
 pub const NEVER_SECS: i32 = i32::MAX;
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \

@@ -1,7 +1,7 @@
 //! The messages of a pass: those in flight, and the statements that read, extend and end them. A
 //! message that was read stays hidden as long as this process lives to extend its lease; its count of
-//! reads shows whether somebody else has read it since. What could not be extended in time is lost: its
-//! handler is ended, and what came of it is written only if it succeeded and nobody else has the message.
+//! reads shows whether somebody else has read it since. A message whose lease could not be extended in
+//! time is lost: its handler is ended, and only a success is still written, if nobody else has read it.
 
 #[cfg(test)]
 mod tests;
@@ -33,12 +33,12 @@ use crate::time::Instant;
 
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
-/// A transaction waits for locks, whatever is set for the role, but not for so long that leases run out
-/// meanwhile: they are extended before it is tried again.
+/// A transaction waits for locks, whatever is set for the role. The wait is short, because leases are
+/// extended only before the next try.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '5s'";
-/// How long nothing is read after leases ran out: the watchdog may still be ending their handlers, and
-/// would take others for theirs.
+/// How long no message is read after leases ran out. The watchdog may still be ending handlers, and would
+/// end new ones as well.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// The store of a queue: the messages that a pass has in flight.
@@ -49,9 +49,9 @@ pub struct Work {
     retry: Retry,
     held: HashMap<Id, Held>,
     on_loss: Option<OnLoss>,
-    /// When the watchdog ends all handlers, as it was told.
+    /// The lease at whose deadline the watchdog ends all handlers.
     deadline: Option<Lease>,
-    /// Until when nothing is read, after leases have run out.
+    /// Until when no message is read, because leases ran out.
     pauses_until: Option<Duration>,
     /// The boot time.
     now: Box<dyn Fn() -> Duration + Send>,
@@ -66,7 +66,7 @@ struct Held {
     number: i64,
     /// How often it had been read by then.
     reads: i64,
-    /// How long it is hidden for that, if it is.
+    /// None for a message that this process has not hidden.
     lease: Option<Lease>,
     /// Whether somebody else may have it.
     is_lost: bool,
@@ -137,7 +137,7 @@ impl Work {
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
-    /// Fails before anything is claimed that could not be settled.
+    /// Fails if pgmq lacks a function: nothing may be claimed that cannot be settled.
     fn require_functions(&mut self) -> Result<()> {
         if !self.has_functions
             && let Some(why) = self.retrying("read", |work, _| missing_function(work.session()))?
@@ -207,7 +207,7 @@ impl Work {
         Ok(())
     }
 
-    /// Has the messages that a statement names seen again in so many seconds, and says which.
+    /// Makes the messages that a statement selects visible in `secs` seconds, and returns their numbers.
     fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<Vec<i64>, DbError> {
         self.session().batch(BEGIN)?;
         let numbers = self.numbers(sql, params)?;
@@ -231,7 +231,7 @@ impl Work {
         // One that the application has locked must not keep the others from being put off.
         let free = format!("{} SKIP LOCKED", self.queue.held());
         let extended = self.show(&free, &hidden, HIDDEN_SECS)?;
-        // That may have taken too long.
+        // The statement may have taken too long.
         self.notice_loss();
         let is_extended = |held: &Held| extended.contains(&held.number);
         let leased = self.held.values_mut().filter(|held| held.good_lease().is_some());
@@ -264,7 +264,7 @@ impl Work {
             if held.is_lost {
                 lost.push(id.clone());
             } else if !reads.contains_key(&held.number) {
-                // Whoever finished or deleted it leaves it to nobody else.
+                // It was archived or deleted, so that nobody else can read it.
                 held.lease = None;
             }
         }
@@ -300,10 +300,10 @@ impl Work {
         }
     }
 
-    /// Tells the watchdog when the first of the leases is over.
+    /// Tells the watchdog the deadline of the first lease that is over.
     fn tell_watchdog(&mut self) {
         let deadline = self.held.values().filter_map(Held::good_lease).min();
-        // What the watchdog ends by then must not be kept from it.
+        // After a loss the old deadline stands, until the watchdog has ended all handlers.
         if self.pauses_until.is_none() && deadline != self.deadline {
             self.deadline = deadline;
             if let Some(watchdog) = &self.watchdog {
@@ -331,7 +331,7 @@ impl Work {
         if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(changes.iter().map(|change| self.begin(change)).collect()));
         }
-        // Whoever waits here for a lock keeps the heartbeat waiting.
+        // The heartbeat waits while this waits for a lock.
         let now = (self.now)();
         if self.deadline.is_some_and(|deadline| deadline.is_overdue(now)) {
             self.hide_on()?;
@@ -344,8 +344,8 @@ impl Work {
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
-            // A success stays one as long as nobody else has read the message. What else a handler came
-            // to that was ended with its lease is not its own doing.
+            // A success stays one as long as nobody else has read the message. Any other outcome of a
+            // lost message may come from the end of its lease.
             let is_kept = !self.is_lost(&change.record.id)
                 || change.settlement.transition == Transition::Succeeded;
             applied.push(if change.begins() {
@@ -366,7 +366,7 @@ impl Work {
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
-        // Else the next heartbeat does.
+        // With messages in hand the next heartbeat does that.
         if !self.held.values().any(|held| held.good_lease().is_some()) {
             self.tell_watchdog();
         }

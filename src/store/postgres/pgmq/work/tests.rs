@@ -1,4 +1,4 @@
-//! Leases that run out, by a boot time that the tests set.
+//! Leases that run out. The tests set the boot time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ impl Queued {
         self.work.look_after();
     }
 
-    /// The messages whose handlers were ended since this was asked last.
+    /// The messages whose handlers were ended since the last call.
     fn ended(&self) -> Vec<i64> {
         let mut ended = std::mem::take(&mut *lock(&self.ended));
         ended.sort_unstable();

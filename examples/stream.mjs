@@ -6,14 +6,13 @@ import { createInterface } from "node:readline";
 const lines = createInterface({ input: process.stdin });
 const reply = (it) => process.stdout.write(JSON.stringify(it) + "\n");
 lines.once("line", (hello) => { // the first line says what comes: queue, table, id and columns
-  if (JSON.parse(hello).backlog !== 1) throw new Error("start me with --stream");
-  lines.on("line", async (line) => {
-    const record = JSON.parse(line);
-    try {
-      await appendFile("sent.jsonl", record.PAYLOAD + "\n");
-      reply({ id: record.ID, outcome: "success" });
-    } catch (error) {
-      reply({ id: record.ID, outcome: "failure", error: error.message });
-    }
+  const { backlog, id: [idColumn] = [] } = JSON.parse(hello);
+  if (backlog !== 1) throw new Error("start me with --stream");
+  lines.on("line", (line) => {
+    const id = JSON.parse(line)[idColumn]; // "ID" on SQLite, "id" on PostgreSQL
+    appendFile("sent.jsonl", line + "\n").then(
+      () => reply({ id, outcome: "success" }),
+      (error) => reply({ id, outcome: "failure", error: error.message }),
+    );
   });
 });

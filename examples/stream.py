@@ -5,12 +5,13 @@ import sys
 
 def handle(record):
     with open("sent.jsonl", "a") as sent:
-        print(record["PAYLOAD"], file=sent)
+        print(json.dumps(record), file=sent)
 
 hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
 assert hello.get("backlog") == 1, "start me with --stream"
+[id_column] = hello["id"]  # "ID" on SQLite, "id" on PostgreSQL
 for record in map(json.loads, sys.stdin):
-    reply = {"id": record["ID"], "outcome": "success"}
+    reply = {"id": record[id_column], "outcome": "success"}
     try:
         handle(record)
     except Exception as error:

@@ -5,7 +5,6 @@ use std::ops::{Range, RangeInclusive};
 use std::time::{Duration, Instant as Monotonic};
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
-use rustix::time::{ClockId, clock_gettime};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -165,13 +164,6 @@ impl Clock {
     pub fn until(&self, deadline: Monotonic) -> Duration {
         deadline.saturating_duration_since(self.monotonic())
     }
-}
-
-/// The time since the machine was started. Unlike [`Monotonic`] it goes on while the machine is suspended.
-pub fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
-    let [secs, nanos] = [now.tv_sec, now.tv_nsec].map(|it| u64::try_from(it).unwrap_or(0));
-    Duration::from_secs(secs) + Duration::from_nanos(nanos)
 }
 
 pub fn days(secs: i64) -> f64 {

@@ -41,8 +41,9 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     let counts = database.table().failures.is_some();
     let mut listing = Listing::new(rule.is_some(), counts, console.screen);
     let order = resolved.pass()?.order.unwrap_or_default();
-    let mut left = args.limit.map_or(u64::MAX, |limit| limit.0);
-    database.scan(&statuses, order, &mut |mut record| {
+    let most = args.limit.map(|limit| limit.0);
+    let mut left = most.unwrap_or(u64::MAX);
+    let mut each = |mut record: Record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
         kept.fill_in(&mut record);
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
@@ -58,7 +59,13 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
             left -= 1;
         }
         Ok(if left == 0 { Break(()) } else { Continue(()) })
-    })?;
+    };
+    let is_filtered =
+        args.due || args.since.is_some() || args.failure.is_some() || queue.shard.is_some();
+    match most.filter(|_| !is_filtered) {
+        Some(most) => database.first(most, &statuses, order, &mut each)?,
+        None => database.scan(&statuses, order, &mut each)?,
+    }
     if !args.json {
         console.out.write_all(listing.finish().as_bytes())?;
     }

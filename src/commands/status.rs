@@ -1,7 +1,7 @@
 //! `backlog status`: how many records there are, what is due, the passes, and why records fail; on a
 //! screen, as JSON, as a page, as figures for Prometheus, and held to limits.
 
-use std::ops::ControlFlow::{Break, Continue};
+use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::query::Order;
 use crate::record::{Causes, Record, Status, json_line};
 use crate::report::{
-    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Screen, Severity,
+    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Screen, Severity, Source,
     StatusReport, Thresholds, keep_older, severity_line,
 };
 use crate::store::{Database, PASSES_OF_A_DAY};
@@ -34,14 +34,16 @@ struct Looked {
 
 /// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
+    let thresholds = thresholds(args)?;
+    let depth = Depth::of(args, &thresholds);
     if args.watch.is_some() {
         return watch(args, console, |screen| {
-            let report = report_on(&resolved.queue()?, resolved, args, screen.now)?;
+            let report = report_on(&resolved.queue()?, resolved, depth, screen.now)?;
             Ok(report::status_text(&report, screen))
         });
     }
-    let looked = look_at(resolved, args, console.clock.now());
-    answer(vec![looked], args, console, |mut found, console| {
+    let looked = look_at(resolved, depth, console.clock.now());
+    answer(vec![looked], args, &thresholds, console, |mut found, console| {
         let (_, report) = found.swap_remove(0);
         let report = report?;
         let text = match args.format.json {
@@ -61,9 +63,11 @@ pub fn overview(
     args: &cli::Status,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
+    let thresholds = thresholds(args)?;
+    let depth = Depth::of(args, &thresholds);
     let look = |now| {
         queues.iter().map(move |queue| match sources.resolve(typed, Some(queue)) {
-            Ok(resolved) => look_at(&resolved, args, now),
+            Ok(resolved) => look_at(&resolved, depth, now),
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
         })
     };
@@ -73,7 +77,8 @@ pub fn overview(
             Ok(report::overview_text(&found, screen))
         });
     }
-    answer(look(console.clock.now()).collect(), args, console, |found, console| {
+    let looked = look(console.clock.now()).collect();
+    answer(looked, args, &thresholds, console, |found, console| {
         let exits = found.iter().map(|(_, it)| it.as_ref().err().map_or(Exit::Done, exit::of));
         let exit = exits.max().unwrap_or(Exit::Done);
         let text = match args.format.json {
@@ -92,15 +97,20 @@ fn queue_json((queue, report): &QueueStatus) -> String {
     }
 }
 
+/// The limits of `--warn-if` and `--fail-if`. A mistake in them is found before any database is asked.
+fn thresholds(args: &cli::Status) -> Result<Thresholds> {
+    let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
+    Ok(thresholds.map_err(usage)?)
+}
+
 /// Writes what was found wherever it is wanted, and shows it, or holds it to the limits that are set.
 fn answer(
     looked: Vec<Looked>,
     args: &cli::Status,
+    thresholds: &Thresholds,
     console: &mut Console<'_>,
     show: impl FnOnce(Vec<QueueStatus>, &mut Console<'_>) -> Result<Exit>,
 ) -> Result<Exit> {
-    let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
-    let thresholds = thresholds.map_err(usage)?;
     let mut least = Exit::Done;
     if let Some(path) = &args.table_metrics
         && let Err(error) = write_metrics(path, &looked, console.clock.now())
@@ -185,10 +195,10 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 
-fn look_at(resolved: &Resolved<'_>, args: &cli::Status, now: Instant) -> Looked {
+fn look_at(resolved: &Resolved<'_>, depth: Depth, now: Instant) -> Looked {
     match resolved.queue() {
         Ok(queue) => {
-            let report = report_on(&queue, resolved, args, now);
+            let report = report_on(&queue, resolved, depth, now);
             Looked { status: (queue.name.clone(), report), queue: Some(queue) }
         }
         Err(error) => {
@@ -205,29 +215,44 @@ struct Depth {
     passes: usize,
     read: usize,
     archived: usize,
+    /// Whether the rows of each status are counted.
+    counts: bool,
+    /// Whether each pending record is read.
+    scans: bool,
 }
 
 impl Depth {
-    fn of(args: &cli::Status) -> Self {
+    fn of(args: &cli::Status, thresholds: &Thresholds) -> Self {
+        // All is shown, unless limits are all that is asked for.
+        let is_whole =
+            !args.has_limits() || args.page.html.is_some() || args.table_metrics.is_some();
         let (passes, archived) = match args.page.html {
             Some(_) => (report::PASSES, report::ARCHIVED),
             None => (args.passes, 0),
         };
         let of_limits = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
-        Self { passes, read: passes.max(of_limits), archived }
+        Self {
+            passes,
+            read: passes.max(of_limits),
+            archived,
+            counts: is_whole || thresholds.read(Source::Counts),
+            scans: is_whole || thresholds.read(Source::PendingRecords),
+        }
     }
 }
 
 fn report_on(
     queue: &Queue,
     resolved: &Resolved<'_>,
-    args: &cli::Status,
+    depth: Depth,
     now: Instant,
 ) -> Result<StatusReport> {
-    let depth = Depth::of(args);
     let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref())?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
-    let counts = database.census(&BANDS.map(|days| days * DAY), now)?;
+    let counts = match depth.counts {
+        true => database.census(&BANDS.map(|days| days * DAY), now)?,
+        false => Vec::new(),
+    };
     let mut oldest_pending = None;
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = database.state_dir(queue.state_dir.as_deref())?;
@@ -240,7 +265,7 @@ fn report_on(
         (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
     let mut causes = Causes::default();
     let [mut snoozed, mut failed, mut in_hand] = [0; 3];
-    database.scan(&Status::PENDING, Order::Oldest, &mut |mut record| {
+    let mut each = |mut record: Record| {
         keep_older(&mut oldest_pending, &record);
         let facts = record.facts();
         let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
@@ -260,7 +285,10 @@ fn report_on(
             due.add(&record, verdict, since, now);
         }
         Ok(Continue(()))
-    })?;
+    };
+    if depth.scans {
+        database.scan(&Status::PENDING, Order::Oldest, &mut each)?;
+    }
     known.known.date(&mut causes);
     let has_archived = counts.iter().any(|count| count.status == Status::Archived);
     let most = if has_archived { depth.archived } else { 0 };
@@ -296,10 +324,10 @@ fn newest_archived(
     if most == 0 {
         return Ok(newest);
     }
-    database.scan(&[Status::Archived], Order::Newest, &mut |mut record| {
+    database.first(most as u64, &[Status::Archived], Order::Newest, &mut |mut record| {
         known.known.fill_in(&mut record);
         newest.push(record);
-        Ok(if newest.len() < most { Continue(()) } else { Break(()) })
+        Ok(Continue(()))
     })?;
     Ok(newest)
 }

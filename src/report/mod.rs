@@ -33,7 +33,7 @@ pub use status::{
     BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
     unknown_queue_json,
 };
-pub use thresholds::{FIGURES, Figure, Severity, Thresholds, line as severity_line};
+pub use thresholds::{FIGURES, Figure, Severity, Source, Thresholds, line as severity_line};
 
 /// The first column to the left, the others to the right.
 fn aligned(rows: &[Vec<String>]) -> String {

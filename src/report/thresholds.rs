@@ -15,8 +15,18 @@ use crate::time::{DAY, Instant, parse_duration, span};
 pub struct Figure {
     pub name: &'static str,
     pub says: &'static str,
+    source: Source,
     unit: Unit,
     value: fn(&StatusReport) -> Value,
+}
+
+/// The part of a report that a figure is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    PendingRecords,
+    Counts,
+    /// The record of passes and the pauses, which are kept outside the database.
+    Passes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,57 +45,76 @@ enum Value {
 
 const fn count(
     name: &'static str,
+    source: Source,
     says: &'static str,
     value: fn(&StatusReport) -> Value,
 ) -> Figure {
-    Figure { name, says, unit: Unit::Count, value }
+    Figure { name, says, source, unit: Unit::Count, value }
 }
 
-const fn time(name: &'static str, says: &'static str, value: fn(&StatusReport) -> Value) -> Figure {
-    Figure { name, says, unit: Unit::Time, value }
+const fn time(
+    name: &'static str,
+    source: Source,
+    says: &'static str,
+    value: fn(&StatusReport) -> Value,
+) -> Figure {
+    Figure { name, says, source, unit: Unit::Time, value }
 }
 
 /// All figures: what is due by the schedule, the records, and the passes.
 pub const FIGURES: [Figure; 14] = [
-    count("due", "records that are due", |it| of_due(it, |due| rows(due.due))),
-    time("oldest_due", "how long the one has waited that has been due the longest", |it| {
-        of_due(it, |due| due.oldest_due_secs.unwrap_or(0))
+    count("due", Source::PendingRecords, "records that are due", |it| {
+        of_due(it, |due| rows(due.due))
     }),
-    count("pending", "records that are NEW or ERROR", |it| {
+    time(
+        "oldest_due",
+        Source::PendingRecords,
+        "how long the one has waited that has been due the longest",
+        |it| of_due(it, |due| due.oldest_due_secs.unwrap_or(0)),
+    ),
+    count("pending", Source::Counts, "records that are NEW or ERROR", |it| {
         Value::Known(with_status(it, Status::is_pending))
     }),
-    time("oldest_pending", "the age of the oldest of them", |it| {
+    time("oldest_pending", Source::PendingRecords, "the age of the oldest of them", |it| {
         let oldest = it.oldest_pending.as_ref();
         Value::Known(oldest.map_or(0, |oldest| it.now.0.saturating_sub(oldest.date_inserted.0)))
     }),
-    count("failed", "pending records whose last attempt failed", |it| {
+    count("failed", Source::PendingRecords, "pending records whose last attempt failed", |it| {
         Value::Known(rows(it.failed))
     }),
-    count("archived", "records that are ARCHIVED", |it| {
+    count("archived", Source::Counts, "records that are ARCHIVED", |it| {
         Value::Known(with_status(it, |status| status == Status::Archived))
     }),
-    count("archived_24h", "records that passes have archived in 24 hours", |it| {
+    count("archived_24h", Source::Passes, "records that passes have archived in 24 hours", |it| {
         of_a_day(it, |counts| counts.archived)
     }),
-    count("failed_24h", "attempts that failed in 24 hours", |it| {
+    count("failed_24h", Source::Passes, "attempts that failed in 24 hours", |it| {
         of_a_day(it, |counts| counts.failed.saturating_add(counts.archived))
     }),
-    count("succeeded_24h", "attempts that succeeded in 24 hours", |it| {
+    count("succeeded_24h", Source::Passes, "attempts that succeeded in 24 hours", |it| {
         of_a_day(it, |counts| counts.succeeded)
     }),
-    count("paused", "1 if the queue or its table is paused", |it| {
+    count("paused", Source::Passes, "1 if the queue or its table is paused", |it| {
         Value::Known(i64::from(it.paused.is_some()))
     }),
-    time("last_pass", "since a pass began or ended, or the running one had an outcome", |it| {
-        since(it, last_sign(it))
+    time(
+        "last_pass",
+        Source::Passes,
+        "since a pass began or ended, or the running one had an outcome",
+        |it| since(it, last_sign(it)),
+    ),
+    time("last_success", Source::Passes, "since a pass ended with exit 0", |it| {
+        since(it, last_success(it))
     }),
-    time("last_success", "since a pass ended with exit 0", |it| since(it, last_success(it))),
-    count("hung_lines", "crontab lines whose pass hangs", |it| {
+    count("hung_lines", Source::Passes, "crontab lines whose pass hangs", |it| {
         lines(it, |line| line.history.hangs_for(it.now).is_some())
     }),
-    count("overdue_lines", "crontab lines without a pass for twice the usual time", |it| {
-        lines(it, |line| line.overdue(it.now).is_some())
-    }),
+    count(
+        "overdue_lines",
+        Source::Passes,
+        "crontab lines without a pass for twice the usual time",
+        |it| lines(it, |line| line.overdue(it.now).is_some()),
+    ),
 ];
 
 fn rows(rows: u64) -> i64 {
@@ -250,6 +279,11 @@ impl Thresholds {
             limits.map_err(|why| format!("{option}: {why}"))
         };
         Ok(Self { warning: limits(warn_if, "--warn-if")?, critical: limits(fail_if, "--fail-if")? })
+    }
+
+    /// Whether any limit is for a figure from this part of a report.
+    pub fn read(&self, source: Source) -> bool {
+        self.warning.iter().chain(&self.critical).any(|limit| limit.figure.source == source)
     }
 
     /// The worst state of all queues, and a line that says why.

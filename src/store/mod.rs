@@ -1,5 +1,6 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
+mod boottime;
 mod claims;
 mod condition;
 mod engine;
@@ -77,6 +78,15 @@ pub trait Survey {
     /// Hands every record with one of these statuses, or any, to `each` in order, without payload,
     /// until that breaks off.
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
+
+    /// The same for the first `most` records only: the database does not have to sort the others.
+    fn first(
+        &mut self,
+        most: u64,
+        statuses: &[Status],
+        order: Order,
+        each: EachRecord<'_>,
+    ) -> Result<()>;
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 

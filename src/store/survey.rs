@@ -129,25 +129,33 @@ impl Undated {
 
 impl<E: Engine> Survey for SqlDatabase<E> {
     fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()> {
-        let _acting = self.engine.take_rights()?;
-        let Self { engine, table, .. } = self;
-        let condition = match statuses {
-            [] => table.of_the_queue(),
-            statuses => table.of_statuses(statuses),
+        self.scan_rows(statuses, order, "", each).map(drop)
+    }
+
+    fn first(
+        &mut self,
+        most: u64,
+        statuses: &[Status],
+        order: Order,
+        each: EachRecord<'_>,
+    ) -> Result<()> {
+        if most == 0 {
+            return Ok(());
+        }
+        let mut left = most;
+        let mut take = |record| {
+            left -= 1;
+            let flow = each(record)?;
+            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
         };
-        let (shown, name, order) = (table.shown_columns(), &table.sql, table.order_by(order));
-        let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}");
-        let shown = Selected::shown(table);
-        let mut result = Ok(ControlFlow::Continue(()));
-        let read = engine.rows(&sql, &[], |row| {
-            let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
-            if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
-                result = each(record);
-            }
-            matches!(result, Ok(ControlFlow::Continue(())))
-        });
-        self.reading(read)?;
-        result.map(drop)
+        let limit = format!(" LIMIT {}", most.min(MOST_ROWS));
+        let rows = self.scan_rows(statuses, order, &limit, &mut take)?;
+        // Some of these rows may have no usable id, or another status than the condition can tell.
+        if rows == Some(most) {
+            let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
+            self.scan_rows(statuses, order, &others, &mut take)?;
+        }
+        Ok(())
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
@@ -232,7 +240,41 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 }
 
+/// More rows than any table has.
+const MOST_ROWS: u64 = 1 << 62;
+
 impl<E: Engine> SqlDatabase<E> {
+    /// Scans the rows that a LIMIT clause leaves. Returns the number of rows read, or `None` if `each`
+    /// broke off.
+    fn scan_rows(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        limit: &str,
+        each: EachRecord<'_>,
+    ) -> Result<Option<u64>> {
+        let _acting = self.engine.take_rights()?;
+        let Self { engine, table, .. } = self;
+        let condition = match statuses {
+            [] => table.of_the_queue(),
+            statuses => table.of_statuses(statuses),
+        };
+        let (shown, name, order) = (table.shown_columns(), &table.sql, table.order_by(order));
+        let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}{limit}");
+        let shown = Selected::shown(table);
+        let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
+        let read = engine.rows(&sql, &[], |row| {
+            rows += 1;
+            let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
+            if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
+                result = each(record);
+            }
+            matches!(result, Ok(ControlFlow::Continue(())))
+        });
+        self.reading(read)?;
+        result.map(|flow| flow.is_continue().then_some(rows))
+    }
+
     /// Pending records whose due column holds what is no date.
     fn unread_due_dates(&mut self) -> Result<Undated, DbError> {
         let (mut found, Self { engine, table, .. }) = (Undated::default(), self);

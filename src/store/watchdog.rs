@@ -10,14 +10,18 @@
 //! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
 //! The token comes over the socket: a command line is for everybody to read.
 //!
+//! Claims on a queue run out. For these the pass also sends a deadline, and a later one each time it has
+//! extended its claims. A pass that is stopped, or suspended with its machine, cannot end its handlers in
+//! time: at the deadline the watchdog ends them, and goes on watching.
+//!
 //! A watchdog that dies is replaced. Where it dies together with its pass, [`super::state_dir`] has a
 //! note of that.
 
 use std::fs;
-use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+use std::io::ErrorKind::{ConnectionReset, Interrupted};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,10 +33,14 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
-use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendFlags, UCred, send};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getppid, pidfd_open, pidfd_send_signal};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::interrupt::OwnedThread;
@@ -51,7 +59,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Watchdog {
     // It ends before what it watches.
     _supervisor: OwnedThread,
-    _watch: Arc<Mutex<Watched>>,
+    watch: Arc<Mutex<Watched>>,
 }
 
 struct Watched {
@@ -61,6 +69,8 @@ struct Watched {
     token: String,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
+    /// When the handlers are to be ended, as a [boot time](super::boottime).
+    deadline: Option<Duration>,
 }
 
 impl Watchdog {
@@ -74,12 +84,20 @@ impl Watchdog {
         let (child, line) = spawn(claims.as_ref(), token, &marker)?;
         // Not before now, so that the watchdog has it as its standard error only.
         fcntl_setfd(&marker, FdFlags::empty()).context("could not have the marker inherited")?;
-        let watch = Watched { child, line, claims, token: token.into(), marker: Some(marker) };
+        let (token, marker) = (token.into(), Some(marker));
+        let watch = Watched { child, line, claims, token, marker, deadline: None };
         let watch = Arc::new(Mutex::new(watch));
         let seen = watch.clone();
         let failure = "could not start a thread for the watchdog of the handlers";
         let supervisor = OwnedThread::start("watchdog", failure, move |end| supervise(&seen, end))?;
-        Ok(Self { _supervisor: supervisor, _watch: watch })
+        Ok(Self { _supervisor: supervisor, watch })
+    }
+
+    /// Sets the [boot time](super::boottime) at which the handlers are ended; `None` takes it back.
+    pub fn end_handlers_at(&self, deadline: Option<Duration>) {
+        let mut watch = lock(&self.watch);
+        watch.deadline = deadline;
+        watch.send_deadline();
     }
 }
 
@@ -120,8 +138,18 @@ impl Watched {
         let _ = self.child.wait();
         if let Some(marker) = &self.marker {
             (self.child, self.line) = spawn(self.claims.as_ref(), &self.token, marker)?;
+            self.send_deadline();
         }
         Ok(())
+    }
+
+    /// If the watchdog is dead, its successor is told. If it does not read, the pass does not wait.
+    fn send_deadline(&self) {
+        let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if let Err(error) = send(&self.line, format!("{deadline}\n").as_bytes(), flags) {
+            log::debug!("the watchdog was not told of a deadline: {error}");
+        }
     }
 }
 
@@ -173,12 +201,55 @@ pub fn run_watchdog() -> Result<()> {
     mark.descriptor = Some(fs::read_link("/proc/self/fd/2").context("could not read the marker")?);
     // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
-    match pass.read_exact(&mut [0]) {
-        Ok(()) => Ok(()),
-        // It is reset if it was closed before all was read that was sent to it.
-        Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => mark.kill_all(),
-        Err(error) => Err(error).context("could not wait for the end of the pass"),
+    // The buffer is empty: the pass sends nothing more before it has read that byte.
+    let pass =
+        io::stdin().as_fd().try_clone_to_owned().context("could not duplicate the socket")?;
+    watch(pass.into(), mark)
+}
+
+fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
+    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC);
+    let timer = timer.context("could not make a timer")?;
+    let (mut unread, mut bytes) = (Vec::new(), [0; 4096]);
+    loop {
+        let mut events = [PollFd::new(&pass, PollFlags::IN), PollFd::new(&timer, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut events, None)).context("could not wait for the pass")?;
+        // A message of the pass may move the deadline, so it is read first.
+        if events[0].revents().is_empty() {
+            set(&timer, None)?;
+            mark.spared = getppid();
+            // Handlers that keep starting others are ended when the pass ends.
+            let _ = mark.kill_all();
+            mark.spared = None;
+            continue;
+        }
+        match pass.read(&mut bytes) {
+            Ok(0) => return mark.kill_all(),
+            // It is reset if it was closed before all was read that was sent to it.
+            Err(error) if error.kind() == ConnectionReset => return mark.kill_all(),
+            Err(error) if error.kind() == Interrupted => {}
+            Err(error) => return Err(error).context("could not wait for the end of the pass"),
+            Ok(count) => unread.extend_from_slice(&bytes[..count]),
+        }
+        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = unread.drain(..=end).collect();
+            let millis = str::from_utf8(&line).ok().and_then(|line| line.trim_end().parse().ok());
+            set(&timer, millis.map(Duration::from_millis))?;
+        }
+        // The pass ended well.
+        if unread.first() == Some(&b'.') {
+            return Ok(());
+        }
     }
+}
+
+/// Sets a timer to a boot time, or to none.
+fn set(timer: &OwnedFd, at: Option<Duration>) -> Result<()> {
+    let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let at = at.map_or(Ok(no_time), Timespec::try_from).context("no time to wait for")?;
+    let time = Itimerspec { it_interval: no_time, it_value: at };
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time).context("could not set a timer")?;
+    Ok(())
 }
 
 /// The variable that marks a handler, and whatever it starts, as belonging to a pass.
@@ -200,12 +271,14 @@ pub struct Mark {
     since: u64,
     /// The real user whose processes alone count, where the token is that user's word.
     pub only_of: Option<u32>,
+    /// The pass itself while it lives: it has the descriptor as well.
+    spared: Option<Pid>,
 }
 
 impl Mark {
     pub fn new(token: &str, since: u64) -> Self {
         let variable = format!("{TOKEN}={token}").into_bytes();
-        Self { variable, descriptor: None, since, only_of: None }
+        Self { variable, descriptor: None, since, only_of: None, spared: None }
     }
 
     /// Kills what carries the mark and what that was just starting, and waits until all are dead.
@@ -244,7 +317,8 @@ impl Mark {
 
     fn is_on(&self, pid: Pid) -> bool {
         let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
-        self.is_carried(&proc)
+        self.spared != Some(pid)
+            && self.is_carried(&proc)
             && began_at(&proc).is_some_and(|began| began >= self.since)
             && self.only_of.is_none_or(|uid| real_user(&proc) == Some(uid))
     }

@@ -54,7 +54,7 @@ pub fn watchdog_of(pass: &Child) -> String {
     watchdog_if_any(pass).unwrap()
 }
 
-fn watchdog_if_any(pass: &Child) -> Option<String> {
+pub fn watchdog_if_any(pass: &Child) -> Option<String> {
     let parent = format!("\nPPid:\t{}\n", pass.id());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     // Other processes come and go meanwhile.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::process::Stdio;
 
 use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+use test_support::cluster::Cluster;
 
 /// Records of several ages and states.
 fn mixed() -> TestEnv {
@@ -224,4 +225,43 @@ fn what_is_given_up_is_not_due() {
     let ran = env.run_at(later, &args);
     assert_eq!(ran.exit, Some(1), "{ran:?}");
     assert_eq!(env.count("ARCHIVED"), 2);
+}
+
+#[test]
+fn a_server_sorts_no_more_than_a_list_shows() {
+    let Some(cluster) = Cluster::private(&["log_statement=all"]) else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    env.run(&["add", "1", "2", "3", "4"]).success();
+    database.sql("UPDATE backlog SET status = 'ERROR', last_error = 'no route' WHERE id = 1");
+    let listed = |args: &[&str]| {
+        let before = cluster.log().len();
+        let ran = env.run(&[&["list", "--json", "--limit", "2"], args].concat()).success();
+        let ids = ran.stdout.lines().map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["id"].as_i64().unwrap()
+        });
+        (ids.collect::<Vec<_>>(), cluster.log()[before..].contains(" LIMIT 2"))
+    };
+    assert_eq!(listed(&[]), (vec![4, 3], true));
+    assert_eq!(listed(&["--order", "oldest"]), (vec![1, 2], true));
+    assert_eq!(listed(&["--status", "NEW"]), (vec![4, 3], true));
+    // These look at more than the first two.
+    assert_eq!(listed(&["--failure", "no route"]), (vec![1], false));
+    assert_eq!(listed(&["--due", "--fibonacci"]), (vec![4, 3], false));
+    assert_eq!(listed(&["--since", "1h"]), (vec![4, 3], false));
+    assert_eq!(listed(&["--shard", "1/1"]).0, [4, 3]);
+}
+
+#[test]
+fn a_list_is_as_long_as_it_is_to_be_whatever_is_left_out() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID, STATUS TEXT, DATE_INSERTED TEXT);
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20'), (2, 'NEW', '2026-11-20'),
+         (3, 'NEW', '2026-11-20'), (NULL, 'NEW', '2026-11-21'), (NULL, 'NEW', '2026-11-21')",
+    );
+    let listed = env.run_at(MIDNIGHT, &["list", "--json", "--limit", "2"]).success();
+    let ids = listed.stdout.lines().map(|line| line.split(',').next().unwrap().to_string());
+    assert_eq!(ids.collect::<Vec<_>>(), ["{\"id\":3", "{\"id\":2"]);
 }

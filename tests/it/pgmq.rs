@@ -1,14 +1,21 @@
-//! Queues of pgmq, by its real functions.
+//! Queues of pgmq, by its real functions: those of the newest version, and of two old ones.
 
 use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
-use crate::testenv::{Ran, TestEnv, ran, wait_until};
-use test_support::cluster::{Database, cluster};
+use crate::claims::{watchdog_if_any, watchdog_of};
+use crate::testenv::{Ran, Staying, TestEnv, ran, signal, wait_until};
+use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
 pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
+    queue_of(Pgmq::Newest, name, count)
+}
+
+fn queue_of(version: Pgmq, name: &str, count: u32) -> Option<(Database, TestEnv)> {
     let database = cluster()?.database();
-    if !database.install_pgmq() {
+    if !database.install_pgmq_version(version) {
         return None;
     }
     let env = TestEnv::on(&database);
@@ -28,14 +35,40 @@ impl TestEnv {
     }
 }
 
+/// Makes a test of each function and each version of pgmq.
+macro_rules! for_each_version {
+    ($($test:ident)*) => {
+        mod newest { $(#[test] fn $test() { super::$test(super::Pgmq::Newest); })* }
+        mod v1_5_1 { $(#[test] fn $test() { super::$test(super::Pgmq::V1_5_1); })* }
+        mod v1_4_4 { $(#[test] fn $test() { super::$test(super::Pgmq::V1_4_4); })* }
+    };
+}
+
+for_each_version! {
+    a_message_without_a_next_attempt_stays_hidden
+    a_function_that_pgmq_lacks_is_named_before_anything_is_claimed
+    a_message_goes_from_the_queue_to_the_archive
+    a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last
+    a_person_can_archive_restore_and_retry_messages
+    status_tells_what_is_due_from_what_is_parked
+    a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is_killed
+    a_message_that_somebody_else_read_meanwhile_is_left_to_them
+    four_passes_handle_each_message_once
+    what_succeeded_is_deleted_where_that_is_wanted
+    what_a_queue_cannot_be_asked_is_named
+    an_attempt_that_was_none_is_not_charged
+    what_the_archive_refuses_is_found_before_a_handler_runs
+    what_ran_out_of_attempts_is_told_whatever_its_headers_were
+    the_error_of_a_message_is_known_while_it_is_pending
+}
+
 /// Makes every message of the queue `jobs` visible.
 fn show(database: &Database) {
     database.sql("SELECT pgmq.set_vt('jobs', msg_id, -1) FROM pgmq.q_jobs");
 }
 
-#[test]
-fn a_message_goes_from_the_queue_to_the_archive() {
-    let Some((database, env)) = queue("jobs", 3) else { return };
+fn a_message_goes_from_the_queue_to_the_archive(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 3) else { return };
     env.run(&["init", "--pgmq", "jobs"]).fails(1, &["queue jobs already exists"]);
     let log = env.script("log", "cat >>json; echo \"$BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS $BACKLOG_QUEUE\" >>seen; exit $((BACKLOG_ID == 2))");
     env.work("jobs", &[], &[&log]).silent();
@@ -59,14 +92,17 @@ fn a_message_goes_from_the_queue_to_the_archive() {
     assert!(explained.contains("waits until"), "{explained}");
 }
 
-#[test]
-fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last() {
-    let Some((database, env)) = queue("jobs", 1) else { return };
-    let wait = "SELECT round(extract(epoch FROM vt - last_read_at) / 60) FROM pgmq.q_jobs";
+fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 1) else { return };
+    let wait = "SELECT round(extract(epoch FROM vt - clock_timestamp()) / 60) FROM pgmq.q_jobs";
     let constant = ["--policy", "constant:delay=30m,spread=0%"];
     env.work("jobs", &constant, &["/bin/false"]).silent();
     let waits: i32 = database.query(wait).parse().unwrap();
     assert!((29..=30).contains(&waits), "{waits}");
+    // The pass of that minute finds it.
+    let early = "SELECT date_trunc('minute', vt + interval '1.5 s') - vt \
+                 BETWEEN interval '0' AND interval '1.5 s' FROM pgmq.q_jobs";
+    assert_eq!(database.query(early), "t");
     show(&database);
     // After two failures Fibonacci waits two ticks, after three three.
     for (failures, least) in [(2, 0), (3, 1), (4, 2)] {
@@ -78,8 +114,14 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last() {
     let says = env.script("says", "echo \"it's $BACKLOG_ATTEMPT\" >&2; exit 1");
     env.work("jobs", &[], &[&says]).fails(1, &["record 1 failed after 5 attempts; archived"]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
-    let archived = "SELECT msg_id, read_ct, headers ->> 'backlog_error' FROM pgmq.a_jobs";
-    assert_eq!(database.query(archived), "1|5|it's 5");
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs"), "1|5");
+    if !version.has_headers() {
+        let listed = env.run(&["list", "--pgmq", "jobs"]).success().stdout;
+        assert!(listed.contains("SUCCESS"), "nothing tells it from a success: {listed}");
+        return;
+    }
+    let archived = "SELECT headers ->> 'backlog_error' FROM pgmq.a_jobs";
+    assert_eq!(database.query(archived), "it's 5");
 
     let said = env.run(&["restore", "--pgmq", "jobs", "--all"]).success();
     assert_eq!(said.stdout, "restored 1 record\n");
@@ -92,9 +134,47 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last() {
     ran(&once.unwrap()).fails(1, &["failed after 1 attempt; archived"]);
 }
 
-#[test]
-fn a_person_can_archive_restore_and_retry_messages() {
-    let Some((database, env)) = queue("jobs", 3) else { return };
+fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 1) else { return };
+    database.sql("UPDATE pgmq.q_jobs SET enqueued_at = now() - interval '10 years'");
+    for _ in 0..2 {
+        env.work("jobs", &["--progressive"], &["/bin/false"]).silent();
+        let hidden = "SELECT read_ct, vt > now() + interval '60 years' FROM pgmq.q_jobs";
+        assert_eq!(database.query(hidden), "1|t");
+    }
+    // One second of this decade.
+    let now = 1_830_000_000;
+    let explain = || env.run_at(now, &["explain", "--pgmq", "jobs", "1"]).success().stdout;
+    let status = || {
+        let status = env.run_at(now, &["status", "--pgmq", "jobs", "--json"]).success().stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        (status["waiting"].clone(), status["next_due_at"].clone())
+    };
+    let (explained, counted) = (explain(), status());
+    database.sql("UPDATE pgmq.q_jobs SET vt = 'infinity'");
+    assert_eq!((explain(), status()), (explained, counted));
+}
+
+fn a_function_that_pgmq_lacks_is_named_before_anything_is_claimed(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 1) else { return };
+    database.sql("DROP FUNCTION pgmq.set_vt(text, bigint, integer)");
+    let says = "pgmq has no function pgmq.set_vt(text, bigint, integer); \
+                to update it: ALTER EXTENSION pgmq UPDATE";
+    env.work("jobs", &[], &[&env.noting("exit 0")]).fails(1, &[says]);
+    assert_eq!(env.handled(), [""; 0]);
+    assert_eq!(database.query("SELECT read_ct FROM pgmq.q_jobs"), "0");
+    let checked = env.run(&["check", "--pgmq", "jobs"]);
+    assert_eq!(checked.exit, Some(1));
+    assert!(
+        checked.stdout.replace("\n", " ").contains("pgmq has no function pgmq.set_vt"),
+        "{checked:?}"
+    );
+    // What only reads does without.
+    env.run(&["status", "--pgmq", "jobs"]).success();
+}
+
+fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 3) else { return };
     env.work("jobs", &["--policy", "constant:delay=2h", "--max-records", "1"], &["/bin/false"])
         .silent();
     let mend = |verb: &str, ids: &[&str]| env.run(&[&[verb, "--pgmq", "jobs"], ids].concat());
@@ -107,19 +187,24 @@ fn a_person_can_archive_restore_and_retry_messages() {
         busy.stdout,
         "9: no such record\n1: a pass is handling it; try again later\narchived 1 record\n"
     );
-    assert_eq!(
-        database.query("SELECT msg_id, headers ->> 'backlog_error' FROM pgmq.a_jobs"),
-        "2|archived without an attempt"
-    );
+    assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs"), "2");
+    if !version.has_headers() {
+        assert_eq!(
+            mend("restore", &["2"]).stdout,
+            "2: is SUCCESS, and is left so\nrestored 0 records\n"
+        );
+        return;
+    }
+    let archived = "SELECT headers ->> 'backlog_error' FROM pgmq.a_jobs";
+    assert_eq!(database.query(archived), "archived without an attempt");
     database.sql("SELECT pgmq.archive('jobs', 3)");
     let said = mend("restore", &["2", "3"]).success().stdout;
     assert_eq!(said, "3: is SUCCESS, and is left so\nrestored 1 record\n");
     assert_eq!(database.query("SELECT msg_id FROM pgmq.q_jobs ORDER BY 1"), "1\n2");
 }
 
-#[test]
-fn status_tells_what_is_due_from_what_is_parked() {
-    let Some((database, env)) = queue("jobs", 4) else { return };
+fn status_tells_what_is_due_from_what_is_parked(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 4) else { return };
     database.sql(
         "UPDATE pgmq.q_jobs SET enqueued_at = now() - msg_id * interval '1 day', read_ct = msg_id - 1;
          SELECT pgmq.set_vt('jobs', msg_id, 7200) FROM pgmq.q_jobs WHERE msg_id > 2",
@@ -136,9 +221,10 @@ fn status_tells_what_is_due_from_what_is_parked() {
     assert_eq!(dry.matches("wait").count(), 2, "{dry}");
 }
 
-#[test]
-fn a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is_killed() {
-    let Some((database, env)) = queue("jobs", 2) else { return };
+fn a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is_killed(
+    version: Pgmq,
+) {
+    let Some((database, env)) = queue_of(version, "jobs", 2) else { return };
     let pausing = env.pausing();
     let mut pass = env.spawn(&["process", "--pgmq", "jobs", "--", "sh", "-c", &pausing.script]);
     pausing.wait_for_begin();
@@ -157,9 +243,8 @@ fn a_message_stays_hidden_while_its_handler_runs_and_comes_back_when_its_pass_is
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs ORDER BY 1"), "1|2\n2|1");
 }
 
-#[test]
-fn a_message_that_somebody_else_read_meanwhile_is_left_to_them() {
-    let Some((database, env)) = queue("jobs", 2) else { return };
+fn a_message_that_somebody_else_read_meanwhile_is_left_to_them(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 2) else { return };
     let pausing = env.pausing();
     let args = ["process", "--pgmq", "jobs", "--jobs", "2", "--", "sh", "-c", &pausing.script];
     let pass = env.spawn(&args);
@@ -176,9 +261,8 @@ fn a_message_that_somebody_else_read_meanwhile_is_left_to_them() {
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.q_jobs"), "1|2");
 }
 
-#[test]
-fn four_passes_handle_each_message_once() {
-    let Some((database, env)) = queue("jobs", 0) else { return };
+fn four_passes_handle_each_message_once(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 0) else { return };
     database.sql("SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 600)");
     let log = env.noting("exit 0");
     let spawn = |number: usize| {
@@ -197,9 +281,8 @@ fn four_passes_handle_each_message_once() {
     assert_eq!(database.query("SELECT count(*), max(read_ct) FROM pgmq.a_jobs"), "600|1");
 }
 
-#[test]
-fn what_succeeded_is_deleted_where_that_is_wanted() {
-    let Some((database, env)) = queue("Jobs of mine", 2) else { return };
+fn what_succeeded_is_deleted_where_that_is_wanted(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "Jobs of mine", 2) else { return };
     fs::write(
         env.path("backlog.toml"),
         "[queue.mine]\npgmq = 'Jobs of mine'\non_success = 'delete'\npayload = 'message'\n\
@@ -215,9 +298,8 @@ fn what_succeeded_is_deleted_where_that_is_wanted() {
     assert!(checked.contains("Jobs of mine, 1 row, 1 pending"), "{checked}");
 }
 
-#[test]
-fn what_a_queue_cannot_be_asked_is_named() {
-    let Some((database, env)) = queue("jobs", 1) else { return };
+fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 1) else { return };
     let says = |args: &[&str], exit: i32, says: &str| {
         let args = [&["process", "--pgmq", "jobs"], args, &["--", "/bin/true"]].concat();
         env.run(&args).fails(exit, &[says]);
@@ -234,9 +316,8 @@ fn what_a_queue_cannot_be_asked_is_named() {
     env.run(&["status", "--pgmq", "jobs"]).fails(1, &["there is no pgmq in this database"]);
 }
 
-#[test]
-fn an_attempt_that_was_none_is_not_charged() {
-    let Some((database, env)) = queue("jobs", 2) else { return };
+fn an_attempt_that_was_none_is_not_charged(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 2) else { return };
     for _ in 0..6 {
         let ran = env.work("jobs", &[], &["/nonexistent"]);
         ran.fails(1, &["record 1 stays as it was: could not run /nonexistent"]);
@@ -246,9 +327,8 @@ fn an_attempt_that_was_none_is_not_charged() {
     assert_eq!(database.query(rows), "1|0|t\n2|0|t", "a snooze is put off, and not charged");
 }
 
-#[test]
-fn what_the_archive_refuses_is_found_before_a_handler_runs() {
-    let Some((database, env)) = queue("jobs", 3) else { return };
+fn what_the_archive_refuses_is_found_before_a_handler_runs(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 3) else { return };
     database.sql(
         "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS \
          $$ BEGIN RAISE 'the archive is closed'; END $$;
@@ -270,9 +350,11 @@ fn what_the_archive_refuses_is_found_before_a_handler_runs() {
     assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs ORDER BY 1"), "1\n3");
 }
 
-#[test]
-fn what_ran_out_of_attempts_is_told_whatever_its_headers_were() {
-    let Some((database, env)) = queue("jobs", 0) else { return };
+fn what_ran_out_of_attempts_is_told_whatever_its_headers_were(version: Pgmq) {
+    if !version.has_headers() {
+        return;
+    }
+    let Some((database, env)) = queue_of(version, "jobs", 0) else { return };
     for headers in ["null", "[1]", "{\"trace\": 7}"] {
         database.sql(&format!("SELECT pgmq.send('jobs', '{{}}'::jsonb, '{headers}'::jsonb)"));
     }
@@ -282,9 +364,8 @@ fn what_ran_out_of_attempts_is_told_whatever_its_headers_were() {
     assert_eq!(database.query(rows), "0|\n0|\n0|{\"trace\": 7}");
 }
 
-#[test]
-fn the_error_of_a_message_is_known_while_it_is_pending() {
-    let Some((database, env)) = queue("jobs", 2) else { return };
+fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
+    let Some((database, env)) = queue_of(version, "jobs", 2) else { return };
     let says = env.script("says", "echo \"order $BACKLOG_ID is unknown\" >&2; exit 1");
     env.work("jobs", &[], &[&says]).silent();
     let failures = env.run(&["failures", "--pgmq", "jobs", "--json"]).success().stdout;
@@ -309,7 +390,65 @@ fn the_error_of_a_message_is_known_while_it_is_pending() {
     assert!(status.contains(": 2 succeeded\n"), "{status}");
 }
 
+/// It takes as long as a lease does.
+#[test]
+fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_reader() {
+    let Some((database, env)) = queue("jobs", 1) else { return };
+    let staying = env.staying();
+    let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
+    let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
+    staying.wait_for_begin();
+    // A watchdog that died has handed the deadline on.
+    let watchdog = watchdog_of(&pass);
+    assert!(signal("-KILL", &watchdog));
+    wait_until("another watchdog", || watchdog_if_any(&pass).is_some_and(|it| it != watchdog));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(signal("-STOP", pass.id()));
+    wait_for_death(&env, &staying);
+    let hidden = "SELECT read_ct, vt > clock_timestamp() FROM pgmq.q_jobs";
+    assert_eq!(database.query(hidden), "1|t", "nobody else could read it before that");
+    assert!(signal("-CONT", pass.id()));
+    let ran = ran(&pass.wait_with_output().unwrap());
+    ran.fails(1, &["record 1: its claim was lost"]);
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
+    // Its watchdog went with it, and did not keep others from their work.
+    show(&database);
+    env.work("jobs", &["--max-attempts", "2"], &["/bin/true"]).silent();
+    assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs"), "1|2");
+}
+
+/// The same.
+#[test]
+fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init", "--pgmq", "jobs"]).success();
+    env.run(&["add", "--pgmq", "jobs", "{}"]).success();
+    let staying = env.staying();
+    let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
+    let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
+    staying.wait_for_begin();
+    cluster.stop();
+    wait_for_death(&env, &staying);
+    cluster.start();
+    let ran = ran(&pass.wait_with_output().unwrap());
+    ran.fails(1, &["record 1: its claim was lost"]);
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
+}
+
+fn wait_for_death(env: &TestEnv, staying: &Staying) {
+    let mut is_dead = Command::new(env.script("dead", &staying.is_dead));
+    wait_until("the watchdog ends the handler", || {
+        std::thread::sleep(Duration::from_millis(100));
+        is_dead.status().unwrap().success()
+    });
+}
+
 fn text_of(program: &str, args: &[&str]) -> String {
-    let output = std::process::Command::new(program).args(args).output().unwrap();
+    let output = Command::new(program).args(args).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().into()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran};
+use test_support::cluster::Cluster;
 
 fn status(env: &TestEnv, now: i64, words: &[&str]) -> Ran {
     env.run_at(now, &[&["status", "--fibonacci"], words].concat())
@@ -149,4 +150,29 @@ fn the_worst_of_all_queues_counts() {
         ran.stdout
             .starts_with("WARNING: queue mails: due 1 (>0); queue hooks: due 1 (>0); queue gone: ")
     );
+}
+
+#[test]
+fn a_server_is_asked_for_the_figures_of_the_limits_only() {
+    let Some(cluster) = Cluster::private(&["log_statement=all"]) else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    env.run(&["add", "1", "2"]).success();
+    // Counts, and scans of all pending records, that a limit costs.
+    let asked = |limit: &str, exit: i32, says: &str| {
+        let before = cluster.log().len();
+        let ran = env.run(&["status", "--fibonacci", "--fail-if", limit]);
+        assert!(ran.exit == Some(exit) && ran.stdout.contains(says), "{ran:?}");
+        let log = cluster.log().split_off(before);
+        let of_table: Vec<_> = log.lines().filter(|it| it.contains("\"backlog\"")).collect();
+        let has = |text: &str| of_table.iter().filter(|line| line.contains(text)).count();
+        (log.contains("statement: "), has("count(*)"), has("ORDER BY"))
+    };
+    assert_eq!(asked("pendin>1", 3, "no figure \"pendin\""), (false, 0, 0));
+    assert_eq!(asked("pending>1,archived>0", 2, "pending 2 (>1)"), (true, 1, 0));
+    assert_eq!(asked("due>1", 2, "due 2 (>1)"), (true, 0, 1));
+    assert_eq!(asked("failed>0", 0, "failed 0"), (true, 0, 1));
+    assert_eq!(asked("oldest_pending>1h,pending>5", 0, "pending 2"), (true, 1, 1));
+    assert_eq!(asked("failed_24h>0,paused>0", 0, "failed_24h 0, paused 0"), (true, 0, 0));
 }

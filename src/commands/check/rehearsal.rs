@@ -62,11 +62,15 @@ pub fn check(
 /// The ids of some records of the queue with this status.
 fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Result<Vec<Id>> {
     let mut ids = Vec::new();
-    database.scan(&[status], Order::Newest, &mut |record| {
+    let mut each = |record: Record| {
         ids.extend(Some(record.id).filter(|id| queue.holds(id)));
         let is_enough = ids.len() == CANDIDATES;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    };
+    match queue.shard {
+        None => database.first(CANDIDATES as u64, &[status], Order::Newest, &mut each)?,
+        Some(_) => database.scan(&[status], Order::Newest, &mut each)?,
+    }
     Ok(ids)
 }
 

@@ -245,7 +245,11 @@ impl Database for SqlDatabase<PgEngine> {
             Some(queue) => {
                 let tables = [queue.waiting.clone(), queue.archive.clone()];
                 let privileges = ["SELECT", "INSERT", "UPDATE", "DELETE"];
-                self.engine.missing_on_tables(&tables, &privileges)
+                let missing = pgmq::missing_function(&mut self.engine.session);
+                match missing.map_err(|error| self.engine.explain(error, "read"))? {
+                    Some(why) => Ok(Some(why)),
+                    None => self.engine.missing_on_tables(&tables, &privileges),
+                }
             }
             None => self.engine.missing_privilege(&self.table),
         }

@@ -63,6 +63,8 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 
 /// What lies beyond all dates that are read: not what we write for no attempt.
 const BEYOND: Instant = Instant(NEVER.0 + 1);
+/// The year 2090. A queue hides a message for 68 years if it is never to be tried again.
+const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 /// Less than any date as a number.
 const LEAST: i64 = 100_000_000;
 
@@ -162,7 +164,7 @@ impl<'a> Places<'a> {
             inserted_at,
             failures: failures.unwrap_or(0),
             last_failure_at: last_failure.flatten(),
-            due_at: cell(self.due_at).and_then(|cell| due_date(cell, &table.other_dates)),
+            due_at: cell(self.due_at).and_then(|cell| table.due_date(cell)),
             max_attempts: cell(self.max_attempts)
                 .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
             snoozed_until: cell(self.last_error)
@@ -187,6 +189,12 @@ impl<'a> Places<'a> {
 }
 
 impl Table {
+    /// The due date of a row; [`BEYOND`] if it is never due again.
+    fn due_date(&self, cell: Cell<'_>) -> Option<Instant> {
+        let at = due_date(cell, &self.other_dates)?;
+        Some(if self.keeps_schedule && at >= HIDDEN_FOR_EVER { BEYOND } else { at })
+    }
+
     /// A row as a record, if it can be one. At `first` stands its [`Table::head`], and behind that
     /// what became `row`.
     pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {

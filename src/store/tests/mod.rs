@@ -14,7 +14,7 @@ use crate::record::{Counter, Facts, Id, Record, Settlement, Status, Transition, 
 use crate::schedule::{DEFAULT_TIERS, Options, Slots, Span, Tiers};
 use crate::time::Instant;
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
-use test_support::cluster::cluster;
+use test_support::cluster::{Pgmq, cluster};
 
 const NOW: Instant = Instant(1_795_232_400);
 const DAY: i64 = 86_400;
@@ -102,9 +102,11 @@ fn postgres_conforms() {
 #[test]
 fn pgmq_conforms() {
     let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    if database.install_pgmq() {
-        conforms(&mut OnServer::new(database, Some("Jobs to do".into())));
+    for version in [Pgmq::Newest, Pgmq::V1_5_1] {
+        let database = cluster.database();
+        if database.install_pgmq_version(version) {
+            conforms(&mut OnServer::new(database, Some("Jobs to do".into())));
+        }
     }
 }
 

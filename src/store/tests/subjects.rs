@@ -168,8 +168,11 @@ impl Subject for OnServer {
             }
             return;
         };
+        // In old versions drop_queue needs the extension.
+        let name = queue.to_lowercase();
         self.database.sql(&format!(
-            "SELECT pgmq.drop_queue('{queue}') FROM pgmq.meta; SELECT pgmq.create('{queue}')"
+            "DROP TABLE IF EXISTS pgmq.\"q_{name}\", pgmq.\"a_{name}\"; DELETE FROM pgmq.meta; \
+             SELECT pgmq.create('{queue}')"
         ));
         for (id, status, days, failures) in seeds {
             self.database.sql(&format!(

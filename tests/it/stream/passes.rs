@@ -6,15 +6,38 @@ use crate::testenv::{DAY, MIDNIGHT, TestEnv, exists, skipped, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
-use test_support::cluster::cluster;
+use test_support::cluster::{Database, cluster};
 
 #[test]
 fn the_examples_handle_records() {
+    the_examples_handle_records_of(|| Some((TestEnv::new(), None)));
+}
+
+#[test]
+fn the_examples_handle_records_on_a_server() {
+    the_examples_handle_records_of(|| {
+        let database = cluster()?.database();
+        let env = TestEnv::on(&database);
+        env.run(&["init"]).success();
+        Some((env, Some(database)))
+    });
+}
+
+fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Database>)>) {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     for (interpreter, name) in
         [("sh", "stream.sh"), ("python3", "stream.py"), ("node", "stream.mjs")]
     {
-        let env = TestEnv::new();
+        let Some((env, database)) = make() else { return };
+        let query = |sql: &str| match &database {
+            Some(database) => database.query(sql),
+            None => env.query(sql),
+        };
+        let sql = |sql: &str| match &database {
+            Some(database) => database.sql(sql),
+            None => env.sql(sql),
+        };
+        let statuses = || query("SELECT STATUS, count(*) FROM BACKLOG GROUP BY STATUS ORDER BY 1");
         // The handler has no other PATH than a pass that cron starts.
         let there = env.script("there", &format!("command -v {interpreter} >/dev/null"));
         if !Command::new(there).env("PATH", "/usr/bin:/bin").status().unwrap().success() {
@@ -29,26 +52,23 @@ fn the_examples_handle_records() {
         assert!(fs::read_to_string(&example).unwrap().lines().count() < 20, "{name}");
         // Without --stream it is given one record, and must not take that for the first line.
         env.run(&["process", "--ndays", "1", "--max-records", "1", "--", &example]).silent();
-        assert_eq!((env.count("ERROR"), env.count("SUCCESS")), (1, 0), "{name}");
-        env.sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
+        assert_eq!(statuses(), "ERROR|1\nNEW|99", "{name}");
+        sql("UPDATE BACKLOG SET STATUS = 'NEW', FAILURES = 0");
         // It is started as it stands, so it must be executable and name its interpreter.
         env.run(&["process", "--ndays", "1", "--stream", "--", &example]).silent();
-        assert_eq!(env.count("SUCCESS"), 100, "{name}");
+        assert_eq!(statuses(), "SUCCESS|100", "{name}");
         let sent = lines(&env, "sent.jsonl");
         assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), 100, "{name}");
         assert!(sent.iter().all(|line| line.contains("a\\")), "{name}: {sent:?}");
 
         // Where it cannot write, it says so of each record and lives on.
-        env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID <= 2");
+        sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID <= 2");
         fs::remove_file(env.path("sent.jsonl")).unwrap();
         fs::create_dir(env.path("sent.jsonl")).unwrap();
         env.run(&["process", "--ndays", "1", "--stream", "--restarts", "0", "--", &example])
             .silent();
-        assert_eq!(
-            env.query("SELECT sum(FAILURES) FROM BACKLOG WHERE STATUS = 'ERROR'"),
-            "2",
-            "{name}"
-        );
+        let failures = "SELECT sum(FAILURES) FROM BACKLOG WHERE STATUS = 'ERROR'";
+        assert_eq!(query(failures), "2", "{name}");
     }
 }
 

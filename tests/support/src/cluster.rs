@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -119,10 +120,16 @@ impl Database {
         rows(&self.client().simple_query(sql).unwrap())
     }
 
-    /// Makes the schema pgmq; false if its SQL cannot be had.
+    /// Makes the schema of the newest pgmq; false if its SQL cannot be had.
     #[must_use = "a test without pgmq is skipped"]
     pub fn install_pgmq(&self) -> bool {
-        pgmq_sql().inspect(|sql| self.sql(sql)).is_some()
+        self.install_pgmq_version(Pgmq::Newest)
+    }
+
+    /// The same of another version.
+    #[must_use = "a test without pgmq is skipped"]
+    pub fn install_pgmq_version(&self, version: Pgmq) -> bool {
+        pgmq_sql(version).inspect(|sql| self.sql(sql)).is_some()
     }
 }
 
@@ -138,11 +145,61 @@ impl Drop for Database {
     }
 }
 
-/// What makes pgmq: its SQL comes with the crate of the same name, which is a dependency of the
-/// tests only for this file.
-pub fn pgmq_sql() -> Option<String> {
-    static SQL: OnceLock<Option<String>> = OnceLock::new();
-    SQL.get_or_init(|| read_pgmq_sql().map_err(|why| skipped("pgmq", &why)).ok()).clone()
+/// The versions of pgmq that the tests run against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pgmq {
+    /// Without headers.
+    V1_4_4,
+    /// With headers, but without a function that hides a message until an instant.
+    V1_5_1,
+    Newest,
+}
+
+impl Pgmq {
+    pub fn has_headers(self) -> bool {
+        self != Self::V1_4_4
+    }
+
+    /// The upgrade scripts that lead to an old version.
+    fn upgrades(self) -> &'static [&'static str] {
+        let all = &[
+            "1.1.1--1.2.0",
+            "1.2.0--1.2.1",
+            "1.3.3--1.4.0",
+            "1.4.0--1.4.1",
+            "1.4.1--1.4.2",
+            "1.4.2--1.4.3",
+            "1.4.3--1.4.4",
+            "1.4.4--1.4.5",
+            "1.4.5--1.5.0",
+            "1.5.0--1.5.1",
+        ];
+        match self {
+            Self::V1_4_4 => &all[..7],
+            Self::V1_5_1 => all,
+            Self::Newest => &[],
+        }
+    }
+}
+
+/// Old versions make the tables of a queue members of the extension, which this is not.
+const WITHOUT_EXTENSION: &str = "CREATE OR REPLACE FUNCTION pgmq._belongs_to_pgmq(table_name text) \
+                                 RETURNS boolean LANGUAGE sql AS 'SELECT true'";
+
+/// The SQL that makes pgmq. It comes with the crate of the same name, which is a dependency of the
+/// tests for these files only.
+fn pgmq_sql(version: Pgmq) -> Option<String> {
+    let read = || match version.upgrades() {
+        [] => read_pgmq_sql("pgmq.sql"),
+        upgrades => {
+            let base = include_str!("../pgmq-1.1.1.sql").into();
+            let upgrades = upgrades.iter().map(|it| read_pgmq_sql(&format!("pgmq--{it}.sql")));
+            let parts = iter::once(Ok(base)).chain(upgrades);
+            let parts: Result<Vec<String>, String> = parts.collect();
+            Ok(parts?.join("\n") + WITHOUT_EXTENSION)
+        }
+    };
+    read().map_err(|why| skipped("pgmq", &why)).ok()
 }
 
 /// What cargo says of all packages of this machine's build, as JSON, and its complaints.
@@ -156,7 +213,13 @@ pub fn cargo_metadata() -> Result<Output, String> {
         .map_err(|error| format!("could not run cargo: {error}"))
 }
 
-fn read_pgmq_sql() -> Result<String, String> {
+fn read_pgmq_sql(name: &str) -> Result<String, String> {
+    static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let path = DIR.get_or_init(pgmq_sql_dir).clone()?.join(name);
+    fs::read_to_string(&path).map_err(|error| format!("could not read {}: {error}", path.display()))
+}
+
+fn pgmq_sql_dir() -> Result<PathBuf, String> {
     let metadata = cargo_metadata()?;
     let json = String::from_utf8_lossy(&metadata.stdout);
     let crate_dir =
@@ -166,8 +229,7 @@ fn read_pgmq_sql() -> Result<String, String> {
     let crate_dir = crate_dir.ok_or_else(|| {
         format!("no crate pgmq in cargo metadata: {}", String::from_utf8_lossy(&metadata.stderr))
     })?;
-    let path = Path::new(crate_dir).join("src/install/embedded/sql/pgmq.sql");
-    fs::read_to_string(&path).map_err(|error| format!("could not read {}: {error}", path.display()))
+    Ok(Path::new(crate_dir).join("src/install/embedded/sql"))
 }
 
 /// PgBouncer in front of a cluster. It pools transactions, on four connections for each database.

@@ -6,6 +6,8 @@
 //! own functions, but for what it has none for: bringing an archived message back, and telling one
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
+mod functions;
+mod lease;
 mod work;
 
 use std::collections::HashSet;
@@ -23,6 +25,7 @@ use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote}
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
 
+pub use functions::missing_function;
 pub use work::Work;
 
 /// A queue, by the names that pgmq has for it.
@@ -69,9 +72,20 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
 pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
-/// Shows message `$2[i]` again at `$3[i]`.
-pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, given.at::timestamptz) \
-                           FROM unnest($2::bigint[], $3::text[]) AS given(id, at)";
+/// Shows message `$2[i]` again at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes
+/// seconds only. They are rounded down, so that the pass that starts in that very second finds the
+/// message. The shortest wait is a second, so that the message is not read again at once.
+pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
+                               WHEN given.at = 'infinity' OR secs > most THEN most \
+                               WHEN secs > 0 THEN greatest(floor(secs), 1) \
+                               ELSE greatest(ceil(secs), -most) END::integer) \
+                           FROM unnest($2::bigint[], $3::text[]::timestamptz[]) AS given(id, at), \
+                           LATERAL (SELECT $4::text::integer, CASE WHEN isfinite(given.at) THEN \
+                               extract(epoch FROM given.at - clock_timestamp()) END) \
+                           AS wait(most, secs)";
+/// How long a message is hidden that the policy never tries again: the largest number of seconds that
+/// pgmq takes, 68 years.
+pub const NEVER_SECS: i32 = i32::MAX;
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
                            FROM unnest($2::bigint[]) AS given(id)";
@@ -155,6 +169,11 @@ impl Queue {
         )
     }
 
+    /// The messages among `$1` that are still in the queue, and how often each was read.
+    pub fn reads(&self) -> String {
+        format!("SELECT msg_id, read_ct::bigint FROM {} WHERE msg_id = ANY($1)", self.waiting)
+    }
+
     /// Takes back the last reading of messages `$1`, read `$2` times by now, as pgmq itself cannot.
     pub fn unread(&self) -> String {
         format!(
@@ -204,8 +223,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
          WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped) \
          FROM pg_class c, pg_class a \
          WHERE c.relnamespace = to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
-         AND c.relname = pgmq.format_table_name($1, 'q') \
-         AND a.relname = pgmq.format_table_name($1, 'a')",
+         AND c.relname = 'q_' || lower($1) AND a.relname = 'a_' || lower($1)",
         &[Param::text(name)],
     )?;
     let Some(row) = found.first() else { return Ok(None) };

@@ -1,15 +1,22 @@
 //! The messages of a pass: those in flight, and the statements that read, extend and end them. A
-//! message that was read stays hidden as long as this process lives to put off its return; its count
-//! of reads shows whether it is still this one's.
+//! message that was read stays hidden as long as this process lives to extend its lease; its count of
+//! reads shows whether somebody else has read it since. A message whose lease could not be extended in
+//! time is lost: its handler is ended, and only a success is still written, if nobody else has read it.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use super::{ARCHIVE, DELETE, Orders, Queue, READ, SHOW_AT, SHOW_IN, number};
-use crate::record::{Id, Record, Settlement, Status};
+use super::lease::{HEARTBEAT_INTERVAL, HIDDEN_SECS, Lease};
+use super::{ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN};
+use super::{missing_function, number};
+use crate::record::{Id, Record, Settlement, Status, Transition, counted};
+use crate::store::boottime::boottime;
 use crate::store::engine::Engine;
 use crate::store::error::{DbError, OrRefused, Reconnecting, Retry};
 use crate::store::postgres::PgEngine;
@@ -19,19 +26,20 @@ use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{
-    Charged, Claim, Interrupter, Reader, Rehearsal, RowWrite, Store, Wakeup, WriteResult,
+    Charged, Claim, EndHandlers, Interrupter, Reader, Rehearsal, RowWrite, Store, Wakeup,
+    WriteResult,
 };
 use crate::time::Instant;
 
-/// How long a message stays hidden after its reader has died.
-const HIDDEN_SECS: u64 = 30;
-/// How often a living reader puts off the return of its messages.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
-/// A transaction waits for locks, but not for ever, whatever is set for the role.
+/// A transaction waits for locks, whatever is set for the role. The wait is short, because leases are
+/// extended only before the next try.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
-                     SET LOCAL lock_timeout = '30s'";
+                     SET LOCAL lock_timeout = '5s'";
+/// How long no message is read after leases ran out. The watchdog may still be ending handlers, and would
+/// end new ones as well.
+const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// The store of a queue: the messages that a pass has in flight.
 pub struct Work {
@@ -40,8 +48,17 @@ pub struct Work {
     database: SqlDatabase<PgEngine>,
     retry: Retry,
     held: HashMap<Id, Held>,
+    on_loss: Option<EndHandlers>,
+    /// The lease at whose deadline the watchdog ends all handlers.
+    deadline: Option<Lease>,
+    /// Until when no message is read, because leases ran out.
+    pauses_until: Option<Duration>,
+    /// The boot time.
+    now: Box<dyn Fn() -> Duration + Send>,
     /// Messages that were read and released without having been settled.
     given_back: Vec<Held>,
+    /// Whether pgmq is known to have all functions that are needed.
+    has_functions: bool,
 }
 
 /// A message that this process is at.
@@ -49,8 +66,21 @@ struct Held {
     number: i64,
     /// How often it had been read by then.
     reads: i64,
-    /// Whether it was hidden for that.
-    is_hidden: bool,
+    /// None for a message that this process has not hidden.
+    lease: Option<Lease>,
+    /// Whether somebody else may have it.
+    is_lost: bool,
+}
+
+impl Held {
+    fn new(number: i64, reads: i64, lease: Option<Lease>) -> Self {
+        Self { number, reads, lease, is_lost: false }
+    }
+
+    /// The lease, unless the message is lost.
+    fn good_lease(&self) -> Option<Lease> {
+        self.lease.filter(|_| !self.is_lost)
+    }
 }
 
 impl Reconnecting for Work {
@@ -71,8 +101,19 @@ impl Reconnecting for Work {
 
 impl Work {
     pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, retry: Retry) -> Self {
-        let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { watchdog: None, queue, database, retry, held, given_back }
+        Self {
+            watchdog: None,
+            queue,
+            database,
+            retry,
+            held: HashMap::new(),
+            on_loss: None,
+            deadline: None,
+            pauses_until: None,
+            now: Box::new(boottime),
+            given_back: Vec::new(),
+            has_functions: false,
+        }
     }
 
     fn name(&self) -> Param {
@@ -96,14 +137,30 @@ impl Work {
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
+    /// Fails if pgmq lacks a function: nothing may be claimed that cannot be settled.
+    fn require_functions(&mut self) -> Result<()> {
+        if !self.has_functions
+            && let Some(why) = self.retrying("read", |work, _| missing_function(work.session()))?
+        {
+            bail!("could not use {}: {why}", self.database.engine.place());
+        }
+        self.has_functions = true;
+        Ok(())
+    }
+
     fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
+        self.notice_loss();
+        if let Some(until) = self.pauses_until.take() {
+            std::thread::sleep(until.saturating_sub((self.now)()));
+        }
+        let lease = Some(Lease::asked_at((self.now)()));
         let [secs, most] = [HIDDEN_SECS.to_string(), most.to_string()].map(Param::text);
         let numbers = self.numbers(READ, &[self.name(), secs, most])?;
         let records = self.records(numbers)?;
         let held = |mut record: Record| {
             let number = number(&record.id)?;
             let reads = i64::from(record.failures);
-            self.held.insert(record.id.clone(), Held { number, reads, is_hidden: true });
+            self.held.insert(record.id.clone(), Held::new(number, reads, lease));
             // This very read has counted already.
             record.failures = record.failures.saturating_sub(1);
             record.status = if record.failures == 0 { Status::New } else { Status::Error };
@@ -111,7 +168,9 @@ impl Work {
             record.due_at = Some(Instant(i64::MIN));
             Some((record.id.clone(), Claim::Held(Arc::new(record))))
         };
-        Ok(records.into_iter().filter_map(held).collect())
+        let claimed = records.into_iter().filter_map(held).collect();
+        self.tell_watchdog();
+        Ok(claimed)
     }
 
     /// Messages by their ids, as a person names them. One that is hidden for no longer than a
@@ -130,7 +189,7 @@ impl Work {
             (Some(_), Some(number)) if busy.contains(&number) => Claim::Busy,
             (Some(record), Some(number)) => {
                 let reads = i64::from(record.failures);
-                self.held.insert(id.clone(), Held { number, reads, is_hidden: false });
+                self.held.insert(id.clone(), Held::new(number, reads, None));
                 Claim::Held(Arc::new(record))
             }
             (None, _) | (_, None) => Claim::Gone,
@@ -144,35 +203,138 @@ impl Work {
         }
         self.show(&self.queue.unread(), &pairs(self.given_back.iter()), 0)?;
         self.given_back.clear();
+        self.tell_watchdog();
         Ok(())
     }
 
-    /// Has the messages that a statement names seen again in so many seconds.
-    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<(), DbError> {
+    /// Makes the messages that a statement selects visible in `secs` seconds, and returns their numbers.
+    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<Vec<i64>, DbError> {
         self.session().batch(BEGIN)?;
-        let numbers = Param::Keys(self.numbers(sql, params)?);
-        let params = [self.name(), numbers, Param::text(secs.to_string())];
+        let numbers = self.numbers(sql, params)?;
+        let named = Param::Keys(numbers.clone());
+        let params = [self.name(), named, Param::text(secs.to_string())];
         self.session().query(SHOW_IN, &params)?;
-        self.session().batch("COMMIT")
+        self.session().batch("COMMIT")?;
+        Ok(numbers)
     }
 
-    /// Puts off the return of what is in hand.
+    /// Extends the leases of what is in hand.
     fn hide_on(&mut self) -> Result<(), DbError> {
-        let mut hidden = self.held.values().filter(|held| held.is_hidden).peekable();
-        if hidden.peek().is_none() {
+        self.notice_loss();
+        let asked_at = (self.now)();
+        let hidden = self.held.values().filter(|held| held.good_lease().is_some());
+        let hidden = pairs(hidden);
+        if matches!(&hidden[0], Param::Keys(numbers) if numbers.is_empty()) {
+            self.tell_watchdog();
             return Ok(());
         }
         // One that the application has locked must not keep the others from being put off.
         let free = format!("{} SKIP LOCKED", self.queue.held());
-        self.show(&free, &pairs(hidden), HIDDEN_SECS)
+        let extended = self.show(&free, &hidden, HIDDEN_SECS)?;
+        // The statement may have taken too long.
+        self.notice_loss();
+        let is_extended = |held: &Held| extended.contains(&held.number);
+        let leased = self.held.values_mut().filter(|held| held.good_lease().is_some());
+        let (extended, skipped): (Vec<_>, Vec<_>) = leased.partition(|held| is_extended(held));
+        for held in extended {
+            held.lease = Some(Lease::asked_at(asked_at));
+        }
+        let skipped: Vec<_> = skipped.iter().map(|held| held.number).collect();
+        if !skipped.is_empty() {
+            self.sort_out(&skipped)?;
+        }
+        self.tell_watchdog();
+        Ok(())
+    }
+
+    /// Finds what is lost among messages whose leases could not be extended.
+    fn sort_out(&mut self, numbers: &[i64]) -> Result<(), DbError> {
+        let reads = self.queue.reads();
+        let rows = self.session().query(&reads, &[Param::Keys(numbers.into())])?;
+        let reads: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let now = (self.now)();
+        let is_lost = |held: &Held| match (held.good_lease(), reads.get(&held.number)) {
+            (Some(lease), Some(reads)) => *reads != held.reads || lease.is_running_out(now),
+            (None, _) | (_, None) => false,
+        };
+        let skipped = self.held.iter_mut().filter(|(_, held)| numbers.contains(&held.number));
+        let mut lost = Vec::new();
+        for (id, held) in skipped {
+            held.is_lost = is_lost(held);
+            if held.is_lost {
+                lost.push(id.clone());
+            } else if !reads.contains_key(&held.number) {
+                // It was archived or deleted, so that nobody else can read it.
+                held.lease = None;
+            }
+        }
+        self.end_handlers(&lost);
+        Ok(())
+    }
+
+    /// Gives up all that is in hand if the watchdog has ended its handlers, or is about to.
+    fn notice_loss(&mut self) {
+        let now = (self.now)();
+        let Some(deadline) = self.deadline.filter(|deadline| deadline.is_over(now)) else { return };
+        self.deadline = None;
+        self.pauses_until = Some(deadline.deadline.max(now) + AFTER_LOSS);
+        let held = self.held.iter_mut().filter(|(_, held)| held.good_lease().is_some());
+        let lost = held.map(|(id, held)| {
+            held.is_lost = true;
+            id.clone()
+        });
+        let lost: Vec<_> = lost.collect();
+        if !lost.is_empty() {
+            log::warn!(
+                "the visibility timeout of {} ran out before it could be extended: handlers that \
+                 still ran were ended",
+                counted(lost.len() as u64, "message")
+            );
+        }
+        self.end_handlers(&lost);
+    }
+
+    fn end_handlers(&self, lost: &[Id]) {
+        if let Some(end) = self.on_loss.as_ref().filter(|_| !lost.is_empty()) {
+            end(lost);
+        }
+    }
+
+    /// Tells the watchdog the deadline of the first lease that is over.
+    fn tell_watchdog(&mut self) {
+        let deadline = self.held.values().filter_map(Held::good_lease).min();
+        // After a loss the old deadline stands, until the watchdog has ended all handlers.
+        if self.pauses_until.is_none() && deadline != self.deadline {
+            self.deadline = deadline;
+            if let Some(watchdog) = &self.watchdog {
+                watchdog.end_handlers_at(deadline.map(|lease| lease.deadline));
+            }
+        }
+    }
+
+    fn is_lost(&self, id: &Id) -> bool {
+        self.held.get(id).is_some_and(|held| held.is_lost)
+    }
+
+    /// Reading a message has charged it.
+    fn begin(&self, change: &RowWrite) -> WriteResult {
+        match self.is_lost(&change.record.id) {
+            true => WriteResult::ClaimLost,
+            false => WriteResult::Charged(Charged::default()),
+        }
     }
 
     /// Writes changes in one transaction. `again` says that this may have been done before, by a
     /// session that was lost before it could say so.
     fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
-        // Reading a message has counted it.
+        self.notice_loss();
         if changes.iter().all(RowWrite::begins) {
-            return Ok(Ok(vec![WriteResult::Charged(Charged::default()); changes.len()]));
+            return Ok(Ok(changes.iter().map(|change| self.begin(change)).collect()));
+        }
+        // The heartbeat waits while this waits for a lock.
+        let now = (self.now)();
+        if self.deadline.is_some_and(|deadline| deadline.is_overdue(now)) {
+            self.hide_on()?;
         }
         self.session().batch(BEGIN)?;
         let held = pairs(changes.iter().filter_map(|change| self.held.get(&change.record.id)));
@@ -182,9 +344,13 @@ impl Work {
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
+            // A success stays one as long as nobody else has read the message. Any other outcome of a
+            // lost message may come from the end of its lease.
+            let is_kept = !self.is_lost(&change.record.id)
+                || change.settlement.transition == Transition::Succeeded;
             applied.push(if change.begins() {
-                WriteResult::Charged(Charged::default())
-            } else if is_archived || mine.contains(&number) {
+                self.begin(change)
+            } else if is_archived || is_kept && mine.contains(&number) {
                 orders.add(number, is_archived, change);
                 WriteResult::Written
             } else if !self.numbers(&waiting, &[Param::Keys(vec![number])])?.is_empty() {
@@ -199,6 +365,10 @@ impl Work {
         self.session().batch("COMMIT")?;
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
+        }
+        // With messages in hand the next heartbeat does that.
+        if !self.held.values().any(|held| held.good_lease().is_some()) {
+            self.tell_watchdog();
         }
         Ok(Ok(applied))
     }
@@ -222,10 +392,11 @@ impl Work {
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
         let why = vec![Param::Keys(noted.0.clone()), Param::Texts(noted.1)];
+        let never = Param::text(NEVER_SECS.to_string());
         let note = queue.note().map(|sql| (sql, why));
         let statements = [
             (end.into(), vec![name(), Param::Keys(done)]),
-            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1)]),
+            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1), never]),
             (queue.unread(), vec![Param::Keys(uncounted.0), Param::Keys(uncounted.1)]),
             (ARCHIVE.into(), vec![name(), Param::Keys(noted.0)]),
             (queue.restore(), vec![Param::Keys(restored)]),
@@ -254,15 +425,18 @@ impl Store for Work {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        self.require_functions()?;
         self.retrying("read", |work, _| work.read(ids.len()))
     }
 
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.require_functions()?;
         self.retrying("read", |work, _| work.look_up(ids))
     }
 
     fn release(&mut self, id: &Id) {
-        self.given_back.extend(self.held.remove(id).filter(|held| held.is_hidden));
+        let held = self.held.remove(id);
+        self.given_back.extend(held.filter(|held| held.good_lease().is_some()));
     }
 
     fn rest(&mut self) -> Result<()> {
@@ -288,6 +462,10 @@ impl Store for Work {
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         self.watchdog = Some(Watchdog::start(None, token)?);
         Ok(())
+    }
+
+    fn on_loss(&mut self, end: EndHandlers) {
+        self.on_loss = Some(end);
     }
 
     fn heartbeat(&self) -> Option<Duration> {

@@ -28,7 +28,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{Kind, Refusal};
 use super::parameters::Parameters;
-use crate::time::since_boot;
+use crate::store::boottime::boottime;
 
 #[derive(Clone)]
 pub enum Address {
@@ -209,7 +209,7 @@ impl Answers {
 }
 
 fn millis_since_boot() -> u64 {
-    u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(boottime().as_millis()).unwrap_or(u64::MAX)
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;

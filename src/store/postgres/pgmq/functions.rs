@@ -1,0 +1,41 @@
+//! The functions of pgmq that are called here. An old version may lack some of them.
+
+use super::Session;
+use crate::store::error::DbError;
+use crate::store::postgres::dialect::Param;
+
+/// Names and the types of arguments. A function may have more, if those have defaults.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("read", &["text", "integer", "integer"]),
+    ("set_vt", &["text", "bigint", "integer"]),
+    ("archive", &["text", "bigint[]"]),
+    ("delete", &["text", "bigint[]"]),
+    ("send_batch", &["text", "jsonb[]"]),
+];
+
+/// Whether a function called `$1` can be called with arguments of the types `$2`.
+const IS_THERE: &str = "SELECT 1 FROM pg_proc \
+    WHERE pronamespace = to_regnamespace('pgmq') AND proname = $1 \
+    AND cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
+    AND ARRAY(SELECT format_type(type, NULL) \
+              FROM unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
+              WHERE place <= cardinality($2::text[]) ORDER BY place) = $2::text[]";
+
+/// Says which function is missing, if one is.
+pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
+    for (name, types) in NEEDED {
+        let params = [Param::text(name), Param::texts(types.iter().copied())];
+        if session.query(IS_THERE, &params)?.is_empty() {
+            let version = "SELECT extversion FROM pg_extension WHERE extname = 'pgmq'";
+            let version = session.query(version, &[])?;
+            let version =
+                version.first().map_or(String::new(), |row| format!(" {}", row.get::<_, &str>(0)));
+            let types = types.join(", ");
+            return Ok(Some(format!(
+                "pgmq{version} has no function pgmq.{name}({types}); \
+                 to update it: ALTER EXTENSION pgmq UPDATE"
+            )));
+        }
+    }
+    Ok(None)
+}

@@ -57,6 +57,11 @@ pub trait Handler: Send + Sync {
         false
     }
 
+    /// Whether a process has several records at a time, so that one of them may end it for the others.
+    fn shares_process(&self) -> bool {
+        false
+    }
+
     /// Waits for its threads to end, once everything is answered.
     fn join(&self);
 

@@ -31,7 +31,7 @@ pub struct Capabilities {
     pub has_due_column: bool,
     pub has_counter: bool,
     /// Whether the column of errors shows that an attempt has begun and not reported back.
-    pub shows_begun: bool,
+    pub notes_begun: bool,
     /// Whether there is a column for the last failure, too, by which a snoozed record waits.
     pub can_snooze: bool,
     /// Else what is given up is an ordinary failure.
@@ -39,6 +39,13 @@ pub struct Capabilities {
     pub may_give_up: bool,
     /// If the handler goes by them.
     pub series: Option<SeriesSource>,
+}
+
+impl Capabilities {
+    /// Whether a column shows that an attempt has begun: then that is written before the handler starts.
+    pub fn has_charge(&self) -> bool {
+        self.has_counter || self.notes_begun
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -168,6 +175,8 @@ pub struct Facts<'a> {
     pub max_attempts: Option<u32>,
     /// Not read where many rows are looked through by their age alone: what is due may be snoozed.
     pub snoozed_until: Option<Instant>,
+    /// Whether an attempt has begun and not reported back, where that is read.
+    pub has_begun: bool,
 }
 
 impl Record {
@@ -198,6 +207,7 @@ impl Record {
             due_at: self.due_at,
             max_attempts: self.max_attempts,
             snoozed_until: self.last_error.as_deref().and_then(last_error::snoozed_until),
+            has_begun: self.last_error.as_deref().is_some_and(last_error::is_begun),
         }
     }
 

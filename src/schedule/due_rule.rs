@@ -65,9 +65,22 @@ impl DueRule {
         };
         match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
             (Some(End::Age), _) => Verdict::Archive(End::Age),
-            (Some(End::Attempts), Verdict::Due(_)) => Verdict::Archive(End::Attempts),
+            (Some(End::Attempts), Verdict::Due(_)) if !self.has_one_more(facts) => {
+                Verdict::Archive(End::Attempts)
+            }
             (Some(End::Attempts) | None, verdict) => verdict,
         }
+    }
+
+    /// Whether a record that has had its attempts has one more, because the last one was charged and may
+    /// never have reached a handler: a pass that is killed has charged all that it has handed out. In a
+    /// table that does not show it, every attempt that counts as the last one may be of that kind, since a
+    /// pass that learns of a last failure archives the record.
+    pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
+        let most = self.schedule.limits.most_attempts(facts.max_attempts);
+        let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);
+        let shows_begun = self.capabilities.notes_begun && !self.capabilities.keeps_schedule;
+        is_at_limit && (facts.has_begun || !shows_begun)
     }
 
     /// Since when a record has been due, where it is due for this reason. By plain age a failed one is due
@@ -105,7 +118,7 @@ impl DueRule {
         if capabilities.may_give_up || is_limited {
             ends.push(expire(now));
         }
-        let charge = capabilities.has_counter.then(|| charge(record, now, capabilities));
+        let charge = capabilities.has_charge().then(|| charge(record, now, capabilities));
         ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
     }
 
@@ -132,9 +145,11 @@ impl DueRule {
     ) -> impl Iterator<Item = Planned> {
         let Schedule { policy, limits, .. } = &self.schedule;
         let mut next = self.next_pass(facts, soonest);
+        let mut has_one_more = self.has_one_more(facts);
         std::iter::from_fn(move || {
             let time = next.take()?;
-            if exhausted(facts, *limits, time.now).is_some() {
+            let is_over = exhausted(facts, *limits, time.now);
+            if is_over.is_some_and(|end| end == End::Age || !std::mem::take(&mut has_one_more)) {
                 return None;
             }
             let attempt = facts.failures.saturating_add(1);

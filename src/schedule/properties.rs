@@ -54,6 +54,7 @@ fn facts(id: &Id, failures: u32, failed_at: Instant) -> Facts<'_> {
         due_at: None,
         max_attempts: None,
         snoozed_until: None,
+        has_begun: false,
     }
 }
 

@@ -132,7 +132,7 @@ mod tests {
         keeps_schedule: false,
         has_due_column: false,
         has_counter: true,
-        shows_begun: true,
+        notes_begun: true,
         can_snooze: true,
         can_archive: true,
         may_give_up: false,

@@ -133,6 +133,7 @@ fn value(function: &str, row: &Row) -> String {
                 due_at: None,
                 max_attempts: None,
                 snoozed_until: None,
+                has_begun: false,
             };
             let due = matches!(
                 row.slots().verdict(facts, span, Instant(0)),

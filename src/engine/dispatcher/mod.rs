@@ -48,6 +48,10 @@ pub struct Dispatcher {
     busy: Vec<Candidate>,
     /// Records whose last attempt has not reported back, and that may be in a handler's hands.
     unreported: Unreported,
+    /// Records that are to be alone in their handler, once all others are done.
+    to_be_alone: Vec<Candidate>,
+    /// The one that is in hand.
+    alone: Option<Id>,
     /// Whether nothing may be claimed for a while, although something could be tried.
     is_held_off: bool,
     /// Whether a pass that is no drain has looked at those again.
@@ -107,6 +111,8 @@ impl Dispatcher {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             unreported: Unreported::default(),
+            to_be_alone: Vec::new(),
+            alone: None,
             is_held_off: false,
             has_looked_again: false,
             takes_errors: None,

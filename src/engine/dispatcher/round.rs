@@ -100,18 +100,21 @@ impl Dispatcher {
         let places = self.places();
         let spare = if places > FEW { places / SPARE } else { 0 };
         let (mut was_ahead, mut in_vain) = (false, 0);
-        while claimed.len() < free && !self.is_cut_short() {
+        let is_empty = free == places;
+        if is_empty {
+            self.alone = None;
+        }
+        while claimed.len() < free && self.alone.is_none() && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
             let bucket = self.bucket.as_ref();
             let tokens = bucket.map_or(usize::MAX, |bucket| bucket.tokens(clock.monotonic()));
             if tokens == 0 {
-                self.is_held_back = self.due.any(self.pass.store.reader())?;
+                self.is_held_back = self.has_more()?;
                 break;
             }
             if self.pass.store.hold_off().is_some() {
-                self.is_held_off =
-                    !self.unreported.is_empty() || self.due.any(self.pass.store.reader())?;
+                self.is_held_off = self.has_more()?;
                 break;
             }
             let open = free - claimed.len();
@@ -127,12 +130,25 @@ impl Dispatcher {
             if candidates.is_empty() {
                 candidates = self.due.next_few(few, self.pass.store.reader())?;
             }
+            if candidates.is_empty() && claimed.is_empty() && is_empty {
+                candidates.extend(self.to_be_alone.pop());
+                self.alone = candidates.first().map(|it| it.id.clone());
+            }
             if candidates.is_empty() {
                 break;
             }
             candidates.retain(|it| !self.breaker.all.contains(&it.id));
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
+            let set_aside = self.to_be_alone.len();
             self.claim_these(&candidates, claimed)?;
+            if self.to_be_alone.len() > set_aside {
+                // A queue counts what was read until it is given back.
+                self.pass.store.rest()?;
+            }
+            if self.alone.is_some() && claimed.is_empty() {
+                self.alone = None;
+                continue;
+            }
             if claimed.len() > claimed_before {
                 in_vain = 0;
             } else if self.busy.len() == busy_before {
@@ -146,6 +162,12 @@ impl Dispatcher {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is anything to be claimed.
+    fn has_more(&mut self) -> Result<bool> {
+        let is_waiting = !self.unreported.is_empty() || !self.to_be_alone.is_empty();
+        Ok(is_waiting || self.due.any(self.pass.store.reader())?)
     }
 
     fn claim_these(&mut self, candidates: &[Candidate], claimed: &mut Vec<Claimed>) -> Result<()> {
@@ -210,13 +232,15 @@ impl Dispatcher {
     /// does not show whether an attempt has reported back, each failed record may be.
     fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
         let capabilities = self.rule.capabilities;
-        if !capabilities.has_counter || !self.pass.store.can_lose_claims() {
+        if !capabilities.has_charge() || !self.pass.store.can_lose_claims() {
             return false;
         }
-        let shows_begun = capabilities.shows_begun && self.takes_errors != Some(false);
         let may_be_running = match &record.last_error {
-            Some(error) if shows_begun => is_begun(error),
-            _ => !shows_begun && record.failures > 0,
+            _ if !capabilities.notes_begun || self.takes_errors == Some(false) => {
+                record.failures > 0
+            }
+            Some(error) => is_begun(error),
+            None => false,
         };
         let candidate = Candidate { id: record.id.clone(), was_new };
         let now = self.pass.clock.monotonic();
@@ -225,6 +249,19 @@ impl Dispatcher {
         }
         log::debug!("the last attempt of record {} has not reported back", record.id);
         self.keep_slot(&record.id);
+        true
+    }
+
+    /// Whether a record has one last attempt that it is to have alone, and not now: what it shares a
+    /// process with may have ended the passes that charged it.
+    fn sets_aside(&mut self, record: &Record, was_new: bool) -> bool {
+        let has_to_be_alone =
+            self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
+        if !has_to_be_alone || self.alone.is_some() {
+            return false;
+        }
+        self.keep_slot(&record.id);
+        self.to_be_alone.push(Candidate { id: record.id.clone(), was_new });
         true
     }
 
@@ -255,6 +292,9 @@ impl Dispatcher {
                  was set back",
                 record.id
             );
+        }
+        if self.sets_aside(&record, was_new) {
+            return Ok(None);
         }
         let slot = verdict.slot();
         let is_rehearsed = self.rehearse(&record, slot, now)?;
@@ -360,7 +400,7 @@ impl Dispatcher {
             let charge = schedule::charge(record, now, capabilities);
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
-        let charged = claimed.iter().filter(|_| capabilities.has_counter);
+        let charged = claimed.iter().filter(|_| capabilities.has_charge());
         changes.extend(charged.map(|(record, _)| {
             let charge = charge(record);
             // Killed, the pass leaves the record to wait as if it had failed.

@@ -119,6 +119,10 @@ impl Handler for Stream {
         true
     }
 
+    fn shares_process(&self) -> bool {
+        self.shared.settings.window > 1
+    }
+
     fn join(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());

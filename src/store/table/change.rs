@@ -269,7 +269,7 @@ impl Table {
 
     /// The column that a charge changes each time: by it an attempt is told from the next one.
     pub fn mark_column(&self) -> Option<&Column> {
-        self.failures.as_ref()
+        self.failures.as_ref().or(self.last_error.as_ref().filter(|it| it.holds_notes()))
     }
 
     /// The columns that show whether a row still carries a certain charge.

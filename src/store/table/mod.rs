@@ -78,7 +78,7 @@ impl Table {
             keeps_schedule: self.keeps_schedule,
             has_due_column: self.due_column().is_some(),
             has_counter,
-            shows_begun: has_counter && self.last_error.as_ref().is_some_and(Column::holds_notes),
+            notes_begun: self.last_error.as_ref().is_some_and(Column::holds_notes),
             can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
             ..Capabilities::default()

@@ -158,6 +158,7 @@ impl<'a> Places<'a> {
             (Ok(_), _) => false,
             (Err(value), mapped) => value == mapped,
         };
+        let last_error = cell(self.last_error).and_then(Result::ok);
         Facts {
             id,
             status: table.statuses.status(&is, membership, failed),
@@ -167,8 +168,8 @@ impl<'a> Places<'a> {
             due_at: cell(self.due_at).and_then(|cell| table.due_date(cell)),
             max_attempts: cell(self.max_attempts)
                 .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
-            snoozed_until: cell(self.last_error)
-                .and_then(|it| it.ok().and_then(last_error::snoozed_until)),
+            snoozed_until: last_error.and_then(last_error::snoozed_until),
+            has_begun: last_error.is_some_and(last_error::is_begun),
         }
     }
 

@@ -81,6 +81,10 @@ impl TlsConnect<Plain> for Handshake {
     }
 }
 
+/// How long what was sent may stay unacknowledged, unless the user says otherwise: about as long as a
+/// silent server is asked whether it is there.
+const USER_TIMEOUT_MILLIS: u32 = 60_000;
+
 /// What the parameters ask of a socket.
 pub struct SocketOptions {
     /// When a silent server is asked whether it is there, how often, and how many times.
@@ -101,7 +105,10 @@ impl SocketOptions {
         let has_keepalive = parameters.number("keepalives")? != Some(0);
         Ok(Self {
             keepalive: has_keepalive.then_some((idle, interval, count.unwrap_or(3))),
-            user_timeout_millis: parameters.number("tcp_user_timeout")?.filter(|it| *it > 0),
+            user_timeout_millis: Some(
+                parameters.number("tcp_user_timeout")?.unwrap_or(USER_TIMEOUT_MILLIS),
+            )
+            .filter(|it| *it > 0),
             required_peer: parameters.text("requirepeer").map(String::from),
         })
     }
@@ -188,6 +195,8 @@ pub struct Handle {
     pub socket: Arc<OwnedFd>,
     /// Whether the server or the network was seen to have ended it.
     pub has_ended: AtomicBool,
+    /// Whether an answer is waited for that may take any time.
+    pub is_waiting: AtomicBool,
     pub answers: Arc<Answers>,
 }
 
@@ -310,6 +319,7 @@ impl Connection {
     ) -> Result<T, Failure> {
         let Driver { runtime, exchange } = &mut self.driver;
         let answer = exchange.answer(ask(&self.client));
+        self.handle.is_waiting.store(self.limit.is_none(), Ordering::Relaxed);
         let waited = runtime.block_on(within(self.limit, answer));
         self.heard(waited)
     }
@@ -337,6 +347,7 @@ impl Connection {
 
     /// Notes when the answer came. A connection without one is of no use any more.
     fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
+        self.handle.is_waiting.store(false, Ordering::Relaxed);
         match waited {
             Ok(_) => self.handle.answers.note(),
             Err(Failure::Silent(_)) => self.give_up(),

@@ -221,6 +221,7 @@ impl Server {
             address: address.clone(),
             socket: Arc::new(socket),
             has_ended: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
             answers: self.answers.clone(),
         });
         Ok(Connection::new(client, Driver { runtime: self.runtime.clone(), exchange }, handle))
@@ -374,10 +375,12 @@ impl Sessions for Server {
         }
     }
 
-    /// A server on this machine is never silent for good: its sessions end with it.
+    /// A server on this machine is never silent for good: its sessions end with it. While a search is
+    /// waited for, which may take minutes, the system asks whether the server is there.
     fn silent_for(&self) -> Duration {
         let is_remote = |endpoint: &Endpoint| matches!(endpoint.place, Place::Tcp { .. });
-        match self.endpoints.iter().any(is_remote) {
+        let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);
+        match self.endpoints.iter().any(is_remote) && !self.open_handles().iter().any(is_waiting) {
             true => self.answers.silent_for(),
             false => Duration::ZERO,
         }

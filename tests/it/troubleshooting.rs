@@ -777,6 +777,18 @@ fn messages_about_a_server_are_those_of_the_page() {
                  are ...",
                 |env| run(env, &["list", "--db", "postgres://u@h/d?sslmod=require"]),
             ),
+            (
+                "no service \"...\" in ...; correct the name, or name host, database and user in the URL",
+                |env| {
+                    fs::write(env.path("services"), "[prod]\nhost=h\n").unwrap();
+                    let args = ["list", "--db", "postgres:///?service=pord"];
+                    with(env, &args, &[("PGSERVICEFILE", env.path("services").to_str()?)])
+                },
+            ),
+            ("could not read the service file ...: ...", |env| {
+                let variables = [("PGSERVICE", "prod"), ("PGSERVICEFILE", "/none")];
+                with(env, &["list", "--db", "postgres://"], &variables)
+            }),
             ("... cannot be obeyed: ...; leave it out (...)", |env| {
                 let args = ["list", "--db", "postgres://u@h/d"];
                 with(env, &args, &[("PGREQUIREAUTH", "scram-sha-256")])

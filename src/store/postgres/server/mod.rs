@@ -4,6 +4,7 @@ mod connection;
 mod endpoint;
 mod failure;
 mod parameters;
+mod service;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
-use tokio_postgres::error::{DbError as ServerError, ErrorPosition, SqlState};
+use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
-use super::server::{Connection, Server};
+use super::server::{Connection, Server, is_lack_of_connections};
 use crate::store::Access;
 use crate::store::error::{DbError, Kind};
 use crate::system_error::words;
@@ -373,7 +373,10 @@ fn kind(error: &SqlError) -> Kind {
         let is_io = source.is_some_and(<dyn std::error::Error>::is::<io::Error>);
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
-    let is_connection = code.code().starts_with("08") && *code != SqlState::PROTOCOL_VIOLATION;
+    let server = error.as_db_error();
+    // What ends the session is no word on the statement.
+    let ends_session = server.and_then(ServerError::parsed_severity);
+    let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
     match *code {
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             Kind::Lost
@@ -386,7 +389,11 @@ fn kind(error: &SqlError) -> Kind {
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
         // A session that was idle for too long, or whose transaction took too long.
-        _ if is_connection || ["57P05", "25P03", "25P04"].contains(&code.code()) => Kind::Lost,
+        _ if code.code().starts_with("08")
+            || ["57P05", "25P03", "25P04"].contains(&code.code()) =>
+        {
+            Kind::Lost
+        }
         _ if code.code().starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
@@ -403,3 +410,8 @@ fn message_of(error: &SqlError) -> String {
     words.extend(detail.map(|detail| format!(" ({detail})")));
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+        SqlState::PROTOCOL_VIOLATION => {
+            let is_lost = server.is_some_and(|it| is_lack_of_connections(it.message()));
+            if is_lost { Kind::Lost } else { Kind::Other }
+        }
+        _ if ends_session => Kind::Lost,

@@ -210,15 +210,23 @@ impl Exchange {
         .await
     }
 
-    /// The answer to what is asked of the client. Meanwhile it sends and receives.
+    /// The answer to what is asked of the client. Meanwhile it sends and receives. A server that
+    /// answers and hangs up has answered; of two failures the one of the connection says more.
     pub async fn answer<T>(
         &mut self,
         asked: impl Future<Output = Result<T, SqlError>>,
     ) -> Result<T, SqlError> {
         let mut asked = pin!(asked);
         future::poll_fn(|cx| {
-            self.poll(cx)?;
-            asked.as_mut().poll(cx)
+            let ended = self.poll(cx);
+            match (ended, asked.as_mut().poll(cx)) {
+                (Err(_), Poll::Ready(Ok(answer))) => Poll::Ready(Ok(answer)),
+                (Err(_), Poll::Ready(Err(error))) if error.as_db_error().is_some() => {
+                    Poll::Ready(Err(error))
+                }
+                (Err(error), _) => Poll::Ready(Err(error)),
+                (Ok(()), polled) => polled,
+            }
         })
         .await
     }

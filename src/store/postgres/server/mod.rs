@@ -34,6 +34,7 @@ use parameters::{Parameters, encode};
 use tls::Mode;
 
 pub use connection::Connection;
+pub use failure::is_lack_of_connections;
 pub use parameters::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.

@@ -50,6 +50,12 @@ impl DbError {
         self.kind == Kind::Lost
     }
 
+    /// Whether the statement itself may be what is wrong.
+    #[cfg(feature = "postgres")]
+    pub fn is_of_sql(&self) -> bool {
+        matches!(self.kind, Kind::NoValue | Kind::ReadOnly | Kind::Other)
+    }
+
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
         let Self { words, hint, .. } = self;
@@ -74,8 +80,6 @@ impl fmt::Display for DbError {
         f.write_str(&self.words)
     }
 }
-
-impl std::error::Error for DbError {}
 
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use tokio_postgres::Row;
@@ -14,6 +15,26 @@ use crate::record::Value;
 use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+
+/// A failure of the database during the lookup of a table, on its way through other errors.
+#[derive(Debug)]
+struct LookupFailure(DbError);
+
+impl fmt::Display for LookupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for LookupFailure {}
+
+/// The error of a lookup as the user is told it: what the database said, or what the table lacks.
+pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
+    match error.downcast::<LookupFailure>() {
+        Ok(LookupFailure(error)) => error.explain(place, "read"),
+        Err(error) => error.context(format!("could not use {place}")),
+    }
+}
 
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -57,11 +78,17 @@ fn column(row: &Row) -> Column {
     }
 }
 
+fn lookup_query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    Ok(session.query(sql, params).map_err(LookupFailure)?)
+}
+
 /// The table with a name, its columns as they are declared.
 pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
-    let rows = session.query(
-        "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
-         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    let rows = lookup_query(
+        session,
+        "SELECT n.nspname::text, c.relname::text, c.relkind::text, \
+         pg_catalog.pg_table_is_visible(c.oid), pg_catalog.row_security_active(c.oid) \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
          AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
          OR lower(n.nspname || '.' || c.relname) = lower($1)) \
@@ -70,8 +97,9 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
         &[Param::text(name)],
     )?;
     let Some(row) = rows.first() else {
-        let others = session.query(
-            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+        let others = lookup_query(
+            session,
+            "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
              ELSE n.nspname || '.' || c.relname END \
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
              WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
@@ -90,8 +118,9 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
         bail!("{name} is a view; name the table behind it");
     }
     // A domain holds what the type behind it does.
-    let columns = session.query(
-        "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
+    let columns = lookup_query(
+        session,
+        "SELECT a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, \
          a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
          a.atttypmod - 4, \
          ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
@@ -123,7 +152,7 @@ impl Catalog for RefCell<Session> {
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.borrow_mut().query(&sql, &[]) {
             Err(error) if error.kind == Kind::Forbidden => Vec::new(),
-            rows => rows?,
+            rows => rows.map_err(LookupFailure)?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
     }
@@ -141,10 +170,10 @@ impl Catalog for RefCell<Session> {
             &[Param::text(sql)],
         );
         let found = match found {
-            Err(error) if ![Kind::Lost, Kind::Forbidden].contains(&error.kind) => {
+            Err(error) if error.is_of_sql() => {
                 bail!("{sql:?} is no expression in SQL: {}", error.words)
             }
-            found => found?,
+            found => found.map_err(LookupFailure)?,
         };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
         Ok(Column { is_expression: true, ..column })
@@ -157,9 +186,9 @@ impl Catalog for RefCell<Session> {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
                 Err(error) if error.kind == Kind::Forbidden => {
-                    bail!(self.get_mut().forbidden(&table.sql, error))
+                    bail!(LookupFailure(self.get_mut().forbidden(&table.sql, error)))
                 }
-                Err(error) if error.kind == Kind::Lost => bail!(error),
+                Err(error) if !error.is_of_sql() => bail!(LookupFailure(error)),
                 Err(DbError { words, place, .. }) => {
                     // The server counts characters.
                     let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);

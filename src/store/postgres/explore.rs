@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::catalog;
 use super::dialect::{Param, value};
@@ -15,9 +15,7 @@ use crate::store::table::{Column, Holds, Listed, quote};
 
 /// Opens a database to be explored.
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
-    let session = Session::open(server, Access::ReadOnly);
-    let session = session.with_context(|| format!("could not use {}", server.shown()))?;
-    Ok(Explorer(PgEngine::new(session)))
+    Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
 }
 
 impl Explorable for PgEngine {
@@ -37,7 +35,8 @@ impl Explorable for PgEngine {
     }
 
     fn listed(&mut self, name: &str) -> Result<Listed> {
-        catalog::table(&mut self.session, name)
+        let listed = catalog::table(&mut self.session, name);
+        listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
     fn keys(&mut self, table: &Listed) -> Result<Keys> {

@@ -54,10 +54,7 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = RefCell::new(Session::open(server, access)?);
     let found = Table::find(&mut session, mapping);
-    let table = found.map_err(|error| match error.downcast::<DbError>() {
-        Ok(error) => error.explain(&server.shown(), "read"),
-        Err(error) => error.context(format!("could not use {}", server.shown())),
-    })?;
+    let table = found.map_err(|error| catalog::explain_lookup(error, &server.shown()))?;
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 

@@ -60,7 +60,8 @@ impl Session {
             plans_for_rounds: false,
             is_reading: false,
         };
-        session.batch(SPELLING)?;
+        let spelled = session.batch(SPELLING);
+        spelled.map_err(|error| error.explain(&session.server.shown(), "use"))?;
         Ok(session)
     }
 

@@ -191,11 +191,23 @@ pub struct TableStore<E: Engine> {
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        Self { locks, database, retry, looks_again: None, may_be_set_back: false, is_used: false }
+        let (looks_again, may_be_set_back, is_used) = (None, false, false);
+        let stage = Stage::Begun;
+        Self { locks, database, retry, looks_again, may_be_set_back, is_used, stage }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
     fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
+    stage: Stage,
+}
+
+/// How far a pass has come.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    Begun,
+    Watched,
+    /// Something was written, and be it only to see whether that can be.
+    Written,
         let mut seen = match ask {
             Ask::Write => self.locks.write(&mut self.database, changes)?,
             Ask::Rehearse | Ask::IsExpected | Ask::IsWritten | Ask::IsThere => {
@@ -386,6 +398,10 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+
+    fn has_been_writable(&self) -> bool {
+        self.stage == Stage::Written
+    }
         self.is_used = true;
         self.retrying("read", |it, _| it.database.engine.still_pending(&it.database.table, ids))
     }
@@ -433,12 +449,18 @@ impl<E: Engine> Store for TableStore<E> {
     fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        self.retrying("write to", |it, _| it.try_out(record, chains))
+        let tried = self.retrying("write to", |it, _| it.try_out(record, chains))?;
+        if self.stage == Stage::Watched && tried == Rehearsal::Taken {
+            self.stage = Stage::Written;
+        }
+        Ok(tried)
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         let _acting = self.database.engine.take_rights()?;
-        self.locks.start_watchdog(&mut self.database, token)
+        self.locks.start_watchdog(&mut self.database, token)?;
+        self.stage = Stage::Watched;
+        Ok(())
     }
 
     fn heartbeat(&self) -> Option<Duration> {

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use crate::servers::set_read_only;
 use crate::testenv::{Ran, TestEnv, ran, wait_until};
-use test_support::cluster::{Database, cluster};
+use test_support::cluster::{Cluster, Database, cluster};
 
 /// A database with pgmq and a queue with messages 1 to `count`.
 pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
@@ -90,6 +91,30 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last() {
         .env("MAX_JOBS_RETRY_ATTEMPTS", "1")
         .output();
     ran(&once.unwrap()).fails(1, &["failed after 1 attempt; archived"]);
+}
+
+#[test]
+fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init", "--pgmq", "jobs"]).success();
+    env.run(&["add", "--pgmq", "jobs", "[1]"]).success();
+    let pausing = env.pausing();
+    let pass =
+        env.spawn_logging(&["process", "--pgmq", "jobs", "-v", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
+    set_read_only(&database, true);
+    pausing.let_go();
+    env.logs("in a read-only transaction; trying again");
+    set_read_only(&database, false);
+    ran(&pass.wait_with_output().unwrap()).success();
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "1");
+    set_read_only(&database, true);
+    env.run(&["add", "--pgmq", "jobs", "[1]"]).fails(1, &["in a read-only transaction"]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub use explore::explore;
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::DbError;
+use super::error::{DbError, Kind, Reconnecting};
 use super::sql::recent;
 use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
@@ -227,6 +227,10 @@ impl Database for SqlDatabase<PgEngine> {
     }
 
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        if why.kind == Kind::ReadOnly {
+            store.engine().session.wait_for_writes();
+            return Ok(());
+        }
         let path = named.context("where are cursors to be kept? say so with --state-dir")?;
         Ok(StateDir::own(path.into(), &self.engine.session.server.identity()))
     }

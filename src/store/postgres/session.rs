@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 use super::dialect::{Param, Request};
 use super::server::{Connection, Server, is_lack_of_connections};
 use crate::store::Access;
-use crate::store::error::{DbError, Kind};
+use crate::store::error::{DbError, Kind, PAUSE};
 use crate::system_error::words;
 
 /// What is needed to read values as they are written here. A pooler between this and the server
@@ -259,6 +259,19 @@ impl Session {
 }
 
 async fn query(
+    /// Waits a moment for a server that only reads. If this session cannot write and another one could,
+    /// as after a failover, all connections end: they are made again, to where that one was.
+    pub fn wait_for_writes(&mut self) {
+        let _ = self.roll_back();
+        std::thread::sleep(PAUSE);
+        let setting = self.query("SELECT pg_catalog.current_setting('transaction_read_only')", &[]);
+        let is_read_only =
+            setting.is_ok_and(|rows| rows.iter().any(|row| row.get::<_, &str>(0) == "on"));
+        if is_read_only && self.server.can_write() {
+            self.server.end_connections();
+        }
+    }
+
     client: &Client,
     statement: Option<&Statement>,
     sql: &str,

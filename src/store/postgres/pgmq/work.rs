@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::{ARCHIVE, DELETE, Orders, Queue, READ, SHOW_AT, SHOW_IN, number};
 use crate::record::{Id, Record, Settlement, Status};
 use crate::store::engine::Engine;
-use crate::store::error::{DbError, OrRefused, Reconnecting, Retry};
+use crate::store::error::{DbError, Kind, OrRefused, Reconnecting, Retry};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
 use crate::store::postgres::session::Session;
@@ -41,6 +41,8 @@ pub struct Work {
     held: HashMap<Id, Held>,
     /// Messages that were read and released without having been settled.
     given_back: Vec<Held>,
+    /// Whether a rehearsal could write.
+    is_writable: bool,
 }
 
 /// A message that this process is at.
@@ -64,14 +66,22 @@ impl Reconnecting for Work {
     }
 
     fn recover(&mut self, why: DbError) -> Result<()> {
+        if why.kind == Kind::ReadOnly {
+            self.session().wait_for_writes();
+            return Ok(());
+        }
         self.connect_again(&why, |it| it.session().open_again())
+    }
+
+    fn has_been_writable(&self) -> bool {
+        self.watchdog.is_some() && self.is_writable
     }
 }
 
 impl Work {
     pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, retry: Retry) -> Self {
         let (held, given_back) = (HashMap::new(), Vec::new());
-        Self { watchdog: None, queue, database, retry, held, given_back }
+        Self { watchdog: None, queue, database, retry, held, given_back, is_writable: false }
     }
 
     fn name(&self) -> Param {
@@ -253,7 +263,7 @@ impl Store for Work {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        self.retrying("read", |work, _| work.read(ids.len()))
+        self.retrying("claim messages in", |work, _| work.read(ids.len()))
     }
 
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
@@ -275,7 +285,10 @@ impl Store for Work {
     /// What can be refused is to archive it, or to delete it.
     fn rehearse(&mut self, record: &Arc<Record>, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
         Ok(match self.retrying_or_refused(false, |work, _| work.try_out(record))? {
-            Ok(()) => Rehearsal::Taken,
+            Ok(()) => {
+                self.is_writable = true;
+                Rehearsal::Taken
+            }
             Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",
                 self.database.engine.place(),

@@ -227,11 +227,8 @@ impl Server {
         let (client, connection) = config.connect_raw(stream, tls).await.map_err(refused)?;
         let mut exchange = Exchange(Some(connection));
         if let Some(wanted) = self.is_read_only {
-            let sql = "SHOW transaction_read_only";
-            let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;
-            let is_on =
-                |it: &_| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
-            let found = rows.iter().any(is_on);
+            let asked = client.simple_query(SHOW_READ_ONLY);
+            let found = is_on(&exchange.answer(asked).await.map_err(refused)?);
             if found != wanted {
                 let cause = if found { "does not allow writes" } else { "is not read only" };
                 let hint = "; target_session_attrs asks for that";
@@ -246,6 +243,12 @@ fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
     let mut order: Vec<_> = places.iter().enumerate().collect();
     if is_shuffled {
         let random = RandomState::new();
+const SHOW_READ_ONLY: &str = "SHOW transaction_read_only";
+
+fn is_on(rows: &[SimpleQueryMessage]) -> bool {
+    rows.iter().any(|it| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
+}
+
         order.sort_by_cached_key(|(index, _)| random.hash_one(index));
     }
     order.into_iter().map(|(_, place)| place).collect()
@@ -279,11 +282,24 @@ impl Server {
         let (server, mut calls) = (self.clone(), 0_u32);
         Box::new(move || {
             let open: Vec<_> = lock(&server.connections).iter().filter_map(Weak::upgrade).collect();
+    /// Whether a new connection could write.
+    pub fn can_write(&self) -> bool {
+        self.connect().is_ok_and(|mut connection| {
+            let shown = connection.wait(async |client| client.simple_query(SHOW_READ_ONLY).await);
+            shown.is_ok_and(|rows| !is_on(&rows))
+        })
+    }
+
+    /// Ends all connections that are open, with whatever they are at.
+    pub fn end_connections(&self) {
+        for handle in lock(&self.connections).iter().filter_map(Weak::upgrade) {
+            // What is shut already needs no more.
+            let _ = shutdown(&handle.socket, Shutdown::Both);
+        }
+    }
+
             if calls >= CALLS_TO_SHUTDOWN {
-                for handle in &open {
-                    // What is shut already needs no more.
-                    let _ = shutdown(&handle.socket, Shutdown::Both);
-                }
+                server.end_connections();
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
                 for handle in open {
                     // A server that hangs takes the request and never answers, so nobody waits for

@@ -97,6 +97,11 @@ pub trait Engine: Sized + Send + 'static {
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
+    /// Why the table looks empty to this user, though it need not be, if so.
+    fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
+        Ok(None)
+    }
+
 
     /// Whether an index leads to the pending records, in the order of insertion.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError>;

@@ -24,6 +24,8 @@ pub struct Inspection {
     pub values: Vec<StatusValue>,
     pub pending: Pending,
     pub triggers: Vec<String>,
+    /// Why rows may be hidden from this user, if so.
+    pub hidden: Option<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
     /// What no index finds, and the statement that makes one. None if it could not be told.

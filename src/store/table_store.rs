@@ -146,6 +146,10 @@ impl<E: Engine> Reader for SqlDatabase<E> {
             _ => query,
         };
         if query.after.is_none() && !self.has_any(&query.statuses)? {
+            let hidden = self.engine.hides_all(&self.table);
+            if let Some(why) = self.reading(hidden)?.filter(|why| self.said.insert(why.clone())) {
+                log::warn!("{why}");
+            }
             return Ok(Page::default());
         }
         let mut page = PageBuilder::new(query, self.undated(query)?, is_due);

@@ -118,6 +118,7 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
         bail!("{name} is a view; name the table behind it");
     }
     // A domain holds what the type behind it does.
+    session.has_row_security = row.get(4);
     let columns = lookup_query(
         session,
         "SELECT a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, \
@@ -206,6 +207,15 @@ impl Catalog for RefCell<Session> {
 impl Session {
     /// The same error, naming the privilege that is missing if it is the one to read the table.
     fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
+    /// A warning that row level security is active, where `none` says how few rows are seen.
+    pub fn row_security(&self, table: &str, none: &str) -> String {
+        let user = quote(self.server.user());
+        format!(
+            "row level security is active on table {table} for {user}: it sees only the rows that a \
+             policy allows{none}; add a policy for it (CREATE POLICY), or ALTER ROLE {user} BYPASSRLS"
+        )
+    }
+
         let sql = "SELECT 1 WHERE NOT has_table_privilege($1::text, 'SELECT')";
         let lacks = self.query(sql, &[Param::text(table)]).is_ok_and(|rows| !rows.is_empty());
         let hint = format!("; GRANT SELECT ON {table} is missing");

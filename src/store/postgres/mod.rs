@@ -171,8 +171,21 @@ impl Engine for PgEngine {
         Ok(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}"))
     }
 
-    fn inspect(&mut self, _: &Table, found: &mut Inspection) {
-        let version = self.query("SELECT current_setting('server_version')", &[]);
+    fn hides_all(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        if !self.session.has_row_security
+            || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(self.session.row_security(&table.name, ", none of them at present")))
+    }
+
+    fn inspect(&mut self, table: &Table, found: &mut Inspection) {
+        if self.session.has_row_security {
+            let none = if found.rows == Some(0) { ", none of them at present" } else { "" };
+            found.hidden = Some(self.session.row_security(&table.name, none));
+        }
+        let version = self.query("SELECT pg_catalog.current_setting('server_version')", &[]);
         let version = found.unread.or_nothing("the version", version);
         found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
     }

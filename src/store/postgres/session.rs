@@ -62,6 +62,8 @@ impl Session {
         };
         let spelled = session.batch(SPELLING);
         spelled.map_err(|error| error.explain(&session.server.shown(), "use"))?;
+    /// Whether row level security may hide rows of the table from this user.
+    pub has_row_security: bool,
         Ok(session)
     }
 
@@ -78,6 +80,7 @@ impl Session {
 
     /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
     /// time the server would plan anew each time, which takes longer than what it plans, or read all of
+            has_row_security: false,
     /// a small table.
     pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
         if !self.plans_for_rounds {

@@ -219,6 +219,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     )?;
     let Some(row) = found.first() else { return Ok(None) };
     let [waiting, archive] =
+    session.has_row_security = row.get(3);
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }

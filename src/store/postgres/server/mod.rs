@@ -156,6 +156,10 @@ impl Server {
         }
     }
 
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
     /// What tells this database from others, whoever connects to it.
     pub fn identity(&self) -> String {
         let hosts: Vec<_> = self.endpoints.iter().map(Endpoint::shown).collect();

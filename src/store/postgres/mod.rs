@@ -7,6 +7,7 @@ mod commit_sync;
 mod dialect;
 mod explore;
 mod locks;
+mod nodes;
 pub mod pgmq;
 mod server;
 mod session;
@@ -261,7 +262,13 @@ impl Database for SqlDatabase<PgEngine> {
                 let privileges = ["SELECT", "INSERT", "UPDATE", "DELETE"];
                 self.engine.missing_on_tables(&tables, &privileges)
             }
-            None => self.engine.missing_privilege(&self.table),
+            None => match self.engine.missing_privilege(&self.table)? {
+                None => {
+                    let why = self.engine.locks_of_one_node();
+                    self.reading(why)
+                }
+                missing => Ok(missing),
+            },
         }
     }
 

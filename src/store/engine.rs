@@ -47,7 +47,8 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    /// The same of a statement of [`due`](Self::due), which may look at very many rows.
+    /// The same of a statement of [`due`](Self::due), or of another one whose values count, and which
+    /// may look at very many rows.
     fn search(
         &mut self,
         sql: &str,
@@ -96,12 +97,12 @@ pub trait Engine: Sized + Send + 'static {
         true
     }
 
-    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
     /// Why the table looks empty to this user, though it need not be, if so.
     fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
         Ok(None)
     }
 
+    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
 
     /// Whether an index leads to the pending records, in the order of insertion.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError>;

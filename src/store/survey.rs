@@ -141,7 +141,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}");
         let shown = Selected::shown(table);
         let mut result = Ok(ControlFlow::Continue(()));
-        let read = engine.rows(&sql, &[], |row| {
+        let read = engine.search(&sql, &[], |row| {
             let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
             if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
                 result = each(record);

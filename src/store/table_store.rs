@@ -73,7 +73,7 @@ impl<E: Engine> SqlDatabase<E> {
             return Ok(None);
         }
         let mut undated = Undated::default();
-        let read = self.engine.rows(&self.table.undated(query), &[], |row| {
+        let read = self.engine.search(&self.table.undated(query), &[], |row| {
             let inserted = row.value(&self.table.inserted, self.table.id.len());
             if self.table.dates.read(&inserted).is_none() {
                 undated.add(&self.table.shown_id(row), &inserted);
@@ -166,11 +166,16 @@ impl<E: Engine> Reader for SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
         let shown = Selected::shown(table);
-        let read = match engine.all(&sql, &id_params(id), |row| shown.record(row, 0)) {
-            Err(error) if error.kind == Kind::NoValue => Ok(Vec::new()),
-            read => read,
-        };
-        let mut found = self.reading(read)?.into_iter().flatten();
+        let mut found = Vec::new();
+        let read = engine.search(&sql, &id_params(id), |row| {
+            found.extend(shown.record(row, 0));
+            true
+        });
+        match read {
+            Err(error) if error.kind == Kind::NoValue => {}
+            read => self.reading(read)?,
+        }
+        let mut found = found.into_iter();
         Ok(match (found.next(), found.next()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
@@ -191,6 +196,16 @@ pub struct TableStore<E: Engine> {
     pub may_be_set_back: bool,
     /// Whether the claims were used since somebody saw after them.
     is_used: bool,
+    stage: Stage,
+}
+
+/// How far a pass has come.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    Begun,
+    Watched,
+    /// Something was written, and be it only to see whether that can be.
+    Written,
 }
 
 impl<E: Engine> TableStore<E> {
@@ -202,16 +217,6 @@ impl<E: Engine> TableStore<E> {
 
     /// Asks to make changes; a charge is told as the row is at the end.
     fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
-    stage: Stage,
-}
-
-/// How far a pass has come.
-#[derive(PartialEq, Eq)]
-enum Stage {
-    Begun,
-    Watched,
-    /// Something was written, and be it only to see whether that can be.
-    Written,
         let mut seen = match ask {
             Ask::Write => self.locks.write(&mut self.database, changes)?,
             Ask::Rehearse | Ask::IsExpected | Ask::IsWritten | Ask::IsThere => {
@@ -393,6 +398,10 @@ impl<E: Engine> Reconnecting for TableStore<E> {
     fn recover(&mut self, why: DbError) -> Result<()> {
         E::recover(self, why)
     }
+
+    fn has_been_writable(&self) -> bool {
+        self.stage == Stage::Written
+    }
 }
 
 impl<E: Engine> Store for TableStore<E> {
@@ -402,10 +411,6 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
-
-    fn has_been_writable(&self) -> bool {
-        self.stage == Stage::Written
-    }
         self.is_used = true;
         self.retrying("read", |it, _| it.database.engine.still_pending(&it.database.table, ids))
     }

@@ -575,15 +575,14 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
     let Some(pool) = pgbouncer(cluster) else { return };
     for (granted, is_pooled) in [("true", false), ("true", true), ("false", false)] {
         let machines = Machines::new(cluster, 3);
-        let name = machines.database.query("SELECT current_database()");
-        machines.database.sql(&format!(
-            "CREATE SCHEMA fake;
-             CREATE FUNCTION fake.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql \
-             AS 'SELECT {granted}';
-             CREATE FUNCTION fake.pg_try_advisory_xact_lock(bigint) RETURNS boolean LANGUAGE sql \
-             AS 'SELECT {granted}';
-             ALTER DATABASE {name} SET search_path = fake, public, pg_catalog"
-        ));
+        let functions = ["pg_try_advisory_lock", "pg_try_advisory_xact_lock"];
+        for function in functions {
+            machines.database.sql(&format!(
+                "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
+                 CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql \
+                 AS 'SELECT {granted}'"
+            ));
+        }
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
         let handler = machines.handler();

@@ -124,7 +124,7 @@ impl Engine for PgEngine {
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+        let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
         let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -147,7 +147,7 @@ impl Engine for PgEngine {
         };
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
         let pending = table.status_in(&Status::PENDING);
-        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < now()"));
+        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));
         let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
         Ok((!is_found).then(|| format!("{count}, {at}")))
     }
@@ -161,7 +161,7 @@ impl Engine for PgEngine {
     fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
         let Index { kind, suffix, columns, condition } = index;
         let Table { name, sql, .. } = table;
-        let kinds = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
+        let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
         let found = self.session.query(kinds, &[Param::text(sql)])?;
         // Else nobody could write while it is built. On a partitioned table there is no such way.
         let is_partitioned = found.iter().any(|row| row.get::<_, &str>(0) == "p");
@@ -217,7 +217,7 @@ impl Engine for PgEngine {
     /// Triggers that run after an update may change a row after what a statement returns of it.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
-        let sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
         Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
     }
@@ -227,6 +227,10 @@ impl Engine for PgEngine {
     }
 
     fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
+        if why.kind == Kind::ReadOnly {
+            store.engine().session.wait_for_writes();
+            return Ok(());
+        }
         locks::recover(store, &why)
     }
 }
@@ -241,10 +245,6 @@ impl Database for SqlDatabase<PgEngine> {
     }
 
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        if why.kind == Kind::ReadOnly {
-            store.engine().session.wait_for_writes();
-            return Ok(());
-        }
         let path = named.context("where are cursors to be kept? say so with --state-dir")?;
         Ok(StateDir::own(path.into(), &self.engine.session.server.identity()))
     }
@@ -289,7 +289,7 @@ pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: DbError| error.explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];
-    let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
+    let there = session.query("SELECT 1 WHERE pg_catalog.to_regclass($1) IS NOT NULL", &named);
     if !there.map_err(explain)?.is_empty() {
         return Ok(false);
     }

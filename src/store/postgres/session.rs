@@ -19,18 +19,38 @@ use crate::store::Access;
 use crate::store::error::{DbError, Kind, PAUSE};
 use crate::system_error::words;
 
-/// What is needed to read values as they are written here. A pooler between this and the server
-/// keeps these apart for each of its clients, and no others, so nothing else is set here.
-const SPELLING: &str =
-    "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+/// Settings that values are read with. A pooler between this and the server keeps these apart for each
+/// of its clients.
+const SPELLING: &str = "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; \
+                        SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+
+/// Settings that values are read with, and that a pooler does not keep apart: they are set for the
+/// transaction that reads, or in a session of one's own.
+const VALUES: [(&str, &str); 3] =
+    [("bytea_output", "hex"), ("extra_float_digits", "1"), ("intervalstyle", "postgres")];
+
+fn set_values(set: &str) -> String {
+    VALUES.map(|(name, value)| format!("{set} {name} = '{value}'")).join("; ")
+}
+
+/// The same as columns of a query, for the rest of its transaction.
+pub fn values_set_in_query() -> String {
+    let set = |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)");
+    VALUES.map(set).join(", ")
+}
 
 /// A transaction that can never write again once it has asked for anything, whatever a function
 /// sets in it; the default of a session could be set back for the transactions to come.
-const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off";
+fn begin_to_read() -> String {
+    let values = set_values("SET LOCAL");
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")
+}
 
 /// The server estimates so high a cost for a search over very many rows that it compiles the conditions,
 /// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
-const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
+fn begin_to_search() -> String {
+    format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
+}
 
 pub struct Session {
     pub server: Arc<Server>,
@@ -42,6 +62,8 @@ pub struct Session {
     pub access: Access,
     /// Whether it plans for rounds.
     plans_for_rounds: bool,
+    /// Whether row level security may hide rows of the table from this user.
+    pub has_row_security: bool,
     /// Whether such a transaction has begun. It lasts until an error or the end, so that no
     /// statement costs more round trips, and is always taken back: nothing that was set in it or
     /// sent by it stays.
@@ -58,12 +80,11 @@ impl Session {
             prepared: None,
             access,
             plans_for_rounds: false,
+            has_row_security: false,
             is_reading: false,
         };
         let spelled = session.batch(SPELLING);
         spelled.map_err(|error| error.explain(&session.server.shown(), "use"))?;
-    /// Whether row level security may hide rows of the table from this user.
-    pub has_row_security: bool,
         Ok(session)
     }
 
@@ -80,14 +101,14 @@ impl Session {
 
     /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
     /// time the server would plan anew each time, which takes longer than what it plans, or read all of
-            has_row_security: false,
-    /// a small table.
+    /// a small table. The session is one's own, so that all statements read values with the same settings.
     pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
         if !self.plans_for_rounds {
-            self.batch(
+            self.batch(&format!(
                 "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; \
-                 SET enable_mergejoin = off",
-            )?;
+                 SET enable_mergejoin = off; {}",
+                set_values("SET")
+            ))?;
             self.plans_for_rounds = true;
         }
         Ok(())
@@ -180,7 +201,8 @@ impl Session {
         })?)
     }
 
-    /// The same of a search, in a transaction of its own, unless all that is asked is asked in one.
+    /// The same of a search or of values, in a transaction of its own, unless all that is asked is asked
+    /// in one.
     pub fn search(
         &mut self,
         sql: &str,
@@ -190,7 +212,7 @@ impl Session {
         if self.access == Access::ReadOnly {
             return self.stream(sql, params, each);
         }
-        self.batch(BEGIN_TO_SEARCH)?;
+        self.batch(&begin_to_search())?;
         let searched = self.stream(sql, params, each);
         let ended = self.batch("COMMIT");
         searched.and(ended)
@@ -199,7 +221,7 @@ impl Session {
     /// The plan of a statement where no table is read from one end to the other without need.
     pub fn plan_of(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
         self.end_reading();
-        self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL enable_seqscan = off"))?;
+        self.batch(&format!("{}; SET LOCAL enable_seqscan = off", begin_to_read()))?;
         self.is_reading = true;
         let rows = self.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[])?;
         self.roll_back()?;
@@ -220,7 +242,7 @@ impl Session {
 
     fn begin_to_read(&mut self) -> Result<(), SqlError> {
         if self.access == Access::ReadOnly && !self.is_reading {
-            self.connection.wait(async |it| it.batch_execute(BEGIN_TO_READ).await)?;
+            self.connection.wait(async |it| it.batch_execute(&begin_to_read()).await)?;
             self.is_reading = true;
         }
         Ok(())
@@ -237,31 +259,6 @@ impl Session {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
-    fn process(&mut self) -> Result<Option<i32>, DbError> {
-        Ok(self.query("SELECT pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
-    }
-
-    /// For how long the server can have kept locks: since it was started, or has recovered from a
-    /// crash. Recovery ends with a checkpoint, which has nothing to redo behind it, unlike those that
-    /// are made while the server works.
-    pub fn age_of_claims(&mut self) -> Result<Duration, DbError> {
-        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
-                   CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
-                   pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
-        let secs = self.query(sql, &[])?.first().map_or(f64::MAX, |row| row.get(0));
-        Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
-    }
-
-    /// The server's process for this session, with its start: numbers are used again.
-    pub fn backend(&mut self) -> Result<String, DbError> {
-        let sql = "SELECT concat_ws(' ', pid, backend_start) FROM pg_stat_activity \
-                   WHERE pid = pg_backend_pid()";
-        let rows = self.query(sql, &[])?;
-        Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
-    }
-}
-
-async fn query(
     /// Waits a moment for a server that only reads. If this session cannot write and another one could,
     /// as after a failover, all connections end: they are made again, to where that one was.
     pub fn wait_for_writes(&mut self) {
@@ -275,6 +272,33 @@ async fn query(
         }
     }
 
+    fn process(&mut self) -> Result<Option<i32>, DbError> {
+        Ok(self.query("SELECT pg_catalog.pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
+    }
+
+    /// For how long the server can have kept locks: since it was started, or has recovered from a
+    /// crash. Recovery ends with a checkpoint, which has nothing to redo behind it, unlike those that
+    /// are made while the server works.
+    pub fn age_of_claims(&mut self) -> Result<Duration, DbError> {
+        let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - greatest( \
+                   CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
+                   pg_catalog.pg_postmaster_start_time()))::float8 FROM \
+                   pg_catalog.pg_control_checkpoint()";
+        let secs = self.query(sql, &[])?.first().map_or(f64::MAX, |row| row.get(0));
+        Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
+    }
+
+    /// The server's process for this session, with its start: numbers are used again.
+    pub fn backend(&mut self) -> Result<String, DbError> {
+        let sql = "SELECT pg_catalog.concat_ws(' ', pid, backend_start) FROM \
+                   pg_catalog.pg_stat_activity \
+                   WHERE pid = pg_catalog.pg_backend_pid()";
+        let rows = self.query(sql, &[])?;
+        Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
+    }
+}
+
+async fn query(
     client: &Client,
     statement: Option<&Statement>,
     sql: &str,
@@ -395,6 +419,11 @@ fn kind(error: &SqlError) -> Kind {
     let ends_session = server.and_then(ServerError::parsed_severity);
     let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
     match *code {
+        SqlState::PROTOCOL_VIOLATION => {
+            let is_lost = server.is_some_and(|it| is_lack_of_connections(it.message()));
+            if is_lost { Kind::Lost } else { Kind::Other }
+        }
+        _ if ends_session => Kind::Lost,
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             Kind::Lost
         }
@@ -427,8 +456,3 @@ fn message_of(error: &SqlError) -> String {
     words.extend(detail.map(|detail| format!(" ({detail})")));
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
-        SqlState::PROTOCOL_VIOLATION => {
-            let is_lost = server.is_some_and(|it| is_lack_of_connections(it.message()));
-            if is_lost { Kind::Lost } else { Kind::Other }
-        }
-        _ if ends_session => Kind::Lost,

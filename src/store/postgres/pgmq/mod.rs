@@ -73,7 +73,7 @@ pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, given.at::timestampt
                            FROM unnest($2::bigint[], $3::text[]) AS given(id, at)";
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
-                           FROM unnest($2::bigint[]) AS given(id)";
+                           FROM pg_catalog.unnest($2::bigint[]) AS given(id)";
 
 /// The orders for messages, by their numbers, made from the rows to be written. Whatever is written
 /// for a message that was read is written only if nobody has read it since: its count of reads tells.
@@ -167,8 +167,9 @@ impl Queue {
     pub fn note(&self) -> Option<String> {
         let waiting = &self.waiting;
         let sql = format!(
-            "UPDATE {waiting} q SET headers = CASE jsonb_typeof(q.headers) \
-             WHEN 'object' THEN q.headers ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
+            "UPDATE {waiting} q SET headers = CASE pg_catalog.jsonb_typeof(q.headers) \
+             WHEN 'object' THEN q.headers ELSE '{{}}' END || \
+             pg_catalog.jsonb_build_object('{ERROR}', given.error) \
              FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id"
         );
         self.has_headers.then_some(sql)
@@ -186,18 +187,18 @@ impl Queue {
             "WITH gone AS (DELETE FROM {archive} WHERE msg_id = ANY($1::bigint[]) RETURNING *) \
              INSERT INTO {waiting} (msg_id, read_ct, enqueued_at, vt, message{name}) \
              OVERRIDING SYSTEM VALUE \
-             SELECT msg_id, 0, enqueued_at, clock_timestamp(), message{value} FROM gone \
+             SELECT msg_id, 0, enqueued_at, pg_catalog.clock_timestamp(), message{value} FROM gone \
              RETURNING msg_id"
         )
     }
 }
 
-/// None if there is no such queue.
 fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
     let rows = session.query(sql, params);
     rows.map_err(|error| error.explain(&session.server.shown(), "read"))
 }
 
+/// None if there is no such queue.
 fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     let schema =
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
@@ -218,8 +219,8 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
         &[Param::text(name)],
     )?;
     let Some(row) = found.first() else { return Ok(None) };
-    let [waiting, archive] =
     session.has_row_security = row.get(3);
+    let [waiting, archive] =
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }

@@ -128,8 +128,9 @@ impl Work {
     fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
         let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
         let sql = format!(
-            "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > clock_timestamp() \
-             AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
+            "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > \
+             pg_catalog.clock_timestamp() \
+             AND vt <= pg_catalog.clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
         let busy = self.numbers(&sql, &[Param::Keys(numbers.clone())])?;

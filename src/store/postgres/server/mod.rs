@@ -243,16 +243,16 @@ impl Server {
     }
 }
 
-fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
-    let mut order: Vec<_> = places.iter().enumerate().collect();
-    if is_shuffled {
-        let random = RandomState::new();
 const SHOW_READ_ONLY: &str = "SHOW transaction_read_only";
 
 fn is_on(rows: &[SimpleQueryMessage]) -> bool {
     rows.iter().any(|it| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
 }
 
+fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
+    let mut order: Vec<_> = places.iter().enumerate().collect();
+    if is_shuffled {
+        let random = RandomState::new();
         order.sort_by_cached_key(|(index, _)| random.hash_one(index));
     }
     order.into_iter().map(|(_, place)| place).collect()
@@ -282,10 +282,6 @@ impl Server {
         handle
     }
 
-    pub fn interrupter(self: &Arc<Self>) -> Interrupter {
-        let (server, mut calls) = (self.clone(), 0_u32);
-        Box::new(move || {
-            let open: Vec<_> = lock(&server.connections).iter().filter_map(Weak::upgrade).collect();
     /// Whether a new connection could write.
     pub fn can_write(&self) -> bool {
         self.connect().is_ok_and(|mut connection| {
@@ -302,6 +298,10 @@ impl Server {
         }
     }
 
+    pub fn interrupter(self: &Arc<Self>) -> Interrupter {
+        let (server, mut calls) = (self.clone(), 0_u32);
+        Box::new(move || {
+            let open: Vec<_> = lock(&server.connections).iter().filter_map(Weak::upgrade).collect();
             if calls >= CALLS_TO_SHUTDOWN {
                 server.end_connections();
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {

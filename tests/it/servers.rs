@@ -435,6 +435,29 @@ fn what_a_pooler_refuses_for_good_is_told_from_what_passes() {
     assert_eq!(machines.handled(), 0);
 }
 
+#[test]
+fn an_outcome_is_settled_although_the_server_behind_a_pooler_was_away_meanwhile() {
+    for crashes in [false, true] {
+        let Some(cluster) = Cluster::private(&[]) else { return };
+        let machines = Machines::new(&cluster, 1);
+        let Some(pool) = pgbouncer(&cluster) else { return };
+        let url = pool.database(&machines.database).url();
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        let args = ["process", "--ndays", "1", "-v", "--", "sh", "-c", &pausing.script];
+        let pass = piped(env.command(&args).env("BACKLOG_DB", url));
+        pausing.wait_for_begin();
+        match crashes {
+            true => cluster.crash(),
+            false => cluster.restart(),
+        }
+        pausing.let_go();
+        let ran = machines.finished(pass);
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
+    }
+}
+
 /// Has all sessions only read from now on, or write again.
 pub fn set_read_only(database: &Database, is_read_only: bool) {
     let mut client = database.client();

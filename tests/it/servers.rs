@@ -511,6 +511,37 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
     assert_eq!(machines.handled(), 0);
 }
 
+#[test]
+fn outcomes_outlive_a_failover_to_a_standby() {
+    for parameter in ["", "&target_session_attrs=read-write"] {
+        let Some(primary) = Cluster::private(&[]) else { return };
+        let machines = Machines::new(&primary, 3);
+        let Some(standby) = primary.standby() else { return };
+        let name = machines.database.query("SELECT current_database()");
+        let other = standby.existing(&name);
+        let pending = "SELECT count(*) FROM backlog WHERE status <> 'SUCCESS'";
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        // The first one is done before.
+        let script =
+            format!("echo $BACKLOG_ID >>seen; [ $BACKLOG_ID = 1 ] || {{ {}; }}", pausing.script);
+        let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
+        let hosts = [&primary, &standby].map(|it| it.sockets().display().to_string()).join(",");
+        let url = format!("postgres://postgres@/{name}?host={hosts}{parameter}");
+        let pass = piped(env.command(&args).env("BACKLOG_DB", url));
+        pausing.wait_for_begin();
+        wait_until("the standby has the first outcome", || other.query(pending) == "2");
+        primary.stop();
+        pausing.let_go();
+        thread::sleep(Duration::from_secs(1));
+        standby.promote();
+        machines.finished(pass).success();
+        assert_eq!(other.query(pending), "0");
+        let seen = fs::read_to_string(env.path("seen")).unwrap();
+        assert_eq!(seen.lines().count(), 3, "{parameter}: {seen}");
+    }
+}
+
 /// A server's address, where one connection ends after so many messages of clients: all later ones are
 /// as usual.
 fn cut_once(sockets: &Path, messages: usize, has_last_words: bool) -> u16 {

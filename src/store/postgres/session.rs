@@ -389,9 +389,7 @@ impl From<SqlError> for DbError {
         let hint = match code {
             _ if kind == Kind::Busy => format!("another session keeps rows locked ({words})"),
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => "; grant it to this user".into(),
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
-                "; this server is a standby, name the primary".into()
-            }
+            _ if kind == Kind::ReadOnly => "; this server is a standby, name the primary".into(),
             Some(&SqlState::OUT_OF_MEMORY) => {
                 "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
             }
@@ -434,6 +432,8 @@ fn kind(error: &SqlError) -> Kind {
         | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
+        // What a standby says of a statement that needs a transaction's number, never translated.
+        SqlState::INTERNAL_ERROR if says(server, "during recovery") => Kind::ReadOnly,
         // A session that was idle for too long, or whose transaction took too long.
         _ if code.code().starts_with("08")
             || ["57P05", "25P03", "25P04"].contains(&code.code()) =>
@@ -443,6 +443,10 @@ fn kind(error: &SqlError) -> Kind {
         _ if code.code().starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
+}
+
+fn says(error: Option<&ServerError>, words: &str) -> bool {
+    error.is_some_and(|error| error.message().contains(words))
 }
 
 /// The error in the server's own words, on one line.

@@ -47,8 +47,7 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    /// The same of a statement of [`due`](Self::due), or of another one whose values count, and which
-    /// may look at very many rows.
+    /// The same of a statement that may look at very many rows, or whose values are shown or written.
     fn search(
         &mut self,
         sql: &str,

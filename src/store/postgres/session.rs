@@ -185,20 +185,9 @@ impl Session {
         &mut self,
         sql: &str,
         params: &[Param],
-        mut each: impl FnMut(&Row) -> bool,
+        each: impl FnMut(&Row) -> bool,
     ) -> Result<(), DbError> {
-        let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
-        let params: Vec<_> = params.collect();
-        Ok(self.reading(|it| {
-            let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
-            let mut rows = pin!(rows);
-            while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
-                if !each(&row) {
-                    break;
-                }
-            }
-            Ok(())
-        })?)
+        self.stream_after(None, sql, params, each)
     }
 
     /// The same of a search or of values, in a transaction of its own, unless all that is asked is asked
@@ -212,10 +201,37 @@ impl Session {
         if self.access == Access::ReadOnly {
             return self.stream(sql, params, each);
         }
-        self.batch(&begin_to_search())?;
-        let searched = self.stream(sql, params, each);
+        let searched = self.stream_after(Some(&begin_to_search()), sql, params, each);
         let ended = self.batch("COMMIT");
         searched.and(ended)
+    }
+
+    /// The same after a batch, which is sent together with the statement.
+    fn stream_after(
+        &mut self,
+        batch: Option<&str>,
+        sql: &str,
+        params: &[Param],
+        mut each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
+        let params: Vec<_> = params.collect();
+        let ask = async |client: &Client| {
+            let rows = client.query_typed_raw(sql, params);
+            let Some(batch) = batch else { return rows.await };
+            let (done, rows) = join(client.batch_execute(batch), rows).await;
+            done.and(rows)
+        };
+        Ok(self.reading(|it| {
+            let rows = it.connection.wait(ask)?;
+            let mut rows = pin!(rows);
+            while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
+                if !each(&row) {
+                    break;
+                }
+            }
+            Ok(())
+        })?)
     }
 
     /// The plan of a statement where no table is read from one end to the other without need.

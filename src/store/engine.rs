@@ -96,7 +96,7 @@ pub trait Engine: Sized + Send + 'static {
         true
     }
 
-    /// Why the table looks empty to this user, though it need not be, if so.
+    /// Why the table looks empty to this user although it may have rows, if so.
     fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
         Ok(None)
     }

@@ -50,7 +50,7 @@ impl DbError {
         self.kind == Kind::Lost
     }
 
-    /// Whether the statement itself may be what is wrong.
+    /// Whether the statement itself may be wrong.
     #[cfg(feature = "postgres")]
     pub fn is_of_sql(&self) -> bool {
         matches!(self.kind, Kind::NoValue | Kind::ReadOnly | Kind::Other)
@@ -128,8 +128,8 @@ pub trait Reconnecting: Sized {
     /// server that only reads.
     fn recover(&mut self, why: DbError) -> Result<()>;
 
-    /// Whether the server has taken writes in this pass. If it only reads from then on, it is waited for
-    /// as one that is gone.
+    /// Whether the server has taken writes in this pass. If it only reads after that, it is waited
+    /// for like a server that is gone.
     fn has_been_writable(&self) -> bool;
 
     fn just_looking<T>(

@@ -204,7 +204,7 @@ pub struct TableStore<E: Engine> {
 enum Stage {
     Begun,
     Watched,
-    /// Something was written, and be it only to see whether that can be.
+    /// Something was written, if only by the rehearsal.
     Written,
 }
 

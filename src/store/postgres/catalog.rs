@@ -16,7 +16,7 @@ use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 
-/// A failure of the database during the lookup of a table, on its way through other errors.
+/// A failure of the database during the lookup of a table, until it is explained to the user.
 #[derive(Debug)]
 struct LookupFailure(DbError);
 
@@ -28,7 +28,7 @@ impl fmt::Display for LookupFailure {
 
 impl std::error::Error for LookupFailure {}
 
-/// The error of a lookup as the user is told it: what the database said, or what the table lacks.
+/// The message for a lookup that failed: what the database said, or what the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
     match error.downcast::<LookupFailure>() {
         Ok(LookupFailure(error)) => error.explain(place, "read"),

@@ -33,7 +33,7 @@ fn set_values(set: &str) -> String {
     VALUES.map(|(name, value)| format!("{set} {name} = '{value}'")).join("; ")
 }
 
-/// The same as columns of a query, for the rest of its transaction.
+/// The same settings as columns of a query. They hold for the rest of its transaction.
 pub fn values_set_in_query() -> String {
     let set = |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)");
     VALUES.map(set).join(", ")
@@ -275,8 +275,8 @@ impl Session {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
-    /// Waits a moment for a server that only reads. If this session cannot write and another one could,
-    /// as after a failover, all connections end: they are made again, to where that one was.
+    /// Waits a moment for a server that only reads. If this session cannot write and a new one
+    /// could, as after a failover, it closes all connections, so that they are made again.
     pub fn wait_for_writes(&mut self) {
         let _ = self.roll_back();
         std::thread::sleep(PAUSE);
@@ -429,7 +429,7 @@ fn kind(error: &SqlError) -> Kind {
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
     let server = error.as_db_error();
-    // What ends the session is no word on the statement.
+    // An error that ends the session says nothing about the statement.
     let ends_session = server.and_then(ServerError::parsed_severity);
     let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
     match *code {
@@ -448,7 +448,8 @@ fn kind(error: &SqlError) -> Kind {
         | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
-        // What a standby says of a statement that needs a transaction's number, never translated.
+        // A standby says this of a statement that needs a transaction number. It is never
+        // translated.
         SqlState::INTERNAL_ERROR if says(server, "during recovery") => Kind::ReadOnly,
         // A session that was idle for too long, or whose transaction took too long.
         _ if code.code().starts_with("08")

@@ -301,7 +301,7 @@ impl Statements {
 
     /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
     /// in one statement; the first locks were granted before it began. Gives others back. Without
-    /// `locks` the session is a pooler's: the statement sets itself what its values are read with.
+    /// `locks` the session belongs to a pooler, and the statement itself sets how values are spelled.
     pub fn lock_and_read(
         &mut self,
         table: &Table,
@@ -323,7 +323,7 @@ impl Statements {
                 if locks { "pg_catalog.pg_try_advisory_lock(\"backlog key\")" } else { "true" };
             let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
             let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
-            // The rows of `held` come first, and the columns of the table are read with its settings.
+            // The settings are evaluated with `held`, before any column of the table becomes text.
             let (settings, set) = match locks {
                 true => (String::new(), ""),
                 false => {

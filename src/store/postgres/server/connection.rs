@@ -210,8 +210,9 @@ impl Exchange {
         .await
     }
 
-    /// The answer to what is asked of the client. Meanwhile it sends and receives. A server that
-    /// answers and hangs up has answered; of two failures the one of the connection says more.
+    /// The answer to what is asked of the client. Meanwhile it sends and receives. If the server
+    /// answers and hangs up, the answer counts, also if it is an error. If there is no answer, the
+    /// error of the connection says why.
     pub async fn answer<T>(
         &mut self,
         asked: impl Future<Output = Result<T, SqlError>>,

@@ -180,8 +180,9 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What PgBouncer says while it has no connection to hand out: the server is away, or all are in use. It
-/// sends that with the code for violations of the protocol, like what it refuses for good.
+/// Messages of PgBouncer while it has no connection to hand out, because the server is away or all
+/// connections are in use. It sends them with the code for protocol violations, which it also uses
+/// for refusals that cannot pass.
 const NO_CONNECTION_NOW: [&str; 7] = [
     "server login has been failing",
     "server login failed",
@@ -192,7 +193,7 @@ const NO_CONNECTION_NOW: [&str; 7] = [
     "timeout",
 ];
 
-/// Whether a violation of the protocol is only a pooler without a connection.
+/// Whether a protocol violation only means that a pooler has no connection at the moment.
 pub fn is_lack_of_connections(message: &str) -> bool {
     NO_CONNECTION_NOW.iter().any(|words| message.contains(words))
 }

@@ -290,7 +290,7 @@ impl Server {
         })
     }
 
-    /// Ends all connections that are open, with whatever they are at.
+    /// Closes all open connections, even while a statement runs.
     pub fn end_connections(&self) {
         for handle in lock(&self.connections).iter().filter_map(Weak::upgrade) {
             // What is shut already needs no more.

@@ -65,7 +65,7 @@ struct Said {
     source: Source,
 }
 
-/// What a parameter comes from.
+/// Where a parameter comes from.
 enum Source {
     Url(&'static str),
     Variable(&'static str),
@@ -310,7 +310,7 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
     Ok(said)
 }
 
-/// Whether a key can be shown, as far as its signs tell.
+/// Whether a key has only letters, digits and signs that are safe to show.
 fn is_plain(key: &str) -> bool {
     key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }

@@ -14,7 +14,7 @@ const SYSTEM_DIRECTORIES: [&str; 3] =
 
 const INSTEAD: &str = "correct the name, or name host, database and user in the URL";
 
-/// The parameters of a service, by the first file that has it; `by` says who named it.
+/// The parameters of a service, from the first file that has it. `by` is what named the service.
 pub fn read(
     name: &str,
     by: &str,
@@ -40,7 +40,7 @@ pub fn read(
     }
 }
 
-/// One that the user names must be there; of the usual ones those that are.
+/// The files to read. A file that the user names must exist; the usual ones are read if they exist.
 fn files(environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let path = |name| environment(name).filter(|text| !text.is_empty()).map(PathBuf::from);
     let own = path("PGSERVICEFILE").or_else(|| {

@@ -171,10 +171,10 @@ pub fn log_ended(
 /// The claim was lost with a connection or with its time.
 pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
-    let outcome = match outcome {
-        Outcome::Interrupted => "the handler was ended".into(),
-        _ if is_written => format!("the outcome ({name}) is written"),
-        _ => format!("the outcome ({name}) is not written"),
+    let outcome = match (*outcome == Outcome::Interrupted, is_written) {
+        (true, _) => "the handler was ended".into(),
+        (false, true) => format!("the outcome ({name}) is written"),
+        (false, false) => format!("the outcome ({name}) is not written"),
     };
     log::error!(
         "claim lost: the sessions that held record {id} ended while its handler ran, and another \

@@ -46,7 +46,7 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    /// The same of a statement of [`due`](Self::due), which may look at very many rows.
+    /// The same of a statement that may look at very many rows, or whose values are shown or written.
     fn search(
         &mut self,
         sql: &str,
@@ -93,6 +93,11 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether the table is the user's, who makes its indexes and triggers.
     fn is_users_table(&self) -> bool {
         true
+    }
+
+    /// Why the table looks empty to this user although it may have rows, if so.
+    fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
+        Ok(None)
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;

@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 use super::engine::Engine;
 use super::interrupt::StoreStop;
@@ -50,6 +50,12 @@ impl DbError {
         self.kind == Kind::Lost
     }
 
+    /// Whether the statement itself may be wrong.
+    #[cfg(feature = "postgres")]
+    pub fn is_of_sql(&self) -> bool {
+        matches!(self.kind, Kind::NoValue | Kind::ReadOnly | Kind::Other)
+    }
+
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
         let Self { words, hint, .. } = self;
@@ -75,8 +81,6 @@ impl fmt::Display for DbError {
     }
 }
 
-impl std::error::Error for DbError {}
-
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.
@@ -84,7 +88,7 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// The pause between two attempts to reach it, in the first second and later. Until it is reached
 /// another pass may take what this one had claimed.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
-const PAUSE: Duration = Duration::from_millis(100);
+pub const PAUSE: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_secs(1);
 
 /// How a failed operation is tried again: by which clock, and until which stop.
@@ -99,6 +103,10 @@ pub struct Retry {
 impl Retry {
     pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
         Self { clock, stop, is_just_looking: false }
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.stop.as_ref().is_some_and(|it| it.stop.is_asked())
     }
 
     /// Whether nothing is to be tried again, because the pass is to stop.
@@ -119,8 +127,13 @@ pub trait Reconnecting: Sized {
     /// Where everything is written.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Makes the sessions anew that are lost, with the claims that they held.
+    /// Makes the sessions anew that are lost, with the claims that they held, or waits a moment for a
+    /// server that only reads.
     fn recover(&mut self, why: DbError) -> Result<()>;
+
+    /// Whether the server has taken writes in this pass. If it only reads after that, it is waited
+    /// for like a server that is gone.
+    fn has_been_writable(&self) -> bool;
 
     fn just_looking<T>(
         &mut self,
@@ -150,7 +163,7 @@ pub trait Reconnecting: Sized {
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {}", chain(&error));
-            if retry.stop.as_ref().is_some_and(|it| it.stop.is_asked()) {
+            if retry.is_to_stop() {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
             if clock.until(deadline).is_zero() || retry.is_at_end() {
@@ -175,13 +188,27 @@ pub trait Reconnecting: Sized {
                 Err(error) => error,
             };
             let goes_on = !self.retry().is_at_end();
-            let is_lost = error.is_lost();
-            if goes_on && is_lost && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
+            let is_read_only = error.kind == Kind::ReadOnly
+                && self.has_been_writable()
+                && !self.retry().is_just_looking;
+            let is_gone = error.is_lost() || is_read_only;
+            if is_read_only && deadline.is_none() {
+                log::warn!("{}: {}; trying again", self.engine().place(), error.words);
+            }
+            if is_read_only && self.retry().is_to_stop() {
+                let last = clock.monotonic() + STOPPING;
+                deadline = Some(deadline.map_or(last, |it: Monotonic| it.min(last)));
+            }
+            if goes_on && is_gone && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
                 deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
                 self.recover(error)?;
                 continue;
             }
             self.engine().roll_back();
+            if is_read_only {
+                let (place, words) = (self.engine().place(), error.words);
+                bail!(try_later(format!("could not {verb} {place}: {words}; try later")));
+            }
             if !goes_on || error.kind != Kind::Busy || busy == Self::Engine::TRIES {
                 return Err(self.engine().explain(error, verb));
             }

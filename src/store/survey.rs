@@ -24,6 +24,8 @@ pub struct Inspection {
     pub values: Vec<StatusValue>,
     pub pending: Pending,
     pub triggers: Vec<String>,
+    /// Why rows may be hidden from this user, if so.
+    pub hidden: Option<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
     /// What no index finds, and the statement that makes one. None if it could not be told.
@@ -263,7 +265,7 @@ impl<E: Engine> SqlDatabase<E> {
         let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}{limit}");
         let shown = Selected::shown(table);
         let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
-        let read = engine.rows(&sql, &[], |row| {
+        let read = engine.search(&sql, &[], |row| {
             rows += 1;
             let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
             if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {

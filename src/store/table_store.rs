@@ -82,6 +82,10 @@ impl<E: Engine> SqlDatabase<E> {
     fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
         page.begin_again();
         if query.after.is_none() && !self.has_any(&query.statuses)? {
+            let hidden = self.engine.hides_all(&self.table)?;
+            if let Some(why) = hidden.filter(|why| self.said.insert(why.clone())) {
+                log::warn!("{why}");
+            }
             return Ok(());
         }
         page.undated = self.undated(query)?;
@@ -96,7 +100,7 @@ impl<E: Engine> SqlDatabase<E> {
             return Ok(None);
         }
         let mut undated = Undated::default();
-        let read = self.engine.rows(&self.table.undated(query), &[], |row| {
+        let read = self.engine.search(&self.table.undated(query), &[], |row| {
             let inserted = row.value(&self.table.inserted, self.table.id.len());
             if self.table.dates.read(&inserted).is_none() {
                 undated.add(&self.table.shown_id(row), &inserted);
@@ -116,11 +120,16 @@ impl<E: Engine> SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
         let shown = Selected::shown(table);
-        let read = match engine.all(&sql, &id_params(id), |row| shown.record(row, 0)) {
-            Err(error) if error.kind == Kind::NoValue => Ok(Vec::new()),
-            read => read,
-        };
-        let mut found = read?.into_iter().flatten();
+        let mut found = Vec::new();
+        let read = engine.search(&sql, &id_params(id), |row| {
+            found.extend(shown.record(row, 0));
+            true
+        });
+        match read {
+            Err(error) if error.kind == Kind::NoValue => {}
+            read => read?,
+        }
+        let mut found = found.into_iter();
         Ok(match (found.next(), found.next()) {
             (None, _) => Found::Gone,
             (Some(record), None) => Found::Record(Box::new(record)),
@@ -208,11 +217,22 @@ pub struct TableStore<E: Engine> {
     looks_again: Option<bool>,
     /// Whether the sessions were used since the last heartbeat.
     is_used: bool,
+    stage: Stage,
+}
+
+/// How far a pass has come.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    Begun,
+    Watched,
+    /// Something was written, if only by the rehearsal.
+    Written,
 }
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        Self { locks, database, retry, looks_again: None, is_used: false }
+        let (looks_again, is_used, stage) = (None, false, Stage::Begun);
+        Self { locks, database, retry, looks_again, is_used, stage }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -433,6 +453,10 @@ impl<E: Engine> Reconnecting for TableStore<E> {
     fn recover(&mut self, why: DbError) -> Result<()> {
         E::recover(self, why)
     }
+
+    fn has_been_writable(&self) -> bool {
+        self.stage == Stage::Written
+    }
 }
 
 /// The reads of a pass, in sessions that are made again if they are lost.
@@ -507,12 +531,18 @@ impl<E: Engine> Store for TableStore<E> {
     fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        self.retrying("write to", |it, _| it.try_out(record, chains))
+        let tried = self.retrying("write to", |it, _| it.try_out(record, chains))?;
+        if self.stage == Stage::Watched && tried == Rehearsal::Taken {
+            self.stage = Stage::Written;
+        }
+        Ok(tried)
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
         let _acting = self.database.engine.take_rights()?;
-        self.locks.start_watchdog(&mut self.database, token)
+        self.locks.start_watchdog(&mut self.database, token)?;
+        self.stage = Stage::Watched;
+        Ok(())
     }
 
     fn hold_off(&self) -> Option<Duration> {

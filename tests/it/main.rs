@@ -38,6 +38,7 @@ mod postgres;
 mod process;
 mod queues;
 mod read_only;
+mod roles;
 mod schedule;
 mod security;
 mod servers;

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::claims::{watchdog_if_any, watchdog_of};
+use crate::servers::set_read_only;
 use crate::testenv::{Ran, Staying, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
@@ -132,6 +133,30 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: 
         .env("MAX_JOBS_RETRY_ATTEMPTS", "1")
         .output();
     ran(&once.unwrap()).fails(1, &["failed after 1 attempt; archived"]);
+}
+
+#[test]
+fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let database = cluster.database();
+    if !database.install_pgmq() {
+        return;
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init", "--pgmq", "jobs"]).success();
+    env.run(&["add", "--pgmq", "jobs", "[1]"]).success();
+    let pausing = env.pausing();
+    let pass =
+        env.spawn_logging(&["process", "--pgmq", "jobs", "-v", "--", "sh", "-c", &pausing.script]);
+    pausing.wait_for_begin();
+    set_read_only(&database, true);
+    pausing.let_go();
+    env.logs("in a read-only transaction; trying again");
+    set_read_only(&database, false);
+    ran(&pass.wait_with_output().unwrap()).success();
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "1");
+    set_read_only(&database, true);
+    env.run(&["add", "--pgmq", "jobs", "[1]"]).fails(1, &["in a read-only transaction"]);
 }
 
 fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {

@@ -1,8 +1,15 @@
 //! Claims on a server: many passes at once, lost connections, restarts and kills.
 
-use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use std::{fs, thread};
 
 use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
@@ -289,7 +296,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     let successor = second.spawn(&[&args[..], &[&other.script]].concat());
     other.wait_for_begin();
     signal("-CONT");
-    std::thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(100));
     slow.let_go();
     let ran = machines.finished(pass);
     ran.fails(1, &["claim lost: the sessions that held record 1 ended"]);
@@ -391,9 +398,227 @@ fn a_pooler_for_sessions_is_a_server_and_one_for_statements_is_refused() {
             assert!(!ran.stderr.contains("is a pooler"), "{ran:?}");
             assert_eq!((ran.exit, machines.repeats()), (Some(0), 0), "{ran:?}");
         } else {
-            // It says why, and hangs up: either may come first.
-            assert!([Some(1), Some(75)].contains(&ran.exit), "{ran:?}");
+            ran.fails(1, &["postgres://", "not allowed in statement pooling mode"]);
             assert_eq!(machines.handled(), 0);
+        }
+    }
+}
+
+#[test]
+fn what_a_pooler_refuses_for_good_is_told_from_what_passes() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    let machines = Machines::new(&cluster, 1);
+    let Some(pool) = pgbouncer_with(&cluster, &["query_wait_timeout=1"]) else { return };
+    let url = pool.database(&machines.database).url();
+    let handler = machines.handler();
+    let run = |url: &str, args: &[&str]| {
+        ran(&machines.machines[0].command(args).env("BACKLOG_DB", url).output().unwrap())
+    };
+    let pass = ["process", "--ndays", "1", "--", &handler];
+    for args in [&["list"][..], &pass] {
+        let refused = run(&format!("{url}&options=-c%20search_path%3Dpublic"), args);
+        refused.fails(1, &["could not connect to postgres://", "unsupported startup parameter"]);
+    }
+    // All connections of the pool are in use.
+    let mut others: Vec<_> = (0..4).map(|_| pool.database(&machines.database).client()).collect();
+    others.iter_mut().for_each(|other| other.batch_execute("BEGIN").unwrap());
+    for args in [&["list"][..], &pass] {
+        run(&url, args).fails(75, &["postgres://", "query_wait_timeout", "try later"]);
+    }
+    drop(others);
+    cluster.stop();
+    for _ in 0..2 {
+        for args in [&["list"][..], &pass] {
+            run(&url, args).fails(75, &["postgres://", "try later"]);
+        }
+    }
+    assert_eq!(machines.handled(), 0);
+}
+
+#[test]
+fn an_outcome_is_settled_although_the_server_behind_a_pooler_was_away_meanwhile() {
+    for crashes in [false, true] {
+        let Some(cluster) = Cluster::private(&[]) else { return };
+        let machines = Machines::new(&cluster, 1);
+        let Some(pool) = pgbouncer(&cluster) else { return };
+        let url = pool.database(&machines.database).url();
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        let args = ["process", "--ndays", "1", "-v", "--", "sh", "-c", &pausing.script];
+        let pass = piped(env.command(&args).env("BACKLOG_DB", url));
+        pausing.wait_for_begin();
+        match crashes {
+            true => cluster.crash(),
+            false => cluster.restart(),
+        }
+        pausing.let_go();
+        let ran = machines.finished(pass);
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        assert_eq!(machines.database.query("SELECT status FROM backlog"), "SUCCESS");
+    }
+}
+
+/// Has all sessions only read from now on, or write again.
+pub fn set_read_only(database: &Database, is_read_only: bool) {
+    let mut client = database.client();
+    client.batch_execute("SET default_transaction_read_only = off").unwrap();
+    client
+        .batch_execute(&format!("ALTER SYSTEM SET default_transaction_read_only = {is_read_only}"))
+        .unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+}
+
+#[test]
+fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
+    let Some(cluster) = Cluster::private(&[]) else { return };
+    for is_moved in [false, true] {
+        let machines = Machines::new(&cluster, 3);
+        let env = &machines.machines[0];
+        let name = machines.database.query("SELECT current_database()");
+        let pausing = env.pausing();
+        let script = format!("echo $BACKLOG_ID >>seen; {}", pausing.script);
+        let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
+        let pass = env.spawn_logging(&args);
+        pausing.wait_for_begin();
+        set_read_only(&machines.database, true);
+        pausing.let_go();
+        env.logs("in a read-only transaction; trying again");
+        thread::sleep(Duration::from_secs(1));
+        match is_moved {
+            // Only sessions that begin now can write, as on another server.
+            true => {
+                let set = "SET default_transaction_read_only = off";
+                let mut client = machines.database.client();
+                client.batch_execute(set).unwrap();
+                client.batch_execute(&format!("ALTER DATABASE {name} {set}")).unwrap();
+            }
+            false => set_read_only(&machines.database, false),
+        }
+        machines.finished(pass).success();
+        assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+        let seen = fs::read_to_string(env.path("seen")).unwrap();
+        assert_eq!(seen.lines().count(), 3, "moved: {is_moved}: {seen}");
+        set_read_only(&machines.database, false);
+    }
+    // At the beginning of a pass that is for good, as it is for what a person asks for.
+    let machines = Machines::new(&cluster, 3);
+    set_read_only(&machines.database, true);
+    let handler = machines.handler();
+    for args in [&["process", "--ndays", "1", "--", &handler][..], &["archive", "1"]] {
+        let says = ["in a read-only transaction; this server is a standby, name the primary"];
+        machines.machines[0].run(args).fails(1, &says);
+    }
+    assert_eq!(machines.handled(), 0);
+}
+
+#[test]
+fn outcomes_outlive_a_failover_to_a_standby() {
+    for parameter in ["", "&target_session_attrs=read-write"] {
+        let Some(primary) = Cluster::private(&[]) else { return };
+        let machines = Machines::new(&primary, 3);
+        let Some(standby) = primary.standby() else { return };
+        let name = machines.database.query("SELECT current_database()");
+        let other = standby.existing(&name);
+        let pending = "SELECT count(*) FROM backlog WHERE status <> 'SUCCESS'";
+        let env = &machines.machines[0];
+        let pausing = env.pausing();
+        // The first one is done before.
+        let script =
+            format!("echo $BACKLOG_ID >>seen; [ $BACKLOG_ID = 1 ] || {{ {}; }}", pausing.script);
+        let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
+        let hosts = [&primary, &standby].map(|it| it.sockets().display().to_string()).join(",");
+        let url = format!("postgres://postgres@/{name}?host={hosts}{parameter}");
+        let pass = piped(env.command(&args).env("BACKLOG_DB", url));
+        pausing.wait_for_begin();
+        wait_until("the standby has the first outcome", || other.query(pending) == "2");
+        primary.stop();
+        pausing.let_go();
+        thread::sleep(Duration::from_secs(1));
+        standby.promote();
+        machines.finished(pass).success();
+        assert_eq!(other.query(pending), "0");
+        let seen = fs::read_to_string(env.path("seen")).unwrap();
+        assert_eq!(seen.lines().count(), 3, "{parameter}: {seen}");
+    }
+}
+
+/// A server's address, where one connection ends after so many messages of clients: all later ones are
+/// as usual.
+fn cut_once(sockets: &Path, messages: usize, has_last_words: bool) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (socket, left) = (sockets.join(".s.PGSQL.5432"), Arc::new(AtomicUsize::new(messages)));
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, server) = (client.unwrap(), UnixStream::connect(&socket).unwrap());
+            let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let (left, mut server) = (left.clone(), server);
+            thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(size @ 1..) = client.read(&mut buffer) {
+                    let before = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                    if before == Ok(1) {
+                        let last_words = "SFATAL\0VFATAL\0C57P01\0Mterminating connection due to \
+                                          administrator command\0\0";
+                        if has_last_words {
+                            let size = u32::try_from(last_words.len() + 4).unwrap().to_be_bytes();
+                            let _ = client
+                                .write_all(&[b"E", &size[..], last_words.as_bytes()].concat());
+                        }
+                        let _ = client.shutdown(Shutdown::Both);
+                        break;
+                    }
+                    if server.write_all(&buffer[..size]).is_err() {
+                        break;
+                    }
+                }
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
+    let Some(cluster) = cluster() else { return };
+    let machines = Machines::new(cluster, 2);
+    machines.database.sql("UPDATE backlog SET status = 'SUCCESS'");
+    let has_pgmq = machines.database.install_pgmq();
+    let (env, name) = (&machines.machines[0], machines.database.query("SELECT current_database()"));
+    if has_pgmq {
+        env.run(&["init", "--pgmq", "jobs"]).success();
+    }
+    let handler = machines.handler();
+    for (args, is_of_pgmq) in [
+        (&["list", "--where", "id > 0", "--set", "date_inserted.sql=now()"][..], false),
+        (&["explain", "1", "--ndays", "1"], false),
+        (&["init", "--if-missing"], false),
+        (&["add", "[1]"], false),
+        (&["archive", "1"], false),
+        (&["process", "--ndays", "1", "--", &handler], false),
+        (&["status", "--pgmq", "jobs"], true),
+        (&["list", "--pgmq", "none"], true),
+        (&["init", "--if-missing", "--pgmq", "jobs"], true),
+        (&["process", "--pgmq", "jobs", "--", &handler], true),
+    ] {
+        if is_of_pgmq && !has_pgmq {
+            continue;
+        }
+        let usual = env.run(args);
+        for (cuts, messages) in (1..).enumerate() {
+            let port = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
+            let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
+            let cut = ran(&env.command(args).env("BACKLOG_DB", url).output().unwrap());
+            if cut.exit == usual.exit {
+                assert!(cuts > 2, "{args:?}: {cuts} cuts, {cut:?}");
+                break;
+            }
+            cut.fails(75, &[&format!("postgres://postgres@127.0.0.1:{port}/{name}")]);
         }
     }
 }
@@ -404,13 +629,14 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
     let Some(pool) = pgbouncer(cluster) else { return };
     for (granted, is_pooled) in [("true", false), ("true", true), ("false", false)] {
         let machines = Machines::new(cluster, 3);
-        machines.database.sql(&format!(
-            "SET allow_system_table_mods = on;
-             CREATE OR REPLACE FUNCTION pg_catalog.pg_try_advisory_lock(bigint) RETURNS boolean \
-             LANGUAGE sql AS 'SELECT {granted}';
-             CREATE OR REPLACE FUNCTION pg_catalog.pg_try_advisory_xact_lock(bigint) \
-             RETURNS boolean LANGUAGE sql AS 'SELECT {granted}'"
-        ));
+        let functions = ["pg_try_advisory_lock", "pg_try_advisory_xact_lock"];
+        for function in functions {
+            machines.database.sql(&format!(
+                "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
+                 CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql \
+                 AS 'SELECT {granted}'"
+            ));
+        }
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
         let handler = machines.handler();
@@ -420,6 +646,14 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         refused.fails(1, &["could not claim records in postgres://", "locks do not lock"]);
         assert_eq!(machines.handled(), 0);
         assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "NEW");
+        for function in functions {
+            machines.database.sql(&format!(
+                "DROP FUNCTION pg_catalog.{function}(bigint);
+                 ALTER FUNCTION pg_catalog.{function}_usual(bigint) RENAME TO {function}"
+            ));
+        }
+        machines.machines[0].run(&args).silent();
+        assert_eq!(machines.handled(), 3);
     }
 }
 

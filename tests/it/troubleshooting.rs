@@ -777,6 +777,18 @@ fn messages_about_a_server_are_those_of_the_page() {
                  are ...",
                 |env| run(env, &["list", "--db", "postgres://u@h/d?sslmod=require"]),
             ),
+            (
+                "no service \"...\" in ...; correct the name, or name host, database and user in the URL",
+                |env| {
+                    fs::write(env.path("services"), "[prod]\nhost=h\n").unwrap();
+                    let args = ["list", "--db", "postgres:///?service=pord"];
+                    with(env, &args, &[("PGSERVICEFILE", env.path("services").to_str()?)])
+                },
+            ),
+            ("could not read the service file ...: ...", |env| {
+                let variables = [("PGSERVICE", "prod"), ("PGSERVICEFILE", "/none")];
+                with(env, &["list", "--db", "postgres://"], &variables)
+            }),
             ("... cannot be obeyed: ...; leave it out (...)", |env| {
                 let args = ["list", "--db", "postgres://u@h/d"];
                 with(env, &args, &[("PGREQUIREAUTH", "scram-sha-256")])
@@ -789,6 +801,35 @@ fn messages_about_a_server_are_those_of_the_page() {
                     in_source(source).map(|source| source.replace("{}", "..."))
                 },
             ),
+            (
+                "the extension ... makes this server ..., and each node has advisory locks of its own, \
+                 so that passes on two nodes could handle the same record; use ...",
+                |_| {
+                    let source = include_str!("../../src/store/postgres/nodes.rs");
+                    let source = in_source(source)?;
+                    Some(
+                        ["{name}", "{is}", "{instead}"]
+                            .iter()
+                            .fold(source, |source, name| source.replace(name, "...")),
+                    )
+                },
+            ),
+            (
+                "row level security is active on table ... for ...: it sees only the rows that a \
+                 policy allows...; add a policy for it (CREATE POLICY), or ALTER ROLE ... BYPASSRLS",
+                |_| {
+                    let source = in_source(include_str!("../../src/store/postgres/catalog.rs"))?;
+                    let names = ["{table}", "{user}", "{none}"];
+                    Some(names.iter().fold(source, |source, name| source.replace(name, "...")))
+                },
+            ),
+            ("could not write to ...: ... in a read-only transaction; try later", |_| {
+                // After a minute, with the words of the server in the middle.
+                let source = in_source(include_str!("../../src/store/error.rs"))?;
+                let said = "could not {verb} {place}: {words}; try later";
+                let words = "could not write to ...: ... in a read-only transaction; try later";
+                source.contains(said).then(|| words.into())
+            }),
             ("lost the connection to ...; try later", |_| {
                 in_source(include_str!("../../src/store/error.rs"))
             }),

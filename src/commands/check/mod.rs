@@ -220,6 +220,9 @@ fn the_table(
     for why in found.unread.shown() {
         findings.error("table", why);
     }
+    if let Some(why) = &found.hidden {
+        findings.warning("table", why.clone());
+    }
     for complaint in &table.complaints {
         findings.error("columns", complaint.clone());
     }

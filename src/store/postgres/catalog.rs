@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use tokio_postgres::Row;
@@ -14,6 +15,26 @@ use crate::record::Value;
 use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+
+/// A failure of the database during the lookup of a table, until it is explained to the user.
+#[derive(Debug)]
+struct LookupFailure(DbError);
+
+impl fmt::Display for LookupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for LookupFailure {}
+
+/// The message for a lookup that failed: what the database said, or what the table lacks.
+pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
+    match error.downcast::<LookupFailure>() {
+        Ok(LookupFailure(error)) => error.explain(place, "read"),
+        Err(error) => error.context(format!("could not use {place}")),
+    }
+}
 
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -57,23 +78,31 @@ fn column(row: &Row) -> Column {
     }
 }
 
+fn lookup_query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    Ok(session.query(sql, params).map_err(LookupFailure)?)
+}
+
 /// The table with a name, its columns as they are declared.
 pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
-    let rows = session.query(
-        "SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_table_is_visible(c.oid) \
-         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    let rows = lookup_query(
+        session,
+        "SELECT n.nspname::text, c.relname::text, c.relkind::text, \
+         pg_catalog.pg_table_is_visible(c.oid), pg_catalog.row_security_active(c.oid) \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
-         AND (lower(c.relname) = lower($1) AND pg_table_is_visible(c.oid) \
-         OR lower(n.nspname || '.' || c.relname) = lower($1)) \
+         AND (pg_catalog.lower(c.relname) = pg_catalog.lower($1) AND \
+         pg_catalog.pg_table_is_visible(c.oid) \
+         OR pg_catalog.lower(n.nspname || '.' || c.relname) = pg_catalog.lower($1)) \
          ORDER BY $1 IN (c.relname, n.nspname || '.' || c.relname) DESC, \
-         lower(c.relname) = c.relname DESC LIMIT 1",
+         pg_catalog.lower(c.relname) = c.relname DESC LIMIT 1",
         &[Param::text(name)],
     )?;
     let Some(row) = rows.first() else {
-        let others = session.query(
-            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+        let others = lookup_query(
+            session,
+            "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
              ELSE n.nspname || '.' || c.relname END \
-             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
              WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
              AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
              ORDER BY 1",
@@ -89,16 +118,18 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
     if ["v", "m"].contains(&kind.as_str()) {
         bail!("{name} is a view; name the table behind it");
     }
+    session.has_row_security = row.get(4);
     // A domain holds what the type behind it does.
-    let columns = session.query(
-        "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), b.typname::text, \
+    let columns = lookup_query(
+        session,
+        "SELECT a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, \
          a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
          a.atttypmod - 4, \
-         ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid \
-         ORDER BY e.enumsortorder), pg_get_expr(d.adbin, d.adrelid) \
-         FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid \
-         AND d.adnum = a.attnum JOIN pg_type t ON t.oid = a.atttypid \
-         JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+         ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = b.oid \
+         ORDER BY e.enumsortorder), pg_catalog.pg_get_expr(d.adbin, d.adrelid) \
+         FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid \
+         AND d.adnum = a.attnum JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+         JOIN pg_catalog.pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
          WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped \
          ORDER BY a.attnum",
         &[Param::text(&sql)],
@@ -123,7 +154,7 @@ impl Catalog for RefCell<Session> {
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.borrow_mut().query(&sql, &[]) {
             Err(error) if error.kind == Kind::Forbidden => Vec::new(),
-            rows => rows?,
+            rows => rows.map_err(LookupFailure)?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
     }
@@ -132,19 +163,20 @@ impl Catalog for RefCell<Session> {
         let sql = sql.unwrap_or("NULL::timestamptz");
         let found = self.borrow_mut().query(
             &format!(
-                "SELECT $1, format_type(t.oid, NULL), b.typname::text, true, true, false, -1, \
+                "SELECT $1, pg_catalog.format_type(t.oid, NULL), b.typname::text, true, true, false, -1, \
                  ARRAY[]::text[], NULL::text \
-                 FROM pg_type t JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
-                 WHERE t.oid = (SELECT pg_typeof((SELECT ({sql}\n) FROM {} LIMIT 1)))::oid",
+                 FROM pg_catalog.pg_type t JOIN \
+                 pg_catalog.pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid) \
+                 WHERE t.oid = (SELECT pg_catalog.pg_typeof((SELECT ({sql}\n) FROM {} LIMIT 1)))::oid",
                 table.sql
             ),
             &[Param::text(sql)],
         );
         let found = match found {
-            Err(error) if ![Kind::Lost, Kind::Forbidden].contains(&error.kind) => {
+            Err(error) if error.is_of_sql() => {
                 bail!("{sql:?} is no expression in SQL: {}", error.words)
             }
-            found => found?,
+            found => found.map_err(LookupFailure)?,
         };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
         Ok(Column { is_expression: true, ..column })
@@ -157,9 +189,9 @@ impl Catalog for RefCell<Session> {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
                 Err(error) if error.kind == Kind::Forbidden => {
-                    bail!(self.get_mut().forbidden(&table.sql, error))
+                    bail!(LookupFailure(self.get_mut().forbidden(&table.sql, error)))
                 }
-                Err(error) if error.kind == Kind::Lost => bail!(error),
+                Err(error) if !error.is_of_sql() => bail!(LookupFailure(error)),
                 Err(DbError { words, place, .. }) => {
                     // The server counts characters.
                     let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);
@@ -175,9 +207,18 @@ impl Catalog for RefCell<Session> {
 }
 
 impl Session {
+    /// A warning that row level security is active, where `none` says how few rows are seen.
+    pub fn row_security(&self, table: &str, none: &str) -> String {
+        let user = quote(self.server.user());
+        format!(
+            "row level security is active on table {table} for {user}: it sees only the rows that a \
+             policy allows{none}; add a policy for it (CREATE POLICY), or ALTER ROLE {user} BYPASSRLS"
+        )
+    }
+
     /// The same error, naming the privilege that is missing if it is the one to read the table.
     fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
-        let sql = "SELECT 1 WHERE NOT has_table_privilege($1::text, 'SELECT')";
+        let sql = "SELECT 1 WHERE NOT pg_catalog.has_table_privilege($1::text, 'SELECT')";
         let lacks = self.query(sql, &[Param::text(table)]).is_ok_and(|rows| !rows.is_empty());
         let hint = format!("; GRANT SELECT ON {table} is missing");
         if lacks { DbError { hint, ..error } } else { error }
@@ -187,22 +228,25 @@ impl Session {
 /// The parts of table `$1` in which no index leads to an id, whose columns are `$2`. One in which
 /// other columns come first is read from one end to the other, and the plan looks just the same.
 /// Tables elsewhere have none here.
-pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_class AS part WHERE part.relkind IN ('r', 'm') AND part.oid IN \
-             (SELECT $1::text::regclass UNION SELECT relid FROM pg_partition_tree($1::text::regclass)) \
-             AND NOT EXISTS (SELECT FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid \
-             JOIN pg_am AS am ON am.oid = c.relam WHERE i.indrelid = part.oid \
+pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
+             WHERE part.relkind IN ('r', 'm') AND part.oid IN \
+             (SELECT $1::text::regclass UNION SELECT relid FROM \
+             pg_catalog.pg_partition_tree($1::text::regclass)) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class \
+             AS c ON c.oid = i.indexrelid \
+             JOIN pg_catalog.pg_am AS am ON am.oid = c.relam WHERE i.indrelid = part.oid \
              AND i.indisvalid AND i.indpred IS NULL \
              AND am.amname NOT IN ('brin', 'gin', 'gist', 'spgist') \
-             AND (i.indisunique OR i.indnkeyatts >= cardinality($2::text[])) \
-             AND NOT EXISTS (SELECT FROM unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) \
-             WHERE n <= least(i.indnkeyatts, cardinality($2::text[])) \
-             AND NOT EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = part.oid \
+             AND (i.indisunique OR i.indnkeyatts >= pg_catalog.cardinality($2::text[])) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) \
+             WHERE n <= least(i.indnkeyatts, pg_catalog.cardinality($2::text[])) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = part.oid \
              AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
 
 impl PgEngine {
     /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
     pub fn missing_privilege(&mut self, table: &Table) -> Result<Option<String>> {
-        let standby = self.query("SELECT pg_is_in_recovery()", &[])?;
+        let standby = self.query("SELECT pg_catalog.pg_is_in_recovery()", &[])?;
         if standby.iter().any(|row| row.get(0)) {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
         }
@@ -210,8 +254,9 @@ impl PgEngine {
         let read = Param::texts(table.columns.iter().map(|column| &column.name));
         let written = table.written_columns().into_iter().map(|column| &column.name);
         for (privilege, columns) in [("SELECT", read), ("UPDATE", Param::texts(written))] {
-            let sql = "SELECT string_agg(name, ', ') FROM unnest($2::text[]) AS given(name) \
-                       WHERE NOT has_column_privilege($1, name, $3)";
+            let sql = "SELECT pg_catalog.string_agg(name, ', ') FROM \
+                       pg_catalog.unnest($2::text[]) AS given(name) \
+                       WHERE NOT pg_catalog.has_column_privilege($1, name, $3)";
             let params = [Param::text(name), columns, Param::text(privilege)];
             let missing = self.query(sql, &params)?;
             if let Some(columns) = missing.first().and_then(|row| row.get::<_, Option<&str>>(0)) {
@@ -228,9 +273,9 @@ impl PgEngine {
         privileges: &[&str],
     ) -> Result<Option<String>> {
         let sql = "SELECT 'GRANT ' || privilege || ' ON ' || name || ' is missing' \
-                   FROM unnest($1::text[]) WITH ORDINALITY AS named(name, n), \
-                   unnest($2::text[]) WITH ORDINALITY AS wanted(privilege, m) \
-                   WHERE NOT has_table_privilege(name, privilege) ORDER BY n, m LIMIT 1";
+                   FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS named(name, n), \
+                   pg_catalog.unnest($2::text[]) WITH ORDINALITY AS wanted(privilege, m) \
+                   WHERE NOT pg_catalog.has_table_privilege(name, privilege) ORDER BY n, m LIMIT 1";
         let params = [Param::texts(tables), Param::texts(privileges.iter().copied())];
         Ok(self.query(sql, &params)?.first().map(|row| row.get(0)))
     }
@@ -269,10 +314,13 @@ impl PgEngine {
 }
 
 /// Of each index of table `$1` and its parts its name, its first column and its condition.
-const INDEXES: &str = "SELECT quote_ident(c.relname), pg_get_indexdef(i.indexrelid, 1, true), \
-             coalesce(pg_get_expr(i.indpred, i.indrelid), '') \
-             FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid WHERE i.indrelid IN \
-             (SELECT $1::text::regclass UNION SELECT relid FROM pg_partition_tree($1::text::regclass))";
+const INDEXES: &str = "SELECT pg_catalog.quote_ident(c.relname), \
+             pg_catalog.pg_get_indexdef(i.indexrelid, 1, true), \
+             coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '') \
+             FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class \
+             AS c ON c.oid = i.indexrelid WHERE i.indrelid IN \
+             (SELECT $1::text::regclass UNION SELECT relid FROM \
+             pg_catalog.pg_partition_tree($1::text::regclass))";
 
 /// An index in a plan, and what is looked for in it.
 fn scans(plan: &[String]) -> Vec<(&str, &str)> {

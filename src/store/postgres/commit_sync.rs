@@ -15,7 +15,7 @@ use crate::time::{Clock, Instant};
 
 /// A transaction that writes to the log, and commits as this user's transactions do: that makes durable
 /// whatever was committed before. One that writes nothing, though it has a number, flushes nothing.
-const FLUSH: &str = "SELECT pg_logical_emit_message(true, 'backlog', '')";
+const FLUSH: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'backlog', '')";
 
 /// The least time between two flushes, in which commits gather to share the second one. The first
 /// outcome after a quiet spell is flushed at once, and the last ones at the next rest or heartbeat.

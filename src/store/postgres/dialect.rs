@@ -61,7 +61,7 @@ impl Dialect for Postgres {
     fn cell(&self, column: &Column) -> String {
         let name = column.sql();
         if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
-            format!("(to_json({name}) #>> '{{}}')")
+            format!("(pg_catalog.to_json({name}) #>> '{{}}')")
         } else {
             format!("{name}::text")
         }
@@ -72,7 +72,7 @@ impl Dialect for Postgres {
     }
 
     fn beginning(&self, column: &Column, chars: usize) -> String {
-        format!("left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
+        format!("pg_catalog.left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
     }
 
     fn bind(&self, number: usize, column: &Column) -> String {
@@ -134,7 +134,7 @@ impl Dialect for Postgres {
             }
             _ => return None,
         };
-        Some(format!("CASE WHEN isfinite({at}) THEN {at} END"))
+        Some(format!("CASE WHEN pg_catalog.isfinite({at}) THEN {at} END"))
     }
 
     fn instant(&self, at: Instant) -> String {
@@ -157,7 +157,7 @@ fn text_has_phase(text: &str, salt: u64, phases: &RangeInclusive<u32>) -> String
     let salt = salt_of_phase(salt);
     let hashed = |phase: u32| (u64::from(phase) + all - salt) % all;
     let (first, last) = (hashed(*phases.start()), hashed(*phases.end()));
-    let hash = format!("sha256(convert_to({text}, 'UTF8'))");
+    let hash = format!("pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))");
     let from = format!("{hash} >= '\\x{:08x}'", first << 1);
     let to = format!("{hash} < '\\x{:08x}'", (last + 1) << 1);
     let both = if first <= last { "AND" } else { "OR" };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::catalog;
 use super::dialect::{Param, value};
@@ -15,21 +15,20 @@ use crate::store::table::{Column, Holds, Listed, quote};
 
 /// Opens a database to be explored.
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
-    let session = Session::open(server, Access::ReadOnly);
-    let session = session.with_context(|| format!("could not use {}", server.shown()))?;
-    Ok(Explorer(PgEngine::new(session)))
+    Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
 }
 
 impl Explorable for PgEngine {
     /// Those that this user may read, but no partitions of others.
     fn table_names(&mut self) -> Result<Vec<String>> {
         let rows = self.query(
-            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text \
+            "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
              ELSE n.nspname || '.' || c.relname END \
-             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
              WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
              AND n.nspname NOT IN ('information_schema', 'pgmq') AND n.nspname NOT LIKE 'pg\\_%' \
-             AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') \
+             AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND \
+             pg_catalog.has_table_privilege(c.oid, 'SELECT') \
              ORDER BY 1",
             &[],
         )?;
@@ -37,32 +36,36 @@ impl Explorable for PgEngine {
     }
 
     fn listed(&mut self, name: &str) -> Result<Listed> {
-        catalog::table(&mut self.session, name)
+        let listed = catalog::table(&mut self.session, name);
+        listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
     fn keys(&mut self, table: &Listed) -> Result<Keys> {
         let keys = self.query(
-            "SELECT ARRAY(SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
-             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.at) \
-             FROM pg_index i WHERE i.indrelid = $1::text::regclass AND i.indisunique \
+            "SELECT ARRAY(SELECT a.attname::text FROM \
+             pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid \
+             AND a.attnum = k.n ORDER BY k.at) \
+             FROM pg_catalog.pg_index i WHERE i.indrelid = $1::text::regclass AND i.indisunique \
              AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND (i.indisprimary OR \
-             NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid \
+             NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid \
              AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull)) \
              ORDER BY NOT i.indisprimary, i.indexrelid",
             &[Param::text(&table.sql)],
         )?;
         // As many as there is room for, where nobody has counted them.
-        let estimate = "SELECT CASE WHEN reltuples < 0 THEN pg_relation_size(oid) / 100 \
-                        ELSE reltuples::bigint END FROM pg_class WHERE oid = $1::text::regclass";
+        let estimate = "SELECT CASE WHEN reltuples < 0 THEN pg_catalog.pg_relation_size(oid) / 100 \
+                        ELSE reltuples::bigint END FROM pg_catalog.pg_class \
+                        WHERE oid = $1::text::regclass";
         let rows = self.query(estimate, &[Param::text(&table.sql)])?;
         let rows = rows.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
         let referring = self.query(
-            "SELECT DISTINCT conrelid::regclass::text FROM pg_constraint \
+            "SELECT DISTINCT conrelid::regclass::text FROM pg_catalog.pg_constraint \
              WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
             &[Param::text(&table.sql)],
         )?;
         let parts = self.query(
-            "SELECT DISTINCT pg_get_expr(indpred, indrelid) FROM pg_index \
+            "SELECT DISTINCT pg_catalog.pg_get_expr(indpred, indrelid) FROM pg_catalog.pg_index \
              WHERE indrelid = $1::text::regclass AND indpred IS NOT NULL ORDER BY 1",
             &[Param::text(&table.sql)],
         )?;
@@ -75,14 +78,14 @@ impl Explorable for PgEngine {
         if column.holds == Holds::Bytes {
             return "NULL::text".into();
         }
-        format!("left({}::text, 200)", quote(&column.name))
+        format!("pg_catalog.left({}::text, 200)", quote(&column.name))
     }
 
     fn statistics(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, f64)>> {
         let rows = self.query(
-            "SELECT v.value, v.share::float8 FROM pg_stats AS s, \
+            "SELECT v.value, v.share::float8 FROM pg_catalog.pg_stats AS s, \
              unnest(s.most_common_vals::text::text[], s.most_common_freqs) AS v(value, share) \
-             WHERE format('%I.%I', s.schemaname, s.tablename)::regclass = $1::text::regclass \
+             WHERE pg_catalog.format('%I.%I', s.schemaname, s.tablename)::regclass = $1::text::regclass \
              AND s.attname = $2 AND s.n_distinct BETWEEN 0 AND 20",
             &[Param::text(&outline.sql), Param::text(&column.name)],
         );

@@ -185,6 +185,10 @@ impl Locks<PgEngine> for PgLocks {
         if self.session.is_some() {
             return Ok(());
         }
+        let why = on.engine.locks_of_one_node();
+        if let Some(why) = on.reading(why)? {
+            bail!("could not claim records in {}: {why}", on.engine.place());
+        }
         self.open_session(&on.engine.session.server)?;
         let exclude = self.prepare(&mut on.engine.session);
         if !on.reading(exclude)? {

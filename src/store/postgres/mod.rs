@@ -7,6 +7,7 @@ mod commit_sync;
 mod dialect;
 mod explore;
 mod locks;
+mod nodes;
 pub mod pgmq;
 mod server;
 mod session;
@@ -24,7 +25,7 @@ pub use explore::explore;
 pub use server::{Server, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::DbError;
+use super::error::{DbError, Kind, Reconnecting};
 use super::sql::recent;
 use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
@@ -54,10 +55,7 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = RefCell::new(Session::open(server, access)?);
     let found = Table::find(&mut session, mapping);
-    let table = found.map_err(|error| match error.downcast::<DbError>() {
-        Ok(error) => error.explain(&server.shown(), "read"),
-        Err(error) => error.context(format!("could not use {}", server.shown())),
-    })?;
+    let table = found.map_err(|error| catalog::explain_lookup(error, &server.shown()))?;
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 
@@ -126,7 +124,7 @@ impl Engine for PgEngine {
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+        let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
         let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -149,7 +147,7 @@ impl Engine for PgEngine {
         };
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
         let pending = table.status_in(&Status::PENDING);
-        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < now()"));
+        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));
         let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
         Ok((!is_found).then(|| format!("{count}, {at}")))
     }
@@ -163,7 +161,7 @@ impl Engine for PgEngine {
     fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
         let Index { kind, suffix, columns, condition } = index;
         let Table { name, sql, .. } = table;
-        let kinds = "SELECT relkind::text FROM pg_class WHERE oid = $1::text::regclass";
+        let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
         let found = self.session.query(kinds, &[Param::text(sql)])?;
         // Else nobody could write while it is built. On a partitioned table there is no such way.
         let is_partitioned = found.iter().any(|row| row.get::<_, &str>(0) == "p");
@@ -174,8 +172,21 @@ impl Engine for PgEngine {
         Ok(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}"))
     }
 
-    fn inspect(&mut self, _: &Table, found: &mut Inspection) {
-        let version = self.query("SELECT current_setting('server_version')", &[]);
+    fn hides_all(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        if !self.session.has_row_security
+            || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(self.session.row_security(&table.name, ", none of them at present")))
+    }
+
+    fn inspect(&mut self, table: &Table, found: &mut Inspection) {
+        if self.session.has_row_security {
+            let none = if found.rows == Some(0) { ", none of them at present" } else { "" };
+            found.hidden = Some(self.session.row_security(&table.name, none));
+        }
+        let version = self.query("SELECT pg_catalog.current_setting('server_version')", &[]);
         let version = found.unread.or_nothing("the version", version);
         found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
     }
@@ -206,7 +217,7 @@ impl Engine for PgEngine {
     /// Triggers that run after an update may change a row after what a statement returns of it.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
-        let sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass \
+        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
         Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
     }
@@ -216,6 +227,10 @@ impl Engine for PgEngine {
     }
 
     fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
+        if why.kind == Kind::ReadOnly {
+            store.engine().session.wait_for_writes();
+            return Ok(());
+        }
         locks::recover(store, &why)
     }
 }
@@ -251,7 +266,13 @@ impl Database for SqlDatabase<PgEngine> {
                     None => self.engine.missing_on_tables(&tables, &privileges),
                 }
             }
-            None => self.engine.missing_privilege(&self.table),
+            None => match self.engine.missing_privilege(&self.table)? {
+                None => {
+                    let why = self.engine.locks_of_one_node();
+                    self.reading(why)
+                }
+                missing => Ok(missing),
+            },
         }
     }
 
@@ -272,7 +293,7 @@ pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: DbError| error.explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];
-    let there = session.query("SELECT 1 WHERE to_regclass($1) IS NOT NULL", &named);
+    let there = session.query("SELECT 1 WHERE pg_catalog.to_regclass($1) IS NOT NULL", &named);
     if !there.map_err(explain)?.is_empty() {
         return Ok(false);
     }

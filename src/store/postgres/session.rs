@@ -9,28 +9,48 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
-use tokio_postgres::error::{DbError as ServerError, ErrorPosition, SqlState};
+use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
-use super::server::{Connection, Failure, Server};
+use super::server::{Connection, Failure, Server, is_lack_of_connections};
 use crate::store::Access;
-use crate::store::error::{DbError, Kind};
+use crate::store::error::{DbError, Kind, PAUSE};
 use crate::system_error::words;
 
-/// What is needed to read values as they are written here. A pooler between this and the server
-/// keeps these apart for each of its clients, and no others, so nothing else is set here.
-const SPELLING: &str =
-    "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+/// Settings that values are read with. A pooler between this and the server keeps these apart for each
+/// of its clients.
+const SPELLING: &str = "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; \
+                        SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
+
+/// Settings that values are read with, and that a pooler does not keep apart: they are set for the
+/// transaction that reads, or in a session of one's own.
+const VALUES: [(&str, &str); 3] =
+    [("bytea_output", "hex"), ("extra_float_digits", "1"), ("intervalstyle", "postgres")];
+
+fn set_values(set: &str) -> String {
+    VALUES.map(|(name, value)| format!("{set} {name} = '{value}'")).join("; ")
+}
+
+/// The same settings as columns of a query. They hold for the rest of its transaction.
+pub fn values_set_in_query() -> String {
+    let set = |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)");
+    VALUES.map(set).join(", ")
+}
 
 /// A transaction that can never write again once it has asked for anything, whatever a function
 /// sets in it; the default of a session could be set back for the transactions to come.
-const BEGIN_TO_READ: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off";
+fn begin_to_read() -> String {
+    let values = set_values("SET LOCAL");
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")
+}
 
 /// The server estimates so high a cost for a search over very many rows that it compiles the conditions,
 /// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
-const BEGIN_TO_SEARCH: &str = "BEGIN; SET LOCAL jit = off";
+fn begin_to_search() -> String {
+    format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
+}
 
 /// How long a new session may wait for its first answer, and one behind a pooler for each of a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -45,6 +65,8 @@ pub struct Session {
     pub access: Access,
     /// Whether it plans for rounds.
     plans_for_rounds: bool,
+    /// Whether row level security may hide rows of the table from this user.
+    pub has_row_security: bool,
     /// Whether such a transaction has begun. It lasts until an error or the end, so that no
     /// statement costs more round trips, and is always taken back: nothing that was set in it or
     /// sent by it stays.
@@ -61,10 +83,12 @@ impl Session {
             prepared: None,
             access,
             plans_for_rounds: false,
+            has_row_security: false,
             is_reading: false,
         };
         // A pooler without a free connection lets a client in, and then lets its first statement wait.
-        session.within(FIRST_ANSWER_LIMIT, |session| session.batch(SPELLING))?;
+        let spelled = session.within(FIRST_ANSWER_LIMIT, |session| session.batch(SPELLING));
+        spelled.map_err(|error| error.explain(&session.server.shown(), "use"))?;
         Ok(session)
     }
 
@@ -89,13 +113,14 @@ impl Session {
 
     /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
     /// time the server would plan anew each time, which takes longer than what it plans, or read all of
-    /// a small table.
+    /// a small table. The session is one's own, so that all statements read values with the same settings.
     pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
         if !self.plans_for_rounds {
-            self.batch(
+            self.batch(&format!(
                 "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; \
-                 SET enable_mergejoin = off",
-            )?;
+                 SET enable_mergejoin = off; {}",
+                set_values("SET")
+            ))?;
             self.plans_for_rounds = true;
         }
         Ok(())
@@ -172,12 +197,48 @@ impl Session {
         &mut self,
         sql: &str,
         params: &[Param],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        self.stream_after(None, sql, params, each)
+    }
+
+    /// The same of a search or of values, in a transaction of its own, unless all that is asked is asked
+    /// in one.
+    pub fn search(
+        &mut self,
+        sql: &str,
+        params: &[Param],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        if self.access == Access::ReadOnly {
+            return self.stream(sql, params, each);
+        }
+        // It takes as long as there are rows to look at.
+        let limit = self.connection.limit.take();
+        let searched = self.stream_after(Some(&begin_to_search()), sql, params, each);
+        let ended = self.batch("COMMIT");
+        self.connection.limit = limit;
+        searched.and(ended)
+    }
+
+    /// The same after a batch, which is sent together with the statement.
+    fn stream_after(
+        &mut self,
+        batch: Option<&str>,
+        sql: &str,
+        params: &[Param],
         mut each: impl FnMut(&Row) -> bool,
     ) -> Result<(), DbError> {
         let params = params.iter().map(Param::typed).map(|(value, of)| (value as &dyn ToSql, of));
         let params: Vec<_> = params.collect();
+        let ask = async |client: &Client| {
+            let rows = client.query_typed_raw(sql, params);
+            let Some(batch) = batch else { return rows.await };
+            let (done, rows) = join(client.batch_execute(batch), rows).await;
+            done.and(rows)
+        };
         Ok(self.reading(|it| {
-            let rows = it.connection.wait(async |it| it.query_typed_raw(sql, params).await)?;
+            let rows = it.connection.wait(ask)?;
             let mut rows = pin!(rows);
             while let Some(row) = it.connection.wait(async |_| rows.try_next().await)? {
                 if !each(&row) {
@@ -188,29 +249,10 @@ impl Session {
         })?)
     }
 
-    /// The same of a search, in a transaction of its own, unless all that is asked is asked in one.
-    pub fn search(
-        &mut self,
-        sql: &str,
-        params: &[Param],
-        each: impl FnMut(&Row) -> bool,
-    ) -> Result<(), DbError> {
-        if self.access == Access::ReadOnly {
-            return self.stream(sql, params, each);
-        }
-        self.batch(BEGIN_TO_SEARCH)?;
-        // It takes as long as there are rows to look at.
-        let limit = self.connection.limit.take();
-        let searched = self.stream(sql, params, each);
-        let ended = self.batch("COMMIT");
-        self.connection.limit = limit;
-        searched.and(ended)
-    }
-
     /// The plan of a statement where no table is read from one end to the other without need.
     pub fn plan_of(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
         self.end_reading();
-        self.batch(&format!("{BEGIN_TO_READ}; SET LOCAL enable_seqscan = off"))?;
+        self.batch(&format!("{}; SET LOCAL enable_seqscan = off", begin_to_read()))?;
         self.is_reading = true;
         let rows = self.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[])?;
         self.roll_back()?;
@@ -231,7 +273,7 @@ impl Session {
 
     fn begin_to_read(&mut self) -> Result<(), Failure> {
         if self.access == Access::ReadOnly && !self.is_reading {
-            self.connection.wait(async |it| it.batch_execute(BEGIN_TO_READ).await)?;
+            self.connection.wait(async |it| it.batch_execute(&begin_to_read()).await)?;
             self.is_reading = true;
         }
         Ok(())
@@ -248,25 +290,40 @@ impl Session {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
+    /// Waits a moment for a server that only reads. If this session cannot write and a new one
+    /// could, as after a failover, it closes all connections, so that they are made again.
+    pub fn wait_for_writes(&mut self) {
+        let _ = self.roll_back();
+        std::thread::sleep(PAUSE);
+        let setting = self.query("SELECT pg_catalog.current_setting('transaction_read_only')", &[]);
+        let is_read_only =
+            setting.is_ok_and(|rows| rows.iter().any(|row| row.get::<_, &str>(0) == "on"));
+        if is_read_only && self.server.can_write() {
+            self.server.end_connections();
+        }
+    }
+
     fn process(&mut self) -> Result<Option<i32>, DbError> {
-        Ok(self.query("SELECT pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
+        Ok(self.query("SELECT pg_catalog.pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
     }
 
     /// For how long the server can have kept locks: since it was started, or has recovered from a
     /// crash. Recovery ends with a checkpoint, which has nothing to redo behind it, unlike those that
     /// are made while the server works.
     pub fn age_of_claims(&mut self) -> Result<Duration, DbError> {
-        let sql = "SELECT extract(epoch FROM clock_timestamp() - greatest( \
+        let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - greatest( \
                    CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
-                   pg_postmaster_start_time()))::float8 FROM pg_control_checkpoint()";
+                   pg_catalog.pg_postmaster_start_time()))::float8 FROM \
+                   pg_catalog.pg_control_checkpoint()";
         let secs = self.query(sql, &[])?.first().map_or(f64::MAX, |row| row.get(0));
         Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
     }
 
     /// The server's process for this session, with its start: numbers are used again.
     pub fn backend(&mut self) -> Result<String, DbError> {
-        let sql = "SELECT concat_ws(' ', pid, backend_start) FROM pg_stat_activity \
-                   WHERE pid = pg_backend_pid()";
+        let sql = "SELECT pg_catalog.concat_ws(' ', pid, backend_start) FROM \
+                   pg_catalog.pg_stat_activity \
+                   WHERE pid = pg_catalog.pg_backend_pid()";
         let rows = self.query(sql, &[])?;
         Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
     }
@@ -378,9 +435,7 @@ impl From<SqlError> for DbError {
         let hint = match code {
             _ if kind == Kind::Busy => format!("another session keeps rows locked ({words})"),
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => "; grant it to this user".into(),
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
-                "; this server is a standby, name the primary".into()
-            }
+            _ if kind == Kind::ReadOnly => "; this server is a standby, name the primary".into(),
             Some(&SqlState::OUT_OF_MEMORY) => {
                 "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
             }
@@ -403,8 +458,16 @@ fn kind(error: &SqlError) -> Kind {
         let is_io = source.is_some_and(<dyn std::error::Error>::is::<io::Error>);
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
-    let is_connection = code.code().starts_with("08") && *code != SqlState::PROTOCOL_VIOLATION;
+    let server = error.as_db_error();
+    // An error that ends the session says nothing about the statement.
+    let ends_session = server.and_then(ServerError::parsed_severity);
+    let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
     match *code {
+        SqlState::PROTOCOL_VIOLATION => {
+            let is_lost = server.is_some_and(|it| is_lack_of_connections(it.message()));
+            if is_lost { Kind::Lost } else { Kind::Other }
+        }
+        _ if ends_session => Kind::Lost,
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             Kind::Lost
         }
@@ -415,11 +478,22 @@ fn kind(error: &SqlError) -> Kind {
         | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
+        // A standby says this of a statement that needs a transaction number. It is never
+        // translated.
+        SqlState::INTERNAL_ERROR if says(server, "during recovery") => Kind::ReadOnly,
         // A session that was idle for too long, or whose transaction took too long.
-        _ if is_connection || ["57P05", "25P03", "25P04"].contains(&code.code()) => Kind::Lost,
+        _ if code.code().starts_with("08")
+            || ["57P05", "25P03", "25P04"].contains(&code.code()) =>
+        {
+            Kind::Lost
+        }
         _ if code.code().starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
+}
+
+fn says(error: Option<&ServerError>, words: &str) -> bool {
+    error.is_some_and(|error| error.message().contains(words))
 }
 
 /// The error in the server's own words, on one line.

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
 use super::locks::Keys;
-use super::session::Session;
+use super::session::{Session, values_set_in_query};
 use crate::record::Id;
 use crate::store::engine::{Ask, Seen};
 use crate::store::error::DbError;
@@ -33,7 +33,7 @@ const NUMBER: &str = "\"backlog given\".\"backlog number\"";
 impl Given {
     fn add(&mut self, name: impl Display, holds: &str) {
         self.params += 1;
-        self.arrays.push(format!("${}::{holds}[]", self.params));
+        self.arrays.push(format!("pg_catalog.unnest(${}::{holds}[])", self.params));
         self.names.push(format!("\"backlog {name}\""));
     }
 
@@ -64,7 +64,7 @@ impl Given {
     /// The rows, as `FROM` has them.
     fn rows(&self) -> String {
         let (arrays, names) = (self.arrays.join(", "), self.names.join(", "));
-        format!("unnest({arrays}) AS \"backlog given\"({names})")
+        format!("ROWS FROM ({arrays}) AS \"backlog given\"({names})")
     }
 }
 
@@ -97,8 +97,8 @@ pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result
 }
 
 /// What gives the locks back whose keys are the first parameter.
-const UNLOCK: &str =
-    "SELECT count(*) FROM unnest($1::bigint[]) AS given(key) WHERE pg_advisory_unlock(key)";
+const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
+     WHERE pg_catalog.pg_advisory_unlock(key)";
 
 pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
     if !keys.is_empty() {
@@ -275,7 +275,7 @@ impl<'a> Group<'a> {
 
 /// The rest of a transaction, which commits without waiting for the disk. A pooler keeps nothing of it.
 const ASYNCHRONOUS: &str =
-    "commits AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))";
+    "commits AS MATERIALIZED (SELECT pg_catalog.set_config('synchronous_commit', 'off', true))";
 
 /// The texts of the statements for a table, by what they depend on.
 #[derive(Default)]
@@ -320,7 +320,7 @@ impl Statements {
         let sql = self.text(function.into(), || {
             format!(
                 "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
-                 FROM unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
+                 FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
                  SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
             )
         });
@@ -328,7 +328,8 @@ impl Statements {
     }
 
     /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
-    /// in one statement; the first locks were granted before it began. Gives others back.
+    /// in one statement; the first locks were granted before it began. Gives others back. Without
+    /// `locks` the session belongs to a pooler, and the statement itself sets how values are spelled.
     pub fn lock_and_read(
         &mut self,
         table: &Table,
@@ -346,15 +347,24 @@ impl Statements {
             let has_id = given.ids(table);
             given.numbers();
             given.add("key", "bigint");
-            let granted = if locks { "pg_try_advisory_lock(\"backlog key\")" } else { "true" };
+            let granted =
+                if locks { "pg_catalog.pg_try_advisory_lock(\"backlog key\")" } else { "true" };
             let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
             let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+            // The settings are evaluated with `held`, before any column of the table becomes text.
+            let (settings, set) = match locks {
+                true => (String::new(), ""),
+                false => {
+                    let set = values_set_in_query();
+                    (format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
+                }
+            };
             // A row for each record found, or one if there is none.
             format!(
-                "WITH freed AS MATERIALIZED ({UNLOCK}), \
+                "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
                  wanted AS MATERIALIZED (SELECT * FROM {rows}), \
                  held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
-                 FROM wanted CROSS JOIN freed) \
+                 FROM wanted CROSS JOIN freed{set}) \
                  SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
                  FROM held AS \"backlog given\" \
                  LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"

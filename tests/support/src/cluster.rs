@@ -36,6 +36,15 @@ impl Cluster {
         Some(Self { server: Mutex::new(server), dir, databases: AtomicU32::new(0) })
     }
 
+    /// A cluster that follows this one, until it is promoted.
+    pub fn standby(&self) -> Option<Self> {
+        Self::private(&[&format!("standby-of={}", self.dir.display())])
+    }
+
+    pub fn promote(&self) {
+        self.tell("promote", "ready");
+    }
+
     /// A fresh database for one test, which ends with this value.
     pub fn database(&self) -> Database {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);

@@ -13,7 +13,8 @@ mod work;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres};
 use super::session::Session;
@@ -47,8 +48,7 @@ pub fn open(
     access: Access,
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
-    let could_not = || format!("could not use {}", server.shown());
-    let mut queue = Queue::find(&mut session, name).with_context(could_not)?;
+    let mut queue = Queue::find(&mut session, name)?;
     let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
     table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
@@ -58,14 +58,13 @@ pub fn open(
 /// Makes a queue, unless there is one of this name.
 pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
-    let mut make = || {
-        let is_new = look_up(&mut session, name)?.is_none();
-        if is_new {
-            session.query("SELECT pgmq.create($1)", &[Param::text(name)])?;
-        }
-        anyhow::Ok(is_new)
-    };
-    make().with_context(|| format!("could not make queue {name} in {}", server.shown()))
+    let is_new = look_up(&mut session, name)?.is_none();
+    if is_new {
+        let made = session.query("SELECT pgmq.create($1)", &[Param::text(name)]);
+        let verb = format!("make queue {name} in");
+        made.map_err(|error| error.explain(&server.shown(), &verb))?;
+    }
+    Ok(is_new)
 }
 
 /// Hides messages for `$2` seconds, at most `$3`, and says which.
@@ -88,7 +87,7 @@ pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
 pub const NEVER_SECS: i32 = i32::MAX;
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
-                           FROM unnest($2::bigint[]) AS given(id)";
+                           FROM pg_catalog.unnest($2::bigint[]) AS given(id)";
 
 /// The orders for messages, by their numbers, made from the rows to be written. Whatever is written
 /// for a message that was read is written only if nobody has read it since: its count of reads tells.
@@ -150,9 +149,9 @@ impl Queue {
         if let Some(queue) = look_up(session, name)? {
             return Ok(queue);
         }
-        let queues = session.query("SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
+        let queues = read(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
         let queues: Vec<&str> = queues.iter().map(|row| row.get(0)).collect();
-        bail!(missing("queue", name, &queues));
+        bail!("could not use {}: {}", session.server.shown(), missing("queue", name, &queues));
     }
 
     pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
@@ -189,8 +188,9 @@ impl Queue {
     pub fn note(&self) -> Option<String> {
         let waiting = &self.waiting;
         let sql = format!(
-            "UPDATE {waiting} q SET headers = CASE jsonb_typeof(q.headers) \
-             WHEN 'object' THEN q.headers ELSE '{{}}' END || jsonb_build_object('{ERROR}', given.error) \
+            "UPDATE {waiting} q SET headers = CASE pg_catalog.jsonb_typeof(q.headers) \
+             WHEN 'object' THEN q.headers ELSE '{{}}' END || \
+             pg_catalog.jsonb_build_object('{ERROR}', given.error) \
              FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id"
         );
         self.has_headers.then_some(sql)
@@ -208,25 +208,38 @@ impl Queue {
             "WITH gone AS (DELETE FROM {archive} WHERE msg_id = ANY($1::bigint[]) RETURNING *) \
              INSERT INTO {waiting} (msg_id, read_ct, enqueued_at, vt, message{name}) \
              OVERRIDING SYSTEM VALUE \
-             SELECT msg_id, 0, enqueued_at, clock_timestamp(), message{value} FROM gone \
+             SELECT msg_id, 0, enqueued_at, pg_catalog.clock_timestamp(), message{value} FROM gone \
              RETURNING msg_id"
         )
     }
 }
 
+fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    let rows = session.query(sql, params);
+    rows.map_err(|error| error.explain(&session.server.shown(), "read"))
+}
+
 /// None if there is no such queue.
 fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
-    let schema = session.query("SELECT 1 WHERE to_regnamespace('pgmq') IS NOT NULL", &[])?;
-    ensure!(!schema.is_empty(), "there is no pgmq in this database: CREATE EXTENSION pgmq");
-    let found = session.query(
-        "SELECT c.relname::text, a.relname::text, EXISTS (SELECT 1 FROM pg_attribute \
-         WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped) \
-         FROM pg_class c, pg_class a \
-         WHERE c.relnamespace = to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
-         AND c.relname = 'q_' || lower($1) AND a.relname = 'a_' || lower($1)",
+    let schema =
+        read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
+    ensure!(
+        !schema.is_empty(),
+        "could not use {}: there is no pgmq in this database: CREATE EXTENSION pgmq",
+        session.server.shown()
+    );
+    let found = read(
+        session,
+        "SELECT c.relname::text, a.relname::text, EXISTS (SELECT 1 FROM pg_catalog.pg_attribute \
+         WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped), \
+         pg_catalog.row_security_active(c.oid) OR pg_catalog.row_security_active(a.oid) \
+         FROM pg_catalog.pg_class c, pg_catalog.pg_class a \
+         WHERE c.relnamespace = pg_catalog.to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
+         AND c.relname = 'q_' || pg_catalog.lower($1) AND a.relname = 'a_' || pg_catalog.lower($1)",
         &[Param::text(name)],
     )?;
     let Some(row) = found.first() else { return Ok(None) };
+    session.has_row_security = row.get(3);
     let [waiting, archive] =
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))

@@ -18,7 +18,7 @@ use super::{missing_function, number};
 use crate::record::{Id, Record, Settlement, Status, Transition, counted};
 use crate::store::boottime::boottime;
 use crate::store::engine::Engine;
-use crate::store::error::{DbError, OrRefused, Reconnecting, Retry};
+use crate::store::error::{DbError, Kind, OrRefused, Reconnecting, Retry};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
 use crate::store::postgres::session::Session;
@@ -59,6 +59,8 @@ pub struct Work {
     given_back: Vec<Held>,
     /// Whether pgmq is known to have all functions that are needed.
     has_functions: bool,
+    /// Whether a rehearsal could write.
+    is_writable: bool,
 }
 
 /// A message that this process is at.
@@ -95,7 +97,15 @@ impl Reconnecting for Work {
     }
 
     fn recover(&mut self, why: DbError) -> Result<()> {
+        if why.kind == Kind::ReadOnly {
+            self.session().wait_for_writes();
+            return Ok(());
+        }
         self.connect_again(&why, |it| it.session().open_again())
+    }
+
+    fn has_been_writable(&self) -> bool {
+        self.watchdog.is_some() && self.is_writable
     }
 }
 
@@ -113,6 +123,7 @@ impl Work {
             now: Box::new(boottime),
             given_back: Vec::new(),
             has_functions: false,
+            is_writable: false,
         }
     }
 
@@ -178,8 +189,9 @@ impl Work {
     fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
         let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
         let sql = format!(
-            "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > clock_timestamp() \
-             AND vt <= clock_timestamp() + interval '{HIDDEN_SECS} s'",
+            "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > \
+             pg_catalog.clock_timestamp() \
+             AND vt <= pg_catalog.clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
         let busy = self.numbers(&sql, &[Param::Keys(numbers.clone())])?;
@@ -426,7 +438,7 @@ impl Store for Work {
             return Ok(Vec::new());
         }
         self.require_functions()?;
-        self.retrying("read", |work, _| work.read(ids.len()))
+        self.retrying("claim messages in", |work, _| work.read(ids.len()))
     }
 
     fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
@@ -450,7 +462,10 @@ impl Store for Work {
     /// What can be refused is to archive it, or to delete it.
     fn rehearse(&mut self, record: &Arc<Record>, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
         Ok(match self.retrying_or_refused(false, |work, _| work.try_out(record))? {
-            Ok(()) => Rehearsal::Taken,
+            Ok(()) => {
+                self.is_writable = true;
+                Rehearsal::Taken
+            }
             Err(why) => Rehearsal::Refused(format!(
                 "could not write to {}: queue {} does not let go of it: {why}",
                 self.database.engine.place(),

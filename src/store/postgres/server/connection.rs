@@ -81,10 +81,6 @@ impl TlsConnect<Plain> for Handshake {
     }
 }
 
-/// How long what was sent may stay unacknowledged, unless the user says otherwise: about as long as a
-/// silent server is asked whether it is there.
-const USER_TIMEOUT_MILLIS: u32 = 60_000;
-
 /// What the parameters ask of a socket.
 pub struct SocketOptions {
     /// When a silent server is asked whether it is there, how often, and how many times.
@@ -103,12 +99,14 @@ impl SocketOptions {
         let count = parameters.number("keepalives_count")?;
         let count = count.or(parameters.number("keepalives_retries")?).filter(|it| *it > 0);
         let has_keepalive = parameters.number("keepalives")? != Some(0);
+        let keepalive = has_keepalive.then_some((idle, interval, count.unwrap_or(3)));
+        // What was sent may stay unacknowledged for as long as a silent server is asked.
+        let silence = keepalive.map(|(idle, interval, count)| idle + interval * count);
+        let user_timeout = silence.and_then(|silence| u32::try_from(silence.as_millis()).ok());
+        let user_timeout = parameters.number("tcp_user_timeout")?.or(user_timeout);
         Ok(Self {
-            keepalive: has_keepalive.then_some((idle, interval, count.unwrap_or(3))),
-            user_timeout_millis: Some(
-                parameters.number("tcp_user_timeout")?.unwrap_or(USER_TIMEOUT_MILLIS),
-            )
-            .filter(|it| *it > 0),
+            keepalive,
+            user_timeout_millis: user_timeout.filter(|millis| *millis > 0),
             required_peer: parameters.text("requirepeer").map(String::from),
         })
     }
@@ -261,15 +259,24 @@ impl Exchange {
         .await
     }
 
-    /// The answer to what is asked of the client. Meanwhile it sends and receives.
+    /// The answer to what is asked of the client. Meanwhile it sends and receives. If the server
+    /// answers and hangs up, the answer counts, also if it is an error. If there is no answer, the
+    /// error of the connection says why.
     pub async fn answer<T>(
         &mut self,
         asked: impl Future<Output = Result<T, SqlError>>,
     ) -> Result<T, SqlError> {
         let mut asked = pin!(asked);
         future::poll_fn(|cx| {
-            self.poll(cx)?;
-            asked.as_mut().poll(cx)
+            let ended = self.poll(cx);
+            match (ended, asked.as_mut().poll(cx)) {
+                (Err(_), Poll::Ready(Ok(answer))) => Poll::Ready(Ok(answer)),
+                (Err(_), Poll::Ready(Err(error))) if error.as_db_error().is_some() => {
+                    Poll::Ready(Err(error))
+                }
+                (Err(error), _) => Poll::Ready(Err(error)),
+                (Ok(()), polled) => polled,
+            }
         })
         .await
     }

@@ -94,9 +94,11 @@ pub fn endpoints(
         }
     }
     let said = parameters.text("password").map(|secret| {
-        let by = parameters.said_by("password");
-        let from = if by == "password" { "the URL" } else { by };
-        Password { secret: secret.into(), from: from.into() }
+        let from = match parameters.is_in_url("password") {
+            true => "the URL".into(),
+            false => parameters.said_by("password"),
+        };
+        Password { secret: secret.into(), from }
     });
     let path = parameters.text("passfile").map(PathBuf::from);
     let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| said.is_none());

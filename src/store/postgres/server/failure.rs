@@ -92,7 +92,7 @@ impl Refusal {
     /// TLS where it is required and never began, and that of a password where there is none.
     pub fn of(error: &SqlError, lacks_tls: bool, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
-            let (kind, hint) = of_state(error.code().code());
+            let (kind, hint) = of_state(error.code().code(), error.message());
             return Self { is_answer: true, ..Self::new(kind, error.message(), hint) };
         }
         let source = error.source();
@@ -183,7 +183,25 @@ impl From<io::Error> for Refusal {
     }
 }
 
-fn of_state(code: &str) -> (Kind, &'static str) {
+/// Messages of PgBouncer while it has no connection to hand out, because the server is away or all
+/// connections are in use. It sends them with the code for protocol violations, which it also uses
+/// for refusals that cannot pass.
+const NO_CONNECTION_NOW: [&str; 7] = [
+    "server login has been failing",
+    "server login failed",
+    "cannot connect to server",
+    "server conn crashed",
+    "no more connections allowed",
+    "connections exceeded",
+    "timeout",
+];
+
+/// Whether a protocol violation only means that a pooler has no connection at the moment.
+pub fn is_lack_of_connections(message: &str) -> bool {
+    NO_CONNECTION_NOW.iter().any(|words| message.contains(words))
+}
+
+fn of_state(code: &str, message: &str) -> (Kind, &'static str) {
     match code {
         "28P01" => (Kind::PasswordWrong, ""),
         "3D000" => (Kind::Other, "; `createdb` creates one"),
@@ -192,6 +210,8 @@ fn of_state(code: &str) -> (Kind, &'static str) {
         _ if code.starts_with("28") => {
             (Kind::NotAdmitted, "; the file pg_hba.conf of the server says who may connect")
         }
+        // A startup parameter that a pooler does not know, for example.
+        "08P01" if !is_lack_of_connections(message) => (Kind::Other, ""),
         _ if code.starts_with("08") || code.starts_with("53") => (Kind::Passing, TRY_LATER),
         _ => (Kind::Other, ""),
     }

@@ -4,6 +4,7 @@ mod connection;
 mod endpoint;
 mod failure;
 mod parameters;
+mod service;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -35,6 +36,7 @@ use parameters::{Parameters, encode};
 use tls::Mode;
 
 pub use connection::{Connection, Failure};
+pub use failure::is_lack_of_connections;
 pub use parameters::without_password;
 
 /// How long one host may take to let us in, unless the user says otherwise.
@@ -162,6 +164,10 @@ impl Server {
         }
     }
 
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
     /// What tells this database from others, whoever connects to it.
     pub fn identity(&self) -> String {
         let hosts: Vec<_> = self.endpoints.iter().map(Endpoint::shown).collect();
@@ -243,11 +249,8 @@ impl Server {
         let (client, connection) = config.connect_raw(stream, tls).await.map_err(refused)?;
         let mut exchange = Exchange(Some(connection));
         if let Some(wanted) = self.is_read_only {
-            let sql = "SHOW transaction_read_only";
-            let rows = exchange.answer(client.simple_query(sql)).await.map_err(refused)?;
-            let is_on =
-                |it: &_| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
-            let found = rows.iter().any(is_on);
+            let asked = client.simple_query(SHOW_READ_ONLY);
+            let found = is_on(&exchange.answer(asked).await.map_err(refused)?);
             if found != wanted {
                 let cause = if found { "does not allow writes" } else { "is not read only" };
                 let hint = "; target_session_attrs asks for that";
@@ -256,6 +259,12 @@ impl Server {
         }
         Ok((client, exchange, socket))
     }
+}
+
+const SHOW_READ_ONLY: &str = "SHOW transaction_read_only";
+
+fn is_on(rows: &[SimpleQueryMessage]) -> bool {
+    rows.iter().any(|it| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
 }
 
 fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
@@ -303,15 +312,28 @@ impl Server {
         open.into_iter().filter(|handle| !handle.has_ended.load(Ordering::Relaxed)).collect()
     }
 
+    /// Whether a new connection could write.
+    pub fn can_write(&self) -> bool {
+        self.connect().is_ok_and(|mut connection| {
+            let shown = connection.wait(async |client| client.simple_query(SHOW_READ_ONLY).await);
+            shown.is_ok_and(|rows| !is_on(&rows))
+        })
+    }
+
+    /// Closes all open connections, even while a statement runs.
+    pub fn end_connections(&self) {
+        for handle in lock(&self.connections).iter().filter_map(Weak::upgrade) {
+            // What is shut already needs no more.
+            let _ = shutdown(&handle.socket, Shutdown::Both);
+        }
+    }
+
     pub fn interrupter(self: &Arc<Self>) -> Interrupter {
         let (server, mut calls) = (self.clone(), 0_u32);
         Box::new(move || {
             let open = server.open_handles();
             if calls >= CALLS_TO_SHUTDOWN {
-                for handle in &open {
-                    // What is shut already needs no more.
-                    let _ = shutdown(&handle.socket, Shutdown::Both);
-                }
+                server.end_connections();
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
                 // A server that hangs takes the request and never answers, so nobody waits for that.
                 // Without a thread the connection is shut a moment later.

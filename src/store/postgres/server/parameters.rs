@@ -1,8 +1,9 @@
 //! Connection parameters: those of a `postgres://` URL, which is read as libpq reads it, and where
-//! that is silent, those of the environment; and how a URL is shown without its password. No error
-//! quotes the URL: where it is malformed, any part of it may be the password.
+//! that is silent, those of a service, and then of the environment; and how a URL is shown without its
+//! password. No error quotes the URL: where it is malformed, any part of it may be the password.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::nearest::{hint, listed};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::service;
 use crate::store::location::split_scheme;
 
 /// The parameters that a URL may have, by libpq's names, and the variables that stand in for them.
@@ -60,22 +62,56 @@ pub struct Parameters {
 
 struct Said {
     text: String,
-    /// The parameter of the URL, or the variable.
-    by: &'static str,
+    source: Source,
+}
+
+/// Where a parameter comes from.
+enum Source {
+    Url(&'static str),
+    Variable(&'static str),
+    /// The parameter of a service with this name.
+    Service(&'static str, String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(name) | Self::Variable(name) => f.write_str(name),
+            Self::Service(key, service) => write!(f, "{key} of service {service}"),
+        }
+    }
 }
 
 impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut values = HashMap::new();
-        let variables =
-            KNOWN.into_iter().filter_map(|(key, by)| Some((key, by?, environment(by?)?)));
-        let in_url = parse(url)?.into_iter().map(|(key, text)| (key, key, text));
-        for (key, by, text) in variables.chain(in_url).filter(|(_, _, text)| !text.is_empty()) {
-            ensure!(!text.contains('\0'), "{by} contains a zero byte");
-            values.insert(key, Said { text, by });
+        let variables = KNOWN.into_iter().filter_map(|(key, by)| {
+            let by = by?;
+            Some((key, Source::Variable(by), environment(by)?))
+        });
+        let in_url = parse(url)?.into_iter().map(|(key, text)| (key, Source::Url(key), text));
+        let (mut of_environment, mut of_url) = (Self::of(variables)?, Self::of(in_url)?);
+        let service = of_environment.values.remove("service");
+        if let Some(Said { text, source }) = of_url.values.remove("service").or(service) {
+            let of_service = service::read(&text, &source.to_string(), environment)?;
+            let of_service = of_service.into_iter().map(|(key, value)| {
+                let key = known(&key).with_context(|| {
+                    let shown = if is_plain(&key) { &key } else { "a parameter" };
+                    format!("service {text} has {shown}, which is not known")
+                })?;
+                Ok((key, Source::Service(key, text.clone()), value))
+            });
+            let of_service = of_service.collect::<Result<Vec<_>>>()?;
+            of_environment.values.extend(Self::of(of_service)?.values);
         }
-        if let Some(said) = values.remove("service") {
-            log::warn!("{} is not used: service files are not supported", said.by);
+        of_environment.values.extend(of_url.values);
+        Ok(of_environment)
+    }
+
+    fn of(all: impl IntoIterator<Item = (&'static str, Source, String)>) -> Result<Self> {
+        let mut values = HashMap::new();
+        for (key, source, text) in all.into_iter().filter(|(_, _, text)| !text.is_empty()) {
+            ensure!(!text.contains('\0'), "{source} contains a zero byte");
+            values.insert(key, Said { text, source });
         }
         Ok(Self { values })
     }
@@ -84,9 +120,13 @@ impl Parameters {
         self.values.get(key).map(|said| said.text.as_str())
     }
 
-    /// Which parameter of the URL or which variable said it.
-    pub fn said_by(&self, key: &'static str) -> &'static str {
-        self.values.get(key).map_or(key, |said| said.by)
+    /// Which parameter of the URL or of a service, or which variable, said it.
+    pub fn said_by(&self, key: &str) -> String {
+        self.values.get(key).map_or_else(|| key.into(), |said| said.source.to_string())
+    }
+
+    pub fn is_in_url(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|said| matches!(said.source, Source::Url(_)))
     }
 
     pub fn list(&self, key: &str) -> Vec<&str> {
@@ -108,7 +148,7 @@ impl Parameters {
                 Some(["disable", "allow"]),
             ),
         ] {
-            let Some(Said { by, .. }) = self.values.get(key) else { continue };
+            let Some(Said { source, .. }) = self.values.get(key) else { continue };
             let (demand, instead) = match legal {
                 None => ("", String::new()),
                 Some([one, other]) => {
@@ -119,12 +159,12 @@ impl Parameters {
                     ("=require", format!(", or say {one} or {other}"))
                 }
             };
-            let way_out = if by.starts_with("PG") {
-                format!("unset {by}")
-            } else {
-                format!("remove {by}= from the URL")
+            let way_out = match source {
+                Source::Variable(name) => format!("unset {name}"),
+                Source::Url(name) => format!("remove {name}= from the URL"),
+                Source::Service(key, service) => format!("remove {key}= from service {service}"),
             };
-            bail!("{by}{demand} cannot be obeyed: {why}; leave it out ({way_out}){instead}");
+            bail!("{source}{demand} cannot be obeyed: {why}; leave it out ({way_out}){instead}");
         }
         Ok(())
     }
@@ -256,8 +296,7 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
         }
         let Some(key) = known(&key) else {
             // A name behind a password, or before an `@`, may be the password's second half.
-            let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-            let is_safe = is_plain
+            let is_safe = is_plain(&key)
                 && !query.contains('@')
                 && said.last().is_none_or(|(before, _)| *before != "password");
             let key = if is_safe { key } else { String::new() };
@@ -269,6 +308,11 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
         said.push((key, value));
     }
     Ok(said)
+}
+
+/// Whether a key has only letters, digits and signs that are safe to show.
+fn is_plain(key: &str) -> bool {
+    key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
 /// Whether the text is `name=` and more, of a parameter that there is.

@@ -168,9 +168,9 @@ fn keepalives_are_set_unless_the_url_does() {
         let timeout = sockopt::tcp_user_timeout(&socket).unwrap();
         (sockopt::socket_keepalive(&socket).unwrap().then_some(keepalive), timeout)
     };
-    assert_eq!(of("postgres://u@h"), (Some((30, 10, 3)), 0));
+    assert_eq!(of("postgres://u@h"), (Some((30, 10, 3)), 60_000));
     let chosen = "postgres://u@h?keepalives_idle=5&keepalives_interval=6&keepalives_count=7";
-    assert_eq!(of(chosen), (Some((5, 6, 7)), 0));
+    assert_eq!(of(chosen), (Some((5, 6, 7)), 47_000));
     assert_eq!(of("postgres://u@h?keepalives=0&tcp_user_timeout=1500"), (None, 1500));
 }
 
@@ -289,6 +289,85 @@ fn what_restricts_a_connection_is_never_passed_over() {
     assert_eq!(error, "PGGSSENCMODE must be one of: require, disable, prefer");
     // A certificate that is not to be sent need not be there.
     assert!(server("postgres://u@h/d?sslcertmode=disable&sslcert=/nowhere", &[]).is_ok());
+}
+
+/// A server by a service file with this text.
+fn by_service(url: &str, text: &str, variables: &[(&str, &str)]) -> Result<Server> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("services");
+    fs::write(&path, text).unwrap();
+    let file = [("PGSERVICEFILE", path.to_str().unwrap()), ("PGSYSCONFDIR", "/nowhere")];
+    server(url, &[&file, variables].concat())
+}
+
+const SERVICES: &str = "# services\n[production]\nhost=no\n\n  [prod]  \nhost=h\nport=7 \n dbname=d\nhost=no\n\
+                        user=u\npassword=a = b\n[prod]\nuser=no\n[empty]\n";
+
+#[test]
+fn a_service_goes_before_the_variables_and_behind_the_url() {
+    let variables = [("PGHOST", "vh"), ("PGUSER", "vu"), ("PGSERVICE", "prod")];
+    let server = by_service("postgres://", SERVICES, &variables).unwrap();
+    assert_eq!(server.shown(), "postgres://u@h:7/d");
+    assert_eq!(password(&server), Some("a = b"));
+    assert_eq!(server.password_from(), Some("password of service prod"));
+    for (url, shown) in [
+        ("postgres://me@/e?service=prod", "postgres://me@h:7/e"),
+        ("postgres://g:8?service=prod", "postgres://u@g:8/d"),
+        ("postgres://?service=empty", "postgres://vu@vh:5432/vu"),
+        ("postgres://?service=", "postgres://u@h:7/d"),
+    ] {
+        let server = by_service(url, SERVICES, &variables).unwrap();
+        assert_eq!(server.shown(), shown, "{url}");
+    }
+}
+
+#[test]
+fn a_service_is_looked_for_in_the_home_directory_and_then_in_that_of_the_system() {
+    let (home, system) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let find = |name: &str| {
+        let variables = [
+            ("HOME", home.path().to_str().unwrap()),
+            ("PGSYSCONFDIR", system.path().to_str().unwrap()),
+            ("PGUSER", "u"),
+            ("PGSERVICE", name),
+        ];
+        server("postgres://", &variables).map(|server| server.identity())
+    };
+    let none = find("one").unwrap_err().to_string();
+    assert!(none.contains("PGSERVICE: no service \"one\": there is no service file"), "{none}");
+    fs::write(system.path().join("pg_service.conf"), "[one]\nhost=s\n[two]\nhost=s\n").unwrap();
+    fs::write(home.path().join(".pg_service.conf"), "[one]\nhost=h\n").unwrap();
+    assert_eq!(find("one").unwrap(), "h:5432/u");
+    assert_eq!(find("two").unwrap(), "s:5432/u");
+    let three = find("three").unwrap_err().to_string();
+    assert!(three.contains(".pg_service.conf, ") && three.contains("in the URL"), "{three}");
+}
+
+#[test]
+fn a_service_that_cannot_be_read_is_an_error_that_shows_no_password() {
+    for (text, says) in [
+        ("[prod]\nhost=h\nsesame\n", "line 3 has no value; write it as name=value"),
+        ("[prod]\nhosst=sesame\n", "service prod has hosst, which is not known"),
+        ("[prod]\nse/same=7\n", "service prod has a parameter, which is not known"),
+        ("[prod]\nservice=sesame\n", "line 2: a service cannot name another one"),
+        (
+            "[prod]\nport=sesame\n",
+            "the port of service prod of the database must be a whole number",
+        ),
+        ("[prod]\nrequire_auth=none\n", "remove require_auth= from service prod"),
+        ("[prod\nhost=h\n", "no service \"prod\" in"),
+        ("prod\nhost=h\n", "no service \"prod\" in"),
+    ] {
+        let error = by_service("postgres://?service=prod", text, &[("PGUSER", "u")]).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains(says) && !error.contains("sesame"), "{text:?}: {error}");
+    }
+    let missing = [("PGSERVICE", "prod"), ("PGSERVICEFILE", "/none")];
+    let error = server("postgres://", &missing).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "PGSERVICE: could not read the service file /none: no such file or directory"
+    );
 }
 
 /// What a password file says for a host of a user.

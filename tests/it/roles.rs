@@ -1,0 +1,248 @@
+//! Settings of a role or a database on a server that must not change what a pass does.
+
+use std::fs;
+
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use test_support::cluster::{Database, cluster, pgbouncer};
+
+/// Values whose spelling depends on settings of a session.
+const VALUES: &str = "
+CREATE TABLE backlog (
+  id int PRIMARY KEY, status text DEFAULT 'NEW', date_inserted timestamptz DEFAULT '2026-11-20',
+  failures int DEFAULT 0, last_failure timestamptz,
+  raw bytea DEFAULT '\\x4f3a00ff5c41', raws bytea[] DEFAULT '{\"\\\\x00ff\"}',
+  ratio double precision DEFAULT 0.1::float8 + 0.2, small real DEFAULT 1.17549435e-38,
+  point point DEFAULT '(0.30000000000000004,1)', span interval DEFAULT '1 year -2 days 3:04:05',
+  word text DEFAULT 'Müller'
+);
+INSERT INTO backlog (id) VALUES (1)";
+
+/// What a role may have set for its sessions.
+const SETTINGS: [&str; 7] = [
+    "bytea_output = escape",
+    "extra_float_digits = 0",
+    "intervalstyle = sql_standard",
+    "client_encoding = latin1",
+    "datestyle = 'SQL, DMY'",
+    "timezone = 'Asia/Tokyo'",
+    "standard_conforming_strings = off",
+];
+
+fn run_on(database: &Database, env: &TestEnv, args: &[&str]) -> Ran {
+    let (now, (subcommand, rest)) = (format!("@{MIDNIGHT}"), args.split_first().unwrap());
+    let mut command = env.command(&[&[*subcommand, "--now", now.as_str()], rest].concat());
+    ran(&command.env("BACKLOG_DB", database.url()).output().unwrap())
+}
+
+/// All that handlers and users are shown of the record.
+fn shown(database: &Database, env: &TestEnv) -> String {
+    let mut shown = String::new();
+    for handler in ["cat >out; exit 1", "printf '%s\\n' \"$@\" >out; exit 1"] {
+        let columns = ["{raw}", "{raws}", "{ratio}", "{small}", "{point}", "{span}", "{word}"];
+        let args = ["process", "--ndays", "9", "--", "sh", "-c", handler, "sh"];
+        run_on(database, env, &[&args[..], &columns].concat()).success();
+        shown += &fs::read_to_string(env.path("out")).unwrap();
+    }
+    let args = ["process", "--ndays", "9", "--set", "payload=raw", "--", "sh", "-c"];
+    run_on(database, env, &[&args[..], &["cat >out; exit 1"]].concat()).success();
+    shown += &format!("{:?}", fs::read(env.path("out")).unwrap());
+    for args in [
+        &["list", "--json"][..],
+        &["explain", "1", "--fibonacci"],
+        &["process", "--ndays", "9", "--dry-run"],
+    ] {
+        shown += &run_on(database, env, args).success().stdout;
+    }
+    database.sql("UPDATE backlog SET status = 'NEW', failures = 0, last_failure = NULL");
+    shown
+}
+
+#[test]
+fn values_are_the_same_whatever_a_role_has_set() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    database.sql(VALUES);
+    let usual = shown(&database, &env);
+    for part in [
+        "\"raw\":\"4F3A00FF5C41\"",
+        "\"ratio\":0.30000000000000004",
+        "1 year -2 days +03:04:05",
+        "Müller",
+        "[79, 58, 0, 255, 92, 65]",
+    ] {
+        assert!(usual.contains(part), "{part:?} is not in {usual}");
+    }
+    let Some(pool) = pgbouncer(cluster) else { return };
+    let pooled = pool.database(&database);
+    assert_eq!(shown(&pooled, &env), usual);
+    let name = database.query("SELECT current_database()");
+    for setting in SETTINGS {
+        database.sql(&format!("ALTER ROLE postgres IN DATABASE {name} SET {setting}"));
+    }
+    assert_eq!(shown(&database, &env), usual);
+    // The sessions of the pool had begun before. These are new, and keep what the role has set.
+    let Some(pool) = pgbouncer(cluster) else { return };
+    let pooled = pool.database(&database);
+    assert_eq!(shown(&pooled, &env), usual);
+    let mut clients: Vec<_> = (0..4).map(|_| pooled.client()).collect();
+    for client in &mut clients {
+        client.batch_execute("BEGIN").unwrap();
+        for (setting, value) in [
+            ("bytea_output", "escape"),
+            ("extra_float_digits", "0"),
+            ("intervalstyle", "sql_standard"),
+        ] {
+            let sql = format!("SELECT pg_catalog.current_setting('{setting}') = '{value}'");
+            let rows = client.query_typed(&sql, &[]).unwrap();
+            assert!(rows[0].get::<_, bool>(0), "{setting}");
+        }
+    }
+}
+
+/// Makes a function like each of the server's own, which fails, in a schema that is searched before.
+const SHADOWS: &str = "
+CREATE SCHEMA shadows;
+DO $$
+DECLARE own record;
+BEGIN
+  FOR own IN SELECT p.oid, p.proname, p.proretset FROM pg_proc p
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'f' AND proname <> ALL (EXCEPTIONS)
+  LOOP
+    BEGIN
+      EXECUTE format('CREATE FUNCTION shadows.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L', own.proname,
+        pg_get_function_identity_arguments(own.oid), pg_get_function_result(own.oid),
+        format('BEGIN RAISE ''shadow of %s''; END', own.proname));
+    EXCEPTION WHEN OTHERS THEN NULL;
+    END;
+  END LOOP;
+END $$";
+
+#[test]
+fn functions_of_the_application_are_not_taken_for_those_of_the_server() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    database.sql(&SHADOWS.replace("EXCEPTIONS", "'{}'"));
+    let shadows =
+        database.query("SELECT count(*) FROM pg_proc WHERE pronamespace = 'shadows'::regnamespace");
+    assert!(shadows.parse::<u32>().unwrap() > 1_000, "{shadows} functions");
+    let name = database.query("SELECT current_database()");
+    database.sql(&format!("ALTER DATABASE {name} SET search_path = shadows, public, pg_catalog"));
+    env.run(&["add", "[1]", "[2]", "[3]"]).success();
+    let handler = env.noting("[ $BACKLOG_ID != 2 ]");
+    for schedule in ["--fibonacci", "--ndays=7"] {
+        env.run(&["process", schedule, "--jobs", "2", "--", &handler]).silent();
+    }
+    assert_eq!(env.handled().len(), 4);
+    env.run(&["process", "--progressive", "--", "/bin/true"]).silent();
+    for args in [
+        &["status", "--fibonacci"][..],
+        &["list"],
+        &["explain", "2", "--fibonacci"],
+        &["simulate", "--from-table", "--fibonacci", "--for", "1d"],
+        &["archive", "2"],
+        &["restore", "--all"],
+        &["init", "--if-missing"],
+        &["adopt", "--table", "backlog"],
+    ] {
+        let ran = env.run(args);
+        assert!(!format!("{ran:?}").contains("shadow of"), "{args:?}: {ran:?}");
+        ran.success();
+    }
+    for args in
+        [&["check", "--fibonacci", "--rehearse", "--", "/bin/true"][..], &["list", "--table=none"]]
+    {
+        let ran = env.run(args);
+        assert!(!format!("{ran:?}").contains("shadow of"), "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_user_whom_row_level_security_hides_rows_from_is_told() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    env.run(&["add", "[1]", "[2]"]).success();
+    database.sql(
+        "DROP ROLE IF EXISTS tenant; CREATE ROLE tenant LOGIN; GRANT ALL ON backlog TO tenant;
+         ALTER TABLE backlog ENABLE ROW LEVEL SECURITY",
+    );
+    let url = database.url().replace("postgres@", "tenant@");
+    let run = |args: &[&str]| ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
+    let check = ["check", "--ndays", "1", "--", "/bin/true"];
+    let pass = ["process", "--ndays", "1", "-v", "--", "/bin/true"];
+    let warning = "row level security is active on table backlog for \"tenant\": it sees only the rows \
+                   that a policy allows";
+    let none = format!("{warning}, none of them at present; add a policy for it (CREATE POLICY)");
+    let found = run(&check).success().stdout;
+    assert!(found.contains(&format!("warning  table       {none}")), "{found}");
+    let ran = run(&pass).success();
+    assert_eq!(ran.stderr.matches(&none).count(), 1, "{ran:?}");
+    database.sql("CREATE POLICY first ON backlog USING (id = 1)");
+    let found = run(&check).success().stdout;
+    assert!(found.contains(&format!("warning  table       {warning}; add")), "{found}");
+    let ran = run(&pass).success();
+    assert!(!ran.stderr.contains("row level security"), "{ran:?}");
+    database.sql("UPDATE backlog SET status = 'SUCCESS'");
+    let ran = run(&pass).success();
+    assert!(!ran.stderr.contains("row level security"), "{ran:?}");
+    // Nothing is hidden from the owner.
+    let ran = env.run(&["check", "--ndays", "1", "--", "/bin/true"]).success();
+    assert!(!ran.stdout.contains("row level security"), "{ran:?}");
+    database.sql("DROP OWNED BY tenant; DROP ROLE tenant");
+}
+
+/// A database with an extension that is not there but by its name.
+fn with_extension(name: &str) -> Option<(Database, TestEnv)> {
+    let database = cluster()?.database();
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    env.run(&["add", "[1]"]).success();
+    database.sql(&format!(
+        "SET allow_system_table_mods = on;
+         CREATE TABLE pg_catalog.pg_dist_local_group (groupid int);
+         INSERT INTO pg_catalog.pg_dist_local_group VALUES (0);
+         INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
+         VALUES (99999, '{name}', 10, 'public'::regnamespace, false, '1')"
+    ));
+    Some((database, env))
+}
+
+#[test]
+fn check_names_an_extension_with_which_each_node_has_its_own_locks() {
+    for (name, words) in [
+        ("citus", "the extension citus makes this server a worker"),
+        ("bdr", "the extension bdr makes this server one of several nodes"),
+        ("pgactive", "the extension pgactive makes this server one of several nodes"),
+        ("spock", "the extension spock makes this server one of several nodes"),
+        ("hstore", ""),
+    ] {
+        let Some((database, env)) = with_extension(name) else { return };
+        let check = ["check", "--ndays", "1", "--", "/bin/true"];
+        if name == "citus" {
+            env.run(&check).success();
+        }
+        database.sql("UPDATE pg_dist_local_group SET groupid = 3");
+        let found = env.run(&check);
+        assert_eq!(found.exit, Some(i32::from(!words.is_empty())), "{found:?}");
+        assert!(found.stdout.contains(words), "{found:?}");
+    }
+}
+
+#[test]
+fn a_pass_is_refused_where_each_node_has_its_own_locks() {
+    for name in ["citus", "bdr", "pgactive", "spock"] {
+        let Some((database, env)) = with_extension(name) else { return };
+        database.sql("UPDATE pg_dist_local_group SET groupid = 3");
+        let handler = env.noting("exit 0");
+        let refused = env.run(&["process", "--ndays", "1", "--", &handler]);
+        refused.fails(
+            1,
+            &["could not claim records in postgres://", name, "advisory locks of its own"],
+        );
+        assert_eq!(env.handled(), [""; 0]);
+    }
+}

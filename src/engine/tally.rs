@@ -177,8 +177,8 @@ pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
         (false, false) => format!("the outcome ({name}) is not written"),
     };
     log::error!(
-        "claim lost: the sessions that held record {id} ended while its handler ran, and another \
-         pass may have tried it; {outcome}"
+        "claim lost: record {id} was not held all the time while its handler ran, and another pass \
+         may have tried it; {outcome}"
     );
 }
 

@@ -61,7 +61,8 @@ impl DbError {
         let Self { words, hint, .. } = self;
         match self.kind {
             Kind::Lost => {
-                try_later(format!("lost the connection to {place}: {words}; try later")).into()
+                try_later(format!("lost the connection to {place}: {words}{hint}; try later"))
+                    .into()
             }
             Kind::Busy => try_later(format!("could not {verb} {place}: {hint}; try later")).into(),
             Kind::ReadOnly if verb == "read" => anyhow!(

@@ -299,7 +299,7 @@ fn a_record_that_another_pass_got_meanwhile_is_reported_and_left_to_it() {
     thread::sleep(Duration::from_millis(100));
     slow.let_go();
     let ran = machines.finished(pass);
-    ran.fails(1, &["claim lost: the sessions that held record 1 ended"]);
+    ran.fails(1, &["claim lost: record 1"]);
     assert_eq!(machines.database.query("SELECT status FROM backlog"), "ERROR");
     other.let_go();
     machines.finished(successor).silent();

@@ -37,7 +37,7 @@ use crate::time::Instant;
 use dialect::{Param, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
-use session::Session;
+use session::{FIRST_ANSWER_LIMIT, Session};
 use statements::Statements;
 
 /// A server that answers.
@@ -71,6 +71,16 @@ fn texts(params: &[Value]) -> Vec<Param> {
 impl PgEngine {
     fn new(session: Session) -> Self {
         Self { session, queue: None }
+    }
+
+    /// Opens a second connection while the first one is in use, as a pass does.
+    fn require_two_connections(&mut self) -> Result<()> {
+        let (server, access) = (self.session.server.clone(), self.session.access);
+        // What only reads stays in a transaction, so that a pooler cannot lend its connection again.
+        self.query("SELECT 1", &[])?;
+        let mut second = Session::open(&server, access)?;
+        let answered = second.within(FIRST_ANSWER_LIMIT, |session| session.query("SELECT 1", &[]));
+        answered.map(drop).map_err(|error| self.explain(error, "use"))
     }
 
     fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
@@ -268,6 +278,7 @@ impl Database for SqlDatabase<PgEngine> {
             }
             None => match self.engine.missing_privilege(&self.table)? {
                 None => {
+                    self.engine.require_two_connections()?;
                     let why = self.engine.locks_of_one_node();
                     self.reading(why)
                 }

@@ -419,6 +419,9 @@ impl From<Failure> for DbError {
             Failure::Silent(limit) => Self {
                 kind: Kind::Lost,
                 words: format!("no answer within {limit:?}"),
+                hint: "; a pass needs two connections: behind a pooler its pool may have none \
+                       left (default_pool_size of PgBouncer)"
+                    .into(),
                 ..Self::default()
             },
         }

@@ -25,6 +25,7 @@ mod inspect;
 mod json;
 mod large;
 mod limits;
+mod lost_claims;
 mod mapping;
 mod metrics;
 mod page;

@@ -542,12 +542,18 @@ fn outcomes_outlive_a_failover_to_a_standby() {
     }
 }
 
-/// A server's address, where one connection ends after so many messages of clients: all later ones are
+/// A port of the server where one connection ends after so many messages of clients, and whether that has
+/// happened by now. All later connections are
 /// as usual.
-fn cut_once(sockets: &Path, messages: usize, has_last_words: bool) -> u16 {
+pub fn cut_once(
+    sockets: &Path,
+    messages: usize,
+    has_last_words: bool,
+) -> (u16, impl Fn() -> bool + use<>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (socket, left) = (sockets.join(".s.PGSQL.5432"), Arc::new(AtomicUsize::new(messages)));
+    let seen = left.clone();
     thread::spawn(move || {
         for client in listener.incoming() {
             let (mut client, server) = (client.unwrap(), UnixStream::connect(&socket).unwrap());
@@ -580,7 +586,7 @@ fn cut_once(sockets: &Path, messages: usize, has_last_words: bool) -> u16 {
             });
         }
     });
-    port
+    (port, move || seen.load(Relaxed) == 0)
 }
 
 #[test]
@@ -611,7 +617,7 @@ fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
         }
         let usual = env.run(args);
         for (cuts, messages) in (1..).enumerate() {
-            let port = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
+            let (port, _) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
             let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
             let cut = ran(&env.command(args).env("BACKLOG_DB", url).output().unwrap());
             if cut.exit == usual.exit {

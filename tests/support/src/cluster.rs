@@ -116,6 +116,11 @@ impl Database {
         format!("postgres://postgres@/{name}?host={}", percent_encoded(&self.sockets))
     }
 
+    /// The same database, without its end.
+    pub fn same(&self) -> Self {
+        Self { sockets: self.sockets.clone(), name: self.name.clone(), drops: false }
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(&self.url(), NoTls).unwrap()
     }

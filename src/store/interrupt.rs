@@ -276,24 +276,38 @@ const MOST_TRIES: u32 = 100;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// Ends the handlers of a pass before a server from which nothing is heard frees its claims.
-///
-/// After a machine was suspended its sessions may stand, so one heartbeat is waited for.
 fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
-    let mut is_first = true;
-    while !is_over(end, SILENCE_INTERVAL) {
+    let (mut has_waited, mut interval) = (false, SILENCE_INTERVAL);
+    while !is_over(end, interval) {
         let silent_for = sessions.silent_for();
-        if silent_for < CLAIMS_STAND_FOR {
-            is_first = true;
-        } else if std::mem::take(&mut is_first) && is_over(end, ONE_HEARTBEAT) {
-            return;
-        } else if sessions.silent_for() >= CLAIMS_STAND_FOR {
-            let secs = sessions.silent_for().as_secs();
-            log::error!(
-                "no answer from the server for {secs} s: the handlers are ended, before the server \
-                 frees the claims on their records"
-            );
-            return stop.end_within(Duration::ZERO);
+        match judge(silent_for, has_waited) {
+            Silence::Short => (has_waited, interval) = (false, SILENCE_INTERVAL),
+            Silence::WaitOnce => (has_waited, interval) = (true, ONE_HEARTBEAT),
+            Silence::TooLong => {
+                log::error!(
+                    "no answer from the server for {} s: the handlers are ended, before the server \
+                     frees the claims on their records",
+                    silent_for.as_secs()
+                );
+                return stop.end_within(Duration::ZERO);
+            }
         }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Silence {
+    Short,
+    /// One more heartbeat is waited for: the sessions of a machine that was suspended may still stand.
+    WaitOnce,
+    TooLong,
+}
+
+fn judge(silent_for: Duration, has_waited: bool) -> Silence {
+    match (silent_for >= CLAIMS_STAND_FOR, has_waited) {
+        (false, _) => Silence::Short,
+        (true, false) => Silence::WaitOnce,
+        (true, true) => Silence::TooLong,
     }
 }
 
@@ -325,5 +339,31 @@ impl Drop for OwnedThread {
             drop(open);
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_end_ten_seconds_before_a_silent_server_frees_the_claims() {
+        let secs = Duration::from_secs;
+        for second in 0..=160 {
+            assert_eq!(judge(secs(second), false), Silence::Short);
+        }
+        assert_eq!(judge(secs(161), false), Silence::WaitOnce);
+        let waited = secs(161) + ONE_HEARTBEAT;
+        assert_eq!(judge(waited, true), Silence::TooLong);
+        // What is asked to end is killed a second later.
+        assert!(waited + SILENCE_INTERVAL + secs(1) <= secs(180 - 10));
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_asks_once_before_handlers_end() {
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(judge(hour, false), Silence::WaitOnce);
+        assert_eq!(judge(Duration::ZERO, true), Silence::Short, "the server has answered");
+        assert_eq!(judge(hour + ONE_HEARTBEAT, true), Silence::TooLong);
     }
 }

@@ -106,7 +106,7 @@ fn is_kept(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> Database)
 fn a_record_whose_attempt_has_not_reported_back_is_left_to_its_pass() {
     let Some(cluster) = cluster() else { return };
     for columns in COLUMNS {
-        is_kept(cluster, columns, |database| database.same());
+        is_kept(cluster, columns, Database::same);
     }
 }
 

@@ -834,6 +834,26 @@ fn messages_about_a_server_are_those_of_the_page() {
                 in_source(include_str!("../../src/store/error.rs"))
             }),
             (
+                "no answer within ...; a pass needs two connections: behind a pooler its pool may \
+                 have none left (default_pool_size of PgBouncer)",
+                |_| {
+                    // After ten seconds.
+                    let source = in_source(include_str!("../../src/store/postgres/session.rs"))?;
+                    let (_, hint) = source.split_once("; a pass needs")?;
+                    Some(format!("no answer within 10s; a pass needs{hint}"))
+                },
+            ),
+            (
+                "claim lost: record ... was not held all the time while its handler ran, and another \
+                 pass may have tried it; ...",
+                |_| in_source(include_str!("../../src/engine/tally.rs")),
+            ),
+            (
+                "no answer from the server for ... s: the handlers are ended, before the server \
+                 frees the claims on their records",
+                |_| in_source(include_str!("../../src/store/interrupt.rs")),
+            ),
+            (
                 "a pause of a server's database is kept in the state directory, which each user has \
                  on each machine: name that of the crontab lines with --state-dir, or as state_dir \
                  in backlog.toml",

@@ -50,8 +50,10 @@ pub struct Dispatcher {
     unreported: Unreported,
     /// Records that are to be alone in their handler, once all others are done.
     to_be_alone: Vec<Candidate>,
-    /// The one that is in hand.
-    alone: Option<Id>,
+    /// Whether one of them is in hand.
+    is_alone: bool,
+    /// Whether the record that is looked at would be the only one in hand.
+    may_be_alone: bool,
     /// Whether nothing may be claimed for a while, although something could be tried.
     is_held_off: bool,
     /// Whether a pass that is no drain has looked at those again.
@@ -112,7 +114,8 @@ impl Dispatcher {
             busy: Vec::new(),
             unreported: Unreported::default(),
             to_be_alone: Vec::new(),
-            alone: None,
+            is_alone: false,
+            may_be_alone: false,
             is_held_off: false,
             has_looked_again: false,
             takes_errors: None,

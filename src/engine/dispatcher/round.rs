@@ -102,9 +102,9 @@ impl Dispatcher {
         let (mut was_ahead, mut in_vain) = (false, 0);
         let is_empty = free == places;
         if is_empty {
-            self.alone = None;
+            self.is_alone = false;
         }
-        while claimed.len() < free && self.alone.is_none() && !self.is_cut_short() {
+        while claimed.len() < free && !self.is_alone && !self.is_cut_short() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let clock = self.pass.clock;
             let bucket = self.bucket.as_ref();
@@ -130,9 +130,9 @@ impl Dispatcher {
             if candidates.is_empty() {
                 candidates = self.due.next_few(few, self.pass.store.reader())?;
             }
-            if candidates.is_empty() && claimed.is_empty() && is_empty {
+            self.may_be_alone = is_empty && claimed.is_empty();
+            if candidates.is_empty() && self.may_be_alone {
                 candidates.extend(self.to_be_alone.pop());
-                self.alone = candidates.first().map(|it| it.id.clone());
             }
             if candidates.is_empty() {
                 break;
@@ -141,13 +141,9 @@ impl Dispatcher {
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
             let set_aside = self.to_be_alone.len();
             self.claim_these(&candidates, claimed)?;
-            if self.to_be_alone.len() > set_aside {
+            if self.to_be_alone.len() > set_aside || self.is_alone {
                 // A queue counts what was read until it is given back.
                 self.pass.store.rest()?;
-            }
-            if self.alone.is_some() && claimed.is_empty() {
-                self.alone = None;
-                continue;
             }
             if claimed.len() > claimed_before {
                 in_vain = 0;
@@ -178,6 +174,7 @@ impl Dispatcher {
             let was_new = new.contains(&id);
             match self.inspect(Candidate { id, was_new }, claim) {
                 Ok(Some(due)) => {
+                    self.may_be_alone = false;
                     self.left -= 1;
                     if let Some(bucket) = &mut self.bucket {
                         bucket.take(self.pass.clock.monotonic());
@@ -252,16 +249,25 @@ impl Dispatcher {
         true
     }
 
-    /// Whether a record has one last attempt that it is to have alone, and not now: what it shares a
-    /// process with may have ended the passes that charged it.
+    /// Whether a record is not to be tried now, because it or another one has one last attempt that it is
+    /// to have alone: what it shares a process with may have ended the passes that charged it.
     fn sets_aside(&mut self, record: &Record, was_new: bool) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
-        if !has_to_be_alone || self.alone.is_some() {
+        if !has_to_be_alone && !self.is_alone {
+            return false;
+        }
+        if has_to_be_alone && self.may_be_alone {
+            self.is_alone = true;
             return false;
         }
         self.keep_slot(&record.id);
-        self.to_be_alone.push(Candidate { id: record.id.clone(), was_new });
+        let candidate = Candidate { id: record.id.clone(), was_new };
+        if has_to_be_alone {
+            self.to_be_alone.push(candidate);
+        } else {
+            self.due.put_back(vec![candidate]);
+        }
         true
     }
 
@@ -293,11 +299,8 @@ impl Dispatcher {
                 record.id
             );
         }
-        if self.sets_aside(&record, was_new) {
-            return Ok(None);
-        }
         let slot = verdict.slot();
-        let is_rehearsed = self.rehearse(&record, slot, now)?;
+        let is_rehearsed = self.rehearse(&record, slot, now)? && !self.sets_aside(&record, was_new);
         Ok(is_rehearsed.then_some((record, slot)))
     }
 

@@ -1,6 +1,7 @@
 //! `--stream`: one process for many records, spoken to in lines of JSON.
 
 mod ends;
+mod kills;
 mod passes;
 mod records;
 mod stops;

@@ -1,0 +1,132 @@
+//! Passes that are killed again and again while a co-process has many records.
+
+use std::fs;
+
+use crate::testenv::{Ran, TestEnv, ran, wait_until};
+use test_support::cluster::{Pgmq, cluster};
+
+const RECORDS: usize = 20;
+const ATTEMPTS: usize = 3;
+
+/// Answers nothing as long as there is a file `stuck`. Later it notes each record, and whether another
+/// one came with it; the seventh ends the process.
+const HANDLER: &str = r#"
+import json, os, sys, time
+
+def note(file, text):
+    with open(file, "a") as it:
+        it.write(text + "\n")
+
+waiting, has_greeted = b"", False
+while chunk := os.read(0, 65536):
+    if not os.path.exists("stuck"):
+        time.sleep(0.01)
+    *lines, waiting = (waiting + chunk).split(b"\n")
+    if not has_greeted and lines:
+        has_greeted = True
+        lines.pop(0)
+    for line in lines:
+        id = next(iter(json.loads(line).values()))
+        if os.path.exists("stuck"):
+            note("seen", str(id))
+            continue
+        note("tried", f"{id} {'alone' if len(lines) == 1 else 'in company'}")
+        if id == 7:
+            sys.exit(1)
+        print(json.dumps({"id": id, "outcome": "success"}), flush=True)
+"#;
+
+fn lines(env: &TestEnv, file: &str) -> Vec<String> {
+    let text = fs::read_to_string(env.path(file)).unwrap_or_default();
+    text.lines().map(String::from).collect()
+}
+
+/// Kills as many passes as there may be attempts, each when its handler has all records, and lets the
+/// next one come to its end. `pass` says the arguments of each, and `after` what is done after a kill.
+fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: impl Fn()) -> Ran {
+    let handler = env.path("handler.py");
+    fs::write(&handler, HANDLER).unwrap();
+    let handler = handler.display().to_string();
+    let args =
+        |number| [pass(number), ["--", "python3", &handler].map(String::from).into()].concat();
+    let command = |number| {
+        let args: Vec<String> = args(number);
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let mut command = env.command(&args);
+        command.current_dir(env.path(""));
+        command
+    };
+    fs::write(env.path("stuck"), "").unwrap();
+    for number in 0..ATTEMPTS {
+        wait_until("all records are handed out", || {
+            let _ = fs::remove_file(env.path("seen"));
+            let mut killed = command(number).spawn().unwrap();
+            // A pass that comes before the watchdog has gone finds the records claimed.
+            wait_until("the pass is at work", || {
+                lines(env, "seen").len() >= RECORDS || killed.try_wait().unwrap().is_some()
+            });
+            let _ = killed.kill();
+            killed.wait().unwrap();
+            lines(env, "seen").len() >= RECORDS
+        });
+        after();
+    }
+    fs::remove_file(env.path("stuck")).unwrap();
+    let mut last = None;
+    wait_until("the records are tried", || {
+        last = Some(ran(&command(ATTEMPTS).output().unwrap()));
+        !lines(env, "tried").is_empty()
+    });
+    last.unwrap()
+}
+
+/// Each record was tried once, by itself.
+#[track_caller]
+fn each_was_alone(env: &TestEnv) {
+    let mut tried = lines(env, "tried");
+    tried.sort_unstable();
+    let mut all: Vec<_> = (1..=RECORDS).map(|id| format!("{id} alone")).collect();
+    all.sort_unstable();
+    assert_eq!(tried, all);
+}
+
+#[test]
+fn records_that_killed_passes_have_charged_get_one_more_attempt_alone() {
+    let env = TestEnv::new();
+    env.insert(RECORDS.try_into().unwrap(), 1_795_000_000);
+    let pass = |number: usize| {
+        let now = format!("@{}", 1_795_000_000 + number * 3_600);
+        let args = ["process", "--now", &now, "--fibonacci", "--max-attempts", "3", "--stream"];
+        args.map(String::from).to_vec()
+    };
+    let ran = kill_and_finish(&env, pass, || {});
+    assert_eq!(ran.exit, Some(1), "{ran:?}");
+    each_was_alone(&env);
+    assert_eq!((env.count("SUCCESS"), env.count("ARCHIVED")), (19, 1));
+    assert_eq!(env.query("SELECT ID, FAILURES FROM BACKLOG WHERE STATUS = 'ARCHIVED'"), "7|4");
+}
+
+#[test]
+fn messages_that_killed_passes_have_read_get_one_more_attempt_alone() {
+    let Some(cluster) = cluster() else { return };
+    for version in [Pgmq::V1_4_4, Pgmq::Newest] {
+        let database = cluster.database();
+        if !database.install_pgmq_version(version) {
+            return;
+        }
+        let env = TestEnv::on(&database);
+        env.run(&["init", "--pgmq", "jobs"]).success();
+        database.sql(&format!(
+            "SELECT pgmq.send('jobs', jsonb_build_object('n', n)) FROM generate_series(1, {RECORDS}) n"
+        ));
+        let pass = |_| {
+            let args = ["process", "--pgmq", "jobs", "--max-attempts", "3", "--stream"];
+            args.map(String::from).to_vec()
+        };
+        let ran = kill_and_finish(&env, pass, || database.sql("UPDATE pgmq.q_jobs SET vt = now()"));
+        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        each_was_alone(&env);
+        assert_eq!(database.query("SELECT count(*) FROM pgmq.q_jobs"), "0");
+        assert_eq!(database.query("SELECT read_ct FROM pgmq.a_jobs WHERE msg_id = 7"), "4");
+    }
+}

@@ -13,6 +13,8 @@
 //! is everybody's. There a claim is one lock of a transaction that stays open in the claiming
 //! session; those locks go all at once, with the transaction's end.
 
+mod recovery;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -20,23 +22,26 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result, bail};
 
+pub use recovery::recover;
+
 use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
 use super::dialect::Param;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
 use super::statements::{
-    Statements, claims, granted, held_by_others, held_keys, lock_and_read_singly, seen, unlock,
+    Statements, claims, granted, held_keys, lock_and_read_singly, seen, unlock,
 };
 use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
 use crate::record::{Id, Record};
 use crate::store::engine::{Ask, Engine, Hold, Locks, Seen};
-use crate::store::error::{DbError, Reconnecting};
+use crate::store::error::DbError;
 use crate::store::table::Charged;
-use crate::store::table_store::{SqlDatabase, TableStore};
+use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Access, Claim, EndHandlers, RowWrite, Sessions, WriteResult};
 use crate::time::Clock;
+use recovery::HOLD_OFF;
 
 const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
 /// How many records are claimed at a time, with those that are being settled.
@@ -46,19 +51,8 @@ const MOST_CLAIMS: usize = 256;
 const MOST_HELD: usize = 320;
 /// How long a row's lock is waited for, until a settlement is tried again, an attempt not begun.
 const LOCK_TIMEOUT: &str = "5s";
-/// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
-/// for so long, so that each pass can take back what its handlers are still at.
-const HOLD_OFF: Duration = Duration::from_secs(3);
-/// How often a lock is asked for that this pass has lost. Another pass that looks at the record holds
-/// it for a moment.
-const RETAKE_PAUSE: Duration = Duration::from_millis(25);
-/// How often another pass must be seen with such a lock before the record counts as lost, where no
-/// column shows whose attempt it is.
-const REFUSALS: u8 = 2;
 /// How long a living server may take to answer a heartbeat.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
-/// How many processes of the server are remembered that had locks of this pass.
-const OLD_BACKENDS: usize = 16;
 
 /// The server frees the locks of a session whose client has been silent for 60 s and four times 30 s. See
 /// `CLAIMS_STAND_FOR`, by when handlers have ended.
@@ -673,190 +667,6 @@ impl PgLocks {
         self.note_gaps();
         Ok(())
     }
-
-    /// Notes that the writing or the claiming session is lost, with the locks that it held: nothing is
-    /// left to be given back there.
-    fn note_lost(&mut self, lost: [bool; 2]) {
-        let unused = self.ahead.drain(true);
-        self.give_back_all(&unused);
-        let of_locks = if self.pooled { [lost[1], false] } else { lost };
-        for of in [0, 1].into_iter().filter(|of| of_locks[*of]) {
-            self.held.values_mut().for_each(|held| held.has[of] = false);
-            self.freed[of].clear();
-            self.is_unsure[of] = false;
-        }
-        for of in [0, 1].into_iter().filter(|of| lost[*of]) {
-            let backend = std::mem::take(&mut self.backends[of]);
-            self.old_backends.extend(Some(backend).filter(|it| !it.is_empty()));
-        }
-        let over = self.old_backends.len().saturating_sub(OLD_BACKENDS);
-        self.old_backends.drain(..over);
-        if lost[1] {
-            self.taken = None;
-            self.sync.begin_anew();
-        }
-        self.note_gaps();
-        // If all claims of all passes are gone, each takes back its own first.
-        if lost[1] && (lost[0] || self.pooled) {
-            self.hold_off_until = self.clock.monotonic().checked_add(HOLD_OFF);
-        }
-    }
-
-    fn note_gaps(&mut self) {
-        for held in self.held.values_mut().filter(|held| !held.is_covered()) {
-            held.is_broken = true;
-        }
-    }
-
-    /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
-    /// socket of one: they are ended there, so that their locks are free. A pooler does that itself,
-    /// and may have lent the process to others by now.
-    fn end_old(&mut self, session: &mut Session) -> Result<(), DbError> {
-        if self.pooled {
-            return Ok(());
-        }
-        let sql = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
-                   WHERE pg_catalog.concat_ws(' ', pid, backend_start) = ANY($1)";
-        session.query(sql, &[Param::texts(&self.old_backends)])?;
-        Ok(())
-    }
-
-    /// Asks once for the locks that this pass has lost. A lock may be refused because an old session of
-    /// this pass still has it, or because another pass just looks. So where a column shows whose
-    /// attempt it is, the row says whether the record is lost, and otherwise who has the lock does. Says
-    /// when to ask again.
-    fn retake(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<Option<Duration>, DbError> {
-        for of in [0, 1] {
-            let is_missing = |held: &&Held| !held.has[of] && !held.is_lost;
-            let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
-            let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
-            let keys: Vec<_> = wanted.iter().map(|held| held.key(of)).collect();
-            if ids.is_empty() || of == 1 && self.pooled {
-                continue;
-            }
-            let granted = match &mut self.session {
-                _ if of == 0 => self.take_first(&mut on.engine.session, &keys)?,
-                Some(session) if session.connection.is_open() => {
-                    let request = self.statements.take_locks(LOCK, keys, Vec::new());
-                    let taken = session.ask(&request);
-                    granted(&self.sure(1, taken)?)
-                }
-                Some(_) | None => continue,
-            };
-            for (id, _) in ids.iter().zip(granted).filter(|(_, is_granted)| *is_granted) {
-                if let Some(held) = self.held.get_mut(id) {
-                    held.has[of] = true;
-                }
-            }
-        }
-        self.find_losses(on)?;
-        let lost: Vec<_> =
-            self.held.values().filter(|it| it.is_lost).map(|it| it.record.id.clone()).collect();
-        if let Some(end) = self.end.as_ref().filter(|_| !lost.is_empty()) {
-            end(&lost);
-        }
-        let is_missing = |held: &Held| !(held.has[0] && (self.pooled || held.has[1]));
-        Ok(self.held.values().any(is_missing).then_some(RETAKE_PAUSE))
-    }
-
-    /// Looks at the records for which no lock stands.
-    fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        let exposed = self.held.values().filter(|held| !held.is_covered() && !held.is_lost);
-        let exposed: Vec<_> = exposed.map(|held| held.record.clone()).collect();
-        if exposed.is_empty() {
-            return Ok(());
-        }
-        let records: Vec<_> = exposed.iter().enumerate().collect();
-        let states = on.states_of(&records)?;
-        let keys = exposed.iter().filter_map(|it| Some(self.held.get(&it.id)?.keys.first));
-        let keys: Vec<_> = keys.collect();
-        let others = held_by_others(&mut on.engine.session, &keys, &self.old_backends)?;
-        for (number, record) in records {
-            let state = states.iter().find(|state| state.number == number);
-            let Some(held) = self.held.get_mut(&record.id) else { continue };
-            let is_others = others.contains(&held.keys.first);
-            held.refusals = if is_others { held.refusals.saturating_add(1) } else { 0 };
-            if self.sync.is_held_back(&record.id) {
-                // Its outcome is written. Whoever has the lock sees that.
-                if is_others {
-                    self.sync.let_go(&record.id);
-                    self.held.remove(&record.id);
-                }
-                continue;
-            }
-            held.is_lost = match state {
-                Some(state) if state.is_pending => {
-                    let has_mark = on.table.mark_column().is_some();
-                    match &held.charged {
-                        Some(charged) if has_mark => {
-                            state.charged != *charged && state.charged != on.table.as_read(record)
-                        }
-                        Some(_) | None => held.refusals >= REFUSALS,
-                    }
-                }
-                Some(_) | None => true,
-            };
-        }
-        Ok(())
-    }
-}
-
-/// Makes the sessions anew that are lost, and takes back what they held.
-pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
-    store.connect_again(why, |store| {
-        let TableStore { locks, database, .. } = store;
-        // A server that goes down ends one session after the other.
-        let is_lost = |session: &mut Session| !session.connection.is_alive();
-        let lost =
-            [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
-        locks.note_lost(lost);
-        let server = database.engine.session.server.clone();
-        if lost[0] {
-            // What it waited for must not be done any more.
-            server.cancel_soon(&database.engine.session.connection.handle);
-            database.engine.session.open_again()?;
-            let again = locks.make_ready(database, [true, false]);
-            database.reading(again)?;
-        }
-        if lost[1] {
-            locks.open_session(&server)?;
-            let again = locks.make_ready(database, [false, true]);
-            database.reading(again)?;
-        }
-        // Only a session that is lost may have been so in a crash, which takes commits away.
-        if lost[1] { write_again(store) } else { Ok(()) }
-    })
-}
-
-impl PgLocks {
-    /// Prepares a session that was made anew, and takes back its locks, before the other one is there.
-    fn make_ready(
-        &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-        new: [bool; 2],
-    ) -> Result<(), DbError> {
-        if self.session.is_none() {
-            return Ok(());
-        }
-        self.tune(&mut on.engine.session, new)?;
-        self.end_old(&mut on.engine.session)?;
-        let again = self.retake(on)?;
-        if again.is_some() {
-            on.engine.session.server.wake();
-        }
-        Ok(())
-    }
-}
-
-/// Writes again what may not have been durable.
-fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
-    let unsynced = store.locks.sync.take_unsynced();
-    let result = unsynced.iter().try_for_each(|it| store.write(&[it.change()], true).map(|_| ()));
-    result.or_else(|error| {
-        store.locks.sync.put_back(unsynced);
-        store.database.engine.roll_back();
-        store.database.reading(Err(error))
-    })
 }
 
 #[cfg(test)]

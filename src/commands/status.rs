@@ -97,7 +97,7 @@ fn queue_json((queue, report): &QueueStatus) -> String {
     }
 }
 
-/// The limits of `--warn-if` and `--fail-if`. A mistake in them is found before any database is asked.
+/// The limits of `--warn-if` and `--fail-if`. They are parsed before a connection is made.
 fn thresholds(args: &cli::Status) -> Result<Thresholds> {
     let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
     Ok(thresholds.map_err(usage)?)
@@ -223,7 +223,7 @@ struct Depth {
 
 impl Depth {
     fn of(args: &cli::Status, thresholds: &Thresholds) -> Self {
-        // All is shown, unless limits are all that is asked for.
+        // Everything is shown, unless only limits are to be checked.
         let is_whole =
             !args.has_limits() || args.page.html.is_some() || args.table_metrics.is_some();
         let (passes, archived) = match args.page.html {
@@ -235,8 +235,8 @@ impl Depth {
             passes,
             read: passes.max(of_limits),
             archived,
-            counts: is_whole || thresholds.read(Source::Counts),
-            scans: is_whole || thresholds.read(Source::PendingRecords),
+            counts: is_whole || thresholds.need(Source::Counts),
+            scans: is_whole || thresholds.need(Source::PendingRecords),
         }
     }
 }

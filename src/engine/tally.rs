@@ -26,7 +26,7 @@ pub struct Tally {
     pub incomplete: Vec<String>,
     /// By the application, while their handler ran.
     pub changed: u64,
-    /// Left as they are, because their claims were lost while their handlers ran.
+    /// Left as they were, because their claims were lost while their handlers ran.
     pub lost: u64,
     /// Successes that were written although their claims were lost.
     pub lost_and_written: u64,
@@ -168,7 +168,7 @@ pub fn log_ended(
     }
 }
 
-/// The claim was lost with a connection or with its time.
+/// Reports a claim that was lost with its session, or because its lease ran out.
 pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
     let outcome = match (*outcome == Outcome::Interrupted, is_written) {

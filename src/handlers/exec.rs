@@ -36,7 +36,7 @@ pub struct Exec {
     pub stop: Arc<Stop>,
 }
 
-/// The commands that run, by worker threads.
+/// Worker threads that each run one command at a time.
 pub struct Commands {
     workers: Workers,
     lost: Arc<LostClaims>,
@@ -136,7 +136,7 @@ impl Exec {
     }
 
     /// Starts the command, and stays with it until its end, with which its process group ends.
-    /// `lost` can be read once its claim is lost.
+    /// `lost` becomes readable when the claim of its record is lost.
     fn run(&self, command: Command, input: OwnedFd, lost: Option<&OwnedFd>) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
@@ -154,7 +154,7 @@ impl Exec {
             // One that was asked to end has its time, whatever comes.
             let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
             let lost = lost.filter(|_| process.why != Some(Why::ClaimLost));
-            // Without the one it may be the other, which is looked at above.
+            // Without `lost` the first of them is `stopped`, which is handled at the top of the loop.
             let others = [lost, stopped].into_iter().flatten();
             match process.wait(others.map(|it| PollFd::new(it, PollFlags::IN)), left) {
                 Err(error) => break Err(error),

@@ -1,4 +1,4 @@
-//! Claims that are lost while a command runs: the worker that waits for the command is woken.
+//! Claims that are lost while a command runs. The worker thread that waits for the command is woken.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -12,30 +12,30 @@ use rustix::io;
 use crate::lock;
 use crate::record::Id;
 
-/// How long a handler that has lost its claim has between SIGTERM and SIGKILL: another pass may begin
-/// with the record at any moment.
+/// The time between SIGTERM and SIGKILL for a handler whose claim is lost. It is short, because another pass
+/// may begin with the record at any moment.
 pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
 
 thread_local! {
-    /// What wakes this worker. It is made once for all commands of the worker.
+    /// The eventfd that wakes this worker. All commands of the worker share it.
     static WAKEUP: OnceCell<Option<Arc<OwnedFd>>> = const { OnceCell::new() };
 }
 
-/// The records in hand, with what wakes the worker of each.
+/// The records in hand, each with the eventfd that wakes its worker.
 #[derive(Default)]
 pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
 
 impl LostClaims {
-    /// Wakes the workers of these records. Others are none of this handler's.
+    /// Wakes the workers of these records. A record that no worker has is ignored.
     pub fn signal(&self, lost: &[Id]) {
         let running = lock(&self.0);
         for wakeup in lost.iter().filter_map(|id| running.get(id)) {
-            // It fails only if it has been written to more often than anybody counts.
+            // The write fails only if the counter is full, and then the worker is awake anyway.
             let _ = io::write(wakeup, &1u64.to_ne_bytes());
         }
     }
 
-    /// Watches the claim of a record, as long as the result lives.
+    /// Watches the claim of a record for as long as the result lives.
     pub fn watch<'a>(&'a self, id: &'a Id) -> Watch<'a> {
         let wakeup = WAKEUP.with(|wakeup| wakeup.get_or_init(new_wakeup).clone());
         if let Some(wakeup) = &wakeup {
@@ -47,7 +47,7 @@ impl LostClaims {
 
 fn new_wakeup() -> Option<Arc<OwnedFd>> {
     let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    // A process that has no descriptor left for this cannot start a command either.
+    // A process without a free descriptor cannot start a command either.
     made.ok().map(Arc::new)
 }
 
@@ -68,7 +68,7 @@ impl Drop for Watch<'_> {
     fn drop(&mut self) {
         lock(&self.claims.0).remove(self.id);
         if let Some(wakeup) = &self.wakeup {
-            // What came is not about the next record. Mostly nothing has come.
+            // A signal for this record must not end the next one. Mostly there is none.
             let _ = io::read(wakeup, &mut [0; 8]);
         }
     }

@@ -48,8 +48,8 @@ pub trait Handler: Send + Sync {
     /// Takes records in hand; beyond the capacity they wait until others are answered.
     fn start(&self, jobs: Vec<Job>);
 
-    /// Ends what is done for these records, whose claims are lost: another pass may begin with them at any
-    /// moment. They are answered as interrupted.
+    /// Ends the handlers of these records. Their claims are lost, so another pass may begin with them at any
+    /// moment. Each is answered as interrupted.
     fn end(&self, _lost: &[Id]) {}
 
     /// Whether its threads have work while they wait for their records: then others complete attempts.
@@ -57,7 +57,7 @@ pub trait Handler: Send + Sync {
         false
     }
 
-    /// Whether a process has several records at a time, so that one of them may end it for the others.
+    /// Whether a process has several records at a time, so that one record may end the process of others.
     fn shares_process(&self) -> bool {
         false
     }

@@ -30,7 +30,7 @@ pub struct Capabilities {
     /// Whether a column of the table says when a record is due.
     pub has_due_column: bool,
     pub has_counter: bool,
-    /// Whether the column of errors shows that an attempt has begun and not reported back.
+    /// Whether the column of errors can show that an attempt has begun and not reported back.
     pub notes_begun: bool,
     /// Whether there is a column for the last failure, too, by which a snoozed record waits.
     pub can_snooze: bool,
@@ -42,7 +42,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether a column shows that an attempt has begun: then that is written before the handler starts.
+    /// Whether a column shows that an attempt has begun. Then it is written before the handler starts.
     pub fn has_charge(&self) -> bool {
         self.has_counter || self.notes_begun
     }
@@ -175,7 +175,7 @@ pub struct Facts<'a> {
     pub max_attempts: Option<u32>,
     /// Not read where many rows are looked through by their age alone: what is due may be snoozed.
     pub snoozed_until: Option<Instant>,
-    /// Whether an attempt has begun and not reported back, where that is read.
+    /// Whether an attempt has begun and not reported back. False if the column of errors is not read.
     pub has_begun: bool,
 }
 
@@ -383,7 +383,7 @@ impl Settlement {
 pub enum Counter {
     /// As they were when the record was claimed.
     AsBefore,
-    /// As the row has them by now: another attempt may have been counted meanwhile.
+    /// As they are in the row now, because another attempt may have been counted meanwhile.
     Untouched,
     /// No failures and none to reckon from; the last error stays for people to read.
     Reset,

@@ -282,7 +282,7 @@ impl Thresholds {
     }
 
     /// Whether any limit is for a figure from this part of a report.
-    pub fn read(&self, source: Source) -> bool {
+    pub fn need(&self, source: Source) -> bool {
         self.warning.iter().chain(&self.critical).any(|limit| limit.figure.source == source)
     }
 

@@ -72,10 +72,10 @@ impl DueRule {
         }
     }
 
-    /// Whether a record that has had its attempts has one more, because the last one was charged and may
-    /// never have reached a handler: a pass that is killed has charged all that it has handed out. In a
-    /// table that does not show it, every attempt that counts as the last one may be of that kind, since a
-    /// pass that learns of a last failure archives the record.
+    /// Whether a record that has used up its attempts gets one more, because its last attempt was charged
+    /// and may never have reached a handler: a pass charges all records that it hands out, also if it is
+    /// killed. Some tables do not show whether an attempt has reported back. There every record at its limit
+    /// gets one more, because a pass that hears of a last failure archives the record.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
         let most = self.schedule.limits.most_attempts(facts.max_attempts);
         let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);

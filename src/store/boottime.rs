@@ -1,5 +1,5 @@
-//! The time since the machine was started. It includes the time during which the machine was suspended,
-//! because a lease on a server runs out meanwhile.
+//! The time since the machine started. It includes the time for which the machine was suspended, because
+//! claims on a server run out meanwhile.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> Result<(), DbError>;
 
-    /// The same of a statement that may look at very many rows, or whose values are shown or written.
+    /// The same for a statement that may read very many rows, or whose values are shown or written.
     fn search(
         &mut self,
         sql: &str,
@@ -95,7 +95,7 @@ pub trait Engine: Sized + Send + 'static {
         true
     }
 
-    /// Why the table looks empty to this user although it may have rows, if so.
+    /// If the table looks empty to this user although it may have rows, the reason.
     fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
         Ok(None)
     }
@@ -208,8 +208,9 @@ pub trait Locks<E: Engine>: Send {
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
 
-    /// Makes sure that the claims of running handlers stand; says when to do so again, if soon. With
-    /// `was_used` the sessions have just answered others.
+    /// Checks that the claims of running handlers stand, and takes lost ones back. Returns when to do so
+    /// again, if soon. `was_used` says that the sessions have been in use since the last call, so that they
+    /// need no check.
     fn keep_claims(
         &mut self,
         _on: &mut SqlDatabase<E>,
@@ -231,9 +232,9 @@ pub trait Locks<E: Engine>: Send {
 /// What is known of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// It has stood since the record was claimed.
+    /// The pass has had it ever since it claimed the record.
     Unbroken,
-    /// For some time no lock stood for it, so that another pass may have tried the record.
+    /// For a time the pass had no lock on the record, so that another pass may have tried it.
     Broken,
     /// Another pass has the record.
     Lost,
@@ -259,8 +260,8 @@ pub enum Ask {
     IsExpected,
     /// Say which rows are as the changes make them.
     IsWritten,
-    /// Say how the rows are that are there: a change that renews asks whether they are pending, also
-    /// if they are not due.
+    /// Return the present state of the rows that exist. For a change that renews, a row counts as pending
+    /// even if it is not due.
     IsThere,
 }
 

@@ -86,8 +86,8 @@ impl fmt::Display for DbError {
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.
 const STOPPING: Duration = Duration::from_secs(5);
-/// The pause between two attempts to reach it, in the first second and later. Until it is reached
-/// another pass may take what this one had claimed.
+/// The pauses between two attempts to reach a server: a short one in the first second, and a longer one
+/// after that. Until the server is reached another pass may take what this one had claimed.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 pub const PAUSE: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_secs(1);
@@ -128,12 +128,12 @@ pub trait Reconnecting: Sized {
     /// Where everything is written.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Makes the sessions anew that are lost, with the claims that they held, or waits a moment for a
-    /// server that only reads.
+    /// Makes lost sessions again and takes back the claims that they held. If the server only reads, waits
+    /// a moment instead.
     fn recover(&mut self, why: DbError) -> Result<()>;
 
-    /// Whether the server has taken writes in this pass. If it only reads after that, it is waited
-    /// for like a server that is gone.
+    /// Whether the server has accepted writes in this pass. If it only reads after that, the pass waits as
+    /// for a server that is gone.
     fn has_been_writable(&self) -> bool;
 
     fn just_looking<T>(

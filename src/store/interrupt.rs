@@ -1,5 +1,5 @@
-//! The stop of a pass inside a store: one wrapper for all, each of which says what ends its
-//! statements, and heeds the stop where it would wait. It also has the store keep its claims.
+//! The stop of a pass inside a store: one wrapper for all stores. Each store says what ends its statements,
+//! and heeds the stop where it would wait. The wrapper also has the store keep its claims.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
@@ -192,7 +192,7 @@ impl Store for Interruptible {
         lock(&self.store).can_lose_claims()
     }
 
-    /// A store may say so while it is in use, so that another thread ends the handlers.
+    /// The store reports a loss while it is locked, so another thread ends the handlers.
     fn on_loss(&mut self, end: EndHandlers) {
         let (lost, losses) = channel::<Vec<Id>>();
         let run = move || losses.iter().for_each(|ids| end(&ids));
@@ -213,23 +213,23 @@ impl Store for Interruptible {
     }
 }
 
-/// Waits until `end` can be read; false after `timeout`.
+/// Waits until `end` can be read; false if `timeout` or a signal came first.
 fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
     let mut polled = [PollFd::new(end, PollFlags::IN)];
     let timeout = Timespec::try_from(timeout).ok();
-    // A signal is no reason to do otherwise.
+    // A signal ends the wait as the timeout does.
     let _ = poll(&mut polled, timeout.as_ref());
     !polled[0].revents().is_empty()
 }
 
-/// Does something in each interval, until `end` can be read.
+/// Calls `act` once in each interval, until `end` can be read.
 fn each(interval: Duration, end: &OwnedFd, mut act: impl FnMut()) {
     while !is_over(end, interval) {
         act();
     }
 }
 
-/// Keeps the claims of a store in each interval, and as soon as one of its sessions ends.
+/// Has the store keep its claims once in each interval, and as soon as one of its sessions ends.
 fn keep_claims(
     store: &Mutex<Claiming>,
     sessions: Option<&dyn Sessions>,
@@ -251,8 +251,8 @@ fn keep_claims(
     }
 }
 
-/// The store, to see after its claims. Where a session has ended that may have held them, a statement that
-/// takes long, such as a search through a large table, is ended first; it is run again.
+/// Locks the store, so that it can keep its claims. If a session with claims may have ended, a statement
+/// that takes too long, such as a search through a large table, is cancelled first. It is run again later.
 fn for_claims<'a>(
     store: &'a Mutex<Claiming>,
     sessions: Option<&dyn Sessions>,
@@ -271,11 +271,12 @@ fn for_claims<'a>(
     lock(store)
 }
 
-/// How long a statement may go on once a session with claims has ended.
+/// How often the lock of the store is tried once a session has ended, and the pause between two tries. A
+/// statement that takes longer than all of them, 0.2 s, is cancelled.
 const MOST_TRIES: u32 = 100;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
-/// Ends the handlers of a pass before a server from which nothing is heard frees its claims.
+/// Ends the handlers of a pass before a server that does not answer frees the claims of the pass.
 fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
     let (mut has_waited, mut interval) = (false, SILENCE_INTERVAL);
     while !is_over(end, interval) {
@@ -298,7 +299,8 @@ fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
 #[derive(Debug, PartialEq, Eq)]
 enum Silence {
     Short,
-    /// One more heartbeat is waited for: the sessions of a machine that was suspended may still stand.
+    /// The watch waits for one more heartbeat, because a machine that was suspended may still have its
+    /// sessions.
     WaitOnce,
     TooLong,
 }
@@ -311,8 +313,9 @@ fn judge(silent_for: Duration, has_waited: bool) -> Silence {
     }
 }
 
-/// A server frees the claims of a client that it has not heard from for 180 s (docs/postgresql.md).
-/// Handlers have ended 10 s before, with the time for one more heartbeat and for the end itself.
+/// How long a server may be silent before its claims are in doubt. The server frees the claims of a client
+/// that has been silent for 180 s (docs/postgresql.md), and handlers have ended 10 s before that. One more
+/// heartbeat takes up to 7 s of the time that is left, and the end of the handlers 2 s.
 const CLAIMS_STAND_FOR: Duration = Duration::from_secs(180 - 10 - 7 - 2);
 const SILENCE_INTERVAL: Duration = Duration::from_secs(1);
 const ONE_HEARTBEAT: Duration = Duration::from_secs(7);
@@ -355,7 +358,7 @@ mod tests {
         assert_eq!(judge(secs(161), false), Silence::WaitOnce);
         let waited = secs(161) + ONE_HEARTBEAT;
         assert_eq!(judge(waited, true), Silence::TooLong);
-        // What is asked to end is killed a second later.
+        // A handler that is asked to end is killed a second later.
         assert!(waited + SILENCE_INTERVAL + secs(1) <= secs(180 - 10));
     }
 

@@ -181,19 +181,19 @@ pub trait Store {
         Ok(())
     }
 
-    /// For how long nothing may be claimed, so that other passes can take back claims that they have
-    /// lost.
+    /// How long no new record may be claimed yet, so that other passes can take back their lost claims.
     fn hold_off(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether a claim can be lost while its holder lives. Then a record whose last attempt has not
-    /// reported back may be in a handler's hands although it could be claimed.
+    /// Whether a pass can lose a claim while it lives. Then a handler may still have a record that another
+    /// pass can claim, if the last attempt of the record has not reported back.
     fn can_lose_claims(&self) -> bool {
         false
     }
 
-    /// What ends the handlers of records whose claims are lost. It may be called at any time.
+    /// Sets the function that ends the handlers of records whose claims are lost. The store may call it at
+    /// any time.
     fn on_loss(&mut self, _end: EndHandlers) {}
 
     /// How often [`keep_claims`](Self::keep_claims) is to be called while handlers run, if at all.
@@ -206,8 +206,8 @@ pub trait Store {
         None
     }
 
-    /// Makes sure that the claims stand, and takes back those that were lost. Says when that is to
-    /// be done again, if sooner than at the next heartbeat.
+    /// Checks that the claims stand, and takes lost ones back. Returns when to do that again, if sooner
+    /// than at the next heartbeat.
     fn keep_claims(&mut self, _why: Wakeup) -> Option<Duration> {
         None
     }
@@ -231,27 +231,29 @@ pub trait Store {
 /// Ends the handlers of these records.
 pub type EndHandlers = Arc<dyn Fn(&[Id]) + Send + Sync>;
 
-/// The sessions of a store, as they can be watched while another thread uses the store.
+/// The sessions of a store, for a thread that watches them while another thread uses the store.
 pub trait Sessions: Send + Sync {
-    /// Waits until something happens, at most for `timeout`. `end` is readable when the pass is over.
+    /// Waits for an event, at most for `timeout`. `end` is readable when the pass is over.
     fn wait(&self, end: &OwnedFd, timeout: Duration) -> Wakeup;
 
-    /// Has the server end the statements that are running.
+    /// Has the server cancel the statements that are running.
     fn cancel(&self);
 
-    /// For how long the server has not answered. The clock goes on while the machine is suspended.
+    /// The time since the last answer of the server, including the time for which the machine was
+    /// suspended.
     fn silent_for(&self) -> Duration;
 }
 
-/// What has ended a wait.
+/// The event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wakeup {
     /// The pass is over.
     End,
     /// A session has ended.
     SessionEnded,
-    /// There is another session, or claims are to be taken back.
+    /// There is a new session, or claims are to be taken back.
     Changed,
+    /// The timeout is over.
     Time,
 }
 
@@ -303,7 +305,8 @@ pub struct RowWrite<'a> {
     pub settlement: Settlement,
     /// When the policy has it tried again, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
-    /// Whether the claim was broken, so that the row must also show that no other attempt has begun.
+    /// Whether the claim was broken for a time. Then the row must also show that no other attempt has
+    /// begun.
     pub is_fenced: bool,
 }
 
@@ -341,14 +344,14 @@ impl<'a> RowWrite<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WriteResult {
     Written,
-    /// A success is written although the claim was lost: another attempt may have begun.
+    /// A success is written although the claim was lost and another attempt may have begun.
     WrittenAfterLoss,
     /// The charge is written, and this is what it made of the row.
     Charged(Charged),
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
-    /// The claim went with a lost connection, and the row does not show that this attempt is still the
-    /// last one. It was left alone.
+    /// The claim was lost, and the row does not show that this attempt is still the last one. The row was
+    /// left alone.
     ClaimLost,
     /// Why the table, a constraint or a trigger does not make the change.
     Refused(String),

@@ -58,13 +58,13 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// The rows come once more from the first one on. Those that were found before are passed over.
+    /// The rows come again from the first one on. Records that were found before are passed over.
     pub fn begin_again(&mut self) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();
     }
 
-    /// The rest could not be read, and why.
+    /// Notes why the rest could not be read.
     pub fn note_broken(&mut self, why: String) {
         self.page.broken = Some(why);
     }

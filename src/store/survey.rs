@@ -24,7 +24,7 @@ pub struct Inspection {
     pub values: Vec<StatusValue>,
     pub pending: Pending,
     pub triggers: Vec<String>,
-    /// Why rows may be hidden from this user, if so.
+    /// If rows may be hidden from this user, the reason.
     pub hidden: Option<String>,
     /// Why the table would refuse what a pass writes, as far as that can be told without writing.
     pub refused: Vec<String>,
@@ -152,7 +152,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         };
         let limit = format!(" LIMIT {}", most.min(MOST_ROWS));
         let rows = self.scan_rows(statuses, order, &limit, &mut take)?;
-        // Some of these rows may have no usable id, or another status than the condition can tell.
+        // Some of these rows may be left out, because they have no usable id, or because the condition
+        // cannot tell their status.
         if rows == Some(most) {
             let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
             self.scan_rows(statuses, order, &others, &mut take)?;

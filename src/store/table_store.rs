@@ -65,7 +65,7 @@ impl<E: Engine> SqlDatabase<E> {
         }
     }
 
-    /// The query, or where a column says what is due, one that leaves the waits of the policy out.
+    /// The query. If a column says what is due, without the waits of the policy.
     fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
         let window = match (&query.window, self.table.due_column()) {
             (Window::Failed { .. }, Some(_)) => Window::All,
@@ -78,7 +78,7 @@ impl<E: Engine> SqlDatabase<E> {
         Cow::Owned(Query { window, ..query.clone() })
     }
 
-    /// Reads what is due into a page. One that was filled in part is filled from the beginning again.
+    /// Reads the due records into a page. A page that was filled in part is filled again from the start.
     fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
         page.begin_again();
         if query.after.is_none() && !self.has_any(&query.statuses)? {
@@ -137,7 +137,7 @@ impl<E: Engine> SqlDatabase<E> {
         })
     }
 
-    /// How the rows of records are by now, and whether they are pending.
+    /// The present state of the rows of these records, and whether they are pending.
     pub fn states_of(&mut self, records: &[(usize, &Arc<Record>)]) -> Result<Vec<Seen>, DbError> {
         let (transition, counter) = (Transition::Renewed, Counter::Untouched);
         let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
@@ -329,11 +329,11 @@ impl<E: Engine> TableStore<E> {
         self.database.states_of(&records)
     }
 
-    /// What may still be written where a claim was broken, so that another pass may have tried the
-    /// record. An outcome is written if the row carries its own charge, or after a crash of the server
-    /// that took the charge away, what was read before it. A success is also written if the row is just
-    /// pending, because the work is done; the counters are another attempt's then, and stay. No attempt
-    /// begins.
+    /// Selects the changes that may still be written after their claims were broken: another pass may have
+    /// tried these records. An outcome is written if the row still carries the attempt's own charge, or
+    /// again is as it was before the charge, which a crash of the server can undo. A success is also
+    /// written if the row is merely pending, because the work is done. The counters then belong to another
+    /// attempt, and stay. No attempt begins after a broken claim.
     fn fence<'a>(
         &self,
         changes: &[(usize, &RowWrite<'a>)],
@@ -459,7 +459,7 @@ impl<E: Engine> Reconnecting for TableStore<E> {
     }
 }
 
-/// The reads of a pass, in sessions that are made again if they are lost.
+/// The reads of a pass. A lost session is made again, and the read repeated.
 impl<E: Engine> Reader for TableStore<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         self.is_used = true;
@@ -566,7 +566,7 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn keep_claims(&mut self, why: Wakeup) -> Option<Duration> {
-        // What was just used need not be asked whether it is there.
+        // Sessions that were in use need no check.
         let was_used = std::mem::take(&mut self.is_used) && why != Wakeup::SessionEnded;
         let kept =
             self.just_looking("read", |it, _| it.locks.keep_claims(&mut it.database, was_used));

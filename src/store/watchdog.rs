@@ -10,9 +10,9 @@
 //! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
 //! The token comes over the socket: a command line is for everybody to read.
 //!
-//! Claims on a queue run out. For these the pass also sends a deadline, and a later one each time it has
-//! extended its claims. A pass that is stopped, or suspended with its machine, cannot end its handlers in
-//! time: at the deadline the watchdog ends them, and goes on watching.
+//! Claims on a queue run out unless the pass extends them. So the pass also sends a deadline, and a later
+//! one each time it has extended its claims. A pass that is stopped, or suspended with its machine, cannot
+//! end its handlers in time. The watchdog ends them at the deadline, and goes on watching.
 //!
 //! A watchdog that dies is replaced. Where it dies together with its pass, [`super::state_dir`] has a
 //! note of that.
@@ -69,7 +69,7 @@ struct Watched {
     token: String,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
-    /// When the handlers are to be ended, as a [boot time](super::boottime).
+    /// The [boot time](super::boottime) at which the watchdog ends the handlers.
     deadline: Option<Duration>,
 }
 
@@ -93,7 +93,7 @@ impl Watchdog {
         Ok(Self { _supervisor: supervisor, watch })
     }
 
-    /// Sets the [boot time](super::boottime) at which the handlers are ended; `None` takes it back.
+    /// Sets the [boot time](super::boottime) at which the watchdog ends the handlers; `None` clears it.
     pub fn end_handlers_at(&self, deadline: Option<Duration>) {
         let mut watch = lock(&self.watch);
         watch.deadline = deadline;
@@ -143,7 +143,8 @@ impl Watched {
         Ok(())
     }
 
-    /// If the watchdog is dead, its successor is told. If it does not read, the pass does not wait.
+    /// Sends the deadline without waiting for a watchdog that does not read. If the watchdog is dead, its
+    /// successor gets the deadline when it starts.
     fn send_deadline(&self) {
         let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -214,11 +215,11 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
     loop {
         let mut events = [PollFd::new(&pass, PollFlags::IN), PollFd::new(&timer, PollFlags::IN)];
         retry_on_intr(|| poll(&mut events, None)).context("could not wait for the pass")?;
-        // A message of the pass may move the deadline, so it is read first.
+        // A message of the pass may move the deadline, so messages are read before the timer counts.
         if events[0].revents().is_empty() {
             set(&timer, None)?;
             mark.spared = getppid();
-            // Handlers that keep starting others are ended when the pass ends.
+            // This fails if handlers keep starting others. Those are ended when the pass ends.
             let _ = mark.kill_all();
             mark.spared = None;
             continue;
@@ -271,7 +272,7 @@ pub struct Mark {
     since: u64,
     /// The real user whose processes alone count, where the token is that user's word.
     pub only_of: Option<u32>,
-    /// The pass itself while it lives: it has the descriptor as well.
+    /// A process that is not killed: the pass, while it lives. It has the descriptor open as well.
     spared: Option<Pid>,
 }
 

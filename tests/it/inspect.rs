@@ -247,7 +247,7 @@ fn a_server_sorts_no_more_than_a_list_shows() {
     assert_eq!(listed(&[]), (vec![4, 3], true));
     assert_eq!(listed(&["--order", "oldest"]), (vec![1, 2], true));
     assert_eq!(listed(&["--status", "NEW"]), (vec![4, 3], true));
-    // These look at more than the first two.
+    // With these filters more than the first two records may be needed.
     assert_eq!(listed(&["--failure", "no route"]), (vec![1], false));
     assert_eq!(listed(&["--due", "--fibonacci"]), (vec![4, 3], false));
     assert_eq!(listed(&["--since", "1h"]), (vec![4, 3], false));
@@ -255,7 +255,7 @@ fn a_server_sorts_no_more_than_a_list_shows() {
 }
 
 #[test]
-fn a_list_is_as_long_as_it_is_to_be_whatever_is_left_out() {
+fn rows_without_a_usable_id_do_not_shorten_a_list() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID, STATUS TEXT, DATE_INSERTED TEXT);
          INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20'), (2, 'NEW', '2026-11-20'),

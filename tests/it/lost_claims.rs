@@ -1,5 +1,5 @@
-//! Claims whose sessions end while the pass lives: they are taken back before another pass gets the
-//! record, or what is done for the record ends, and nothing is written over another attempt.
+//! Claims whose sessions end while the pass lives. The pass takes a claim back before another pass gets the
+//! record, or it ends the handler of the record and writes nothing over another attempt.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -35,7 +35,7 @@ impl Scene {
         Self { database, first, second }
     }
 
-    /// Starts the first pass by way of a database. Its sessions have a name.
+    /// Starts the first pass through `by`. Its sessions have a name.
     fn spawn(&self, by: &Database, args: &[&str]) -> Child {
         let url = format!("{}&application_name=first", by.url());
         let args = [&["process", "--ndays", "1", "-v"], args].concat();
@@ -80,9 +80,9 @@ fn go_on(pass: &Child) {
     assert!(signal("-CONT", pass.id()));
 }
 
-/// A pass that has lost its sessions and cannot take its claims back for a second keeps its record all
-/// the same, because another pass waits for that.
-fn is_kept(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> Database) {
+/// A pass that has lost its sessions, and takes a while to take its claims back, keeps its record, because
+/// another pass waits before it tries that record.
+fn keeps_its_record(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> Database) {
     let scene = Scene::new(cluster, columns, 1);
     let pausing = scene.first.pausing();
     let pass = scene.spawn(&by(&scene.database), &["--", "sh", "-c", &pausing.script]);
@@ -106,7 +106,7 @@ fn is_kept(cluster: &Cluster, columns: &str, by: impl Fn(&Database) -> Database)
 fn a_record_whose_attempt_has_not_reported_back_is_left_to_its_pass() {
     let Some(cluster) = cluster() else { return };
     for columns in COLUMNS {
-        is_kept(cluster, columns, Database::same);
+        keeps_its_record(cluster, columns, Database::same);
     }
 }
 
@@ -115,7 +115,7 @@ fn a_record_whose_attempt_has_not_reported_back_is_left_to_its_pass_behind_a_poo
     let Some(cluster) = cluster() else { return };
     let Some(pool) = pgbouncer(cluster) else { return };
     for columns in COLUMNS {
-        is_kept(cluster, columns, |database| pool.database(database));
+        keeps_its_record(cluster, columns, |database| pool.database(database));
     }
 }
 
@@ -147,9 +147,10 @@ fn claims_are_taken_back_at_once_just_after_handlers_have_begun() {
     }
 }
 
-/// Has another pass take a record from the first one, whose handler is then ended.
+/// Has the second pass take a record from the first one, whose handler must then be ended. Returns the
+/// second pass.
 #[track_caller]
-fn is_taken(scene: &Scene, pass: &Child, begun: impl Fn() -> bool) -> Child {
+fn take_over(scene: &Scene, pass: &Child, begun: impl Fn() -> bool) -> Child {
     wait_until("the handler begins", &begun);
     stop(pass);
     scene.end_sessions();
@@ -166,11 +167,11 @@ fn a_command_is_ended_when_another_attempt_has_begun() {
     for columns in [&COLUMNS[..], &[""]].concat() {
         let scene = Scene::new(cluster, columns, 1);
         let pid = scene.first.path("pid");
-        // It does not heed SIGTERM.
+        // The handler ignores SIGTERM.
         let script =
             format!("trap '' TERM; echo $$ >{}; while :; do sleep 0.01; done", pid.display());
         let pass = scene.spawn(&scene.database, &["--", "sh", "-c", &script]);
-        let second = is_taken(&scene, &pass, || !fs::read(&pid).unwrap_or_default().is_empty());
+        let second = take_over(&scene, &pass, || !fs::read(&pid).unwrap_or_default().is_empty());
         let pid = fs::read_to_string(&pid).unwrap();
         wait_until("the handler is dead", || !fs::exists(format!("/proc/{}", pid.trim())).unwrap());
         let row = scene.row();
@@ -191,7 +192,7 @@ fn ran_of(child: Child) -> Ran {
 fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() {
     let Some(cluster) = cluster() else { return };
     let scene = Scene::new(cluster, USUAL, 2);
-    // The first process answers nothing, its successor everything.
+    // The first process answers no record, and its successor answers all.
     let script = "import sys, os, json, time\n\
                   next(sys.stdin)\n\
                   is_first = not os.path.exists(sys.argv[1])\n\
@@ -204,7 +205,7 @@ fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() 
     let path = seen.display().to_string();
     let args = ["--restarts", "0", "--stream", "--", "python3", "-c", script, &path];
     let pass = scene.spawn(&scene.database, &args);
-    let second = is_taken(&scene, &pass, || text() == "1\n2\n");
+    let second = take_over(&scene, &pass, || text() == "1\n2\n");
     let ran = scene.finished(pass);
     assert!(!ran.stderr.contains("started again"), "{ran:?}");
     ran.fails(1, &["claim lost: record 1", "the handler was ended"]);
@@ -223,7 +224,7 @@ fn a_webhook_is_abandoned_when_another_attempt_has_begun() {
     let scene = Scene::new(cluster, USUAL, 1);
     let server = Server::new(&[("/hook", Answer::default().hold())]);
     let pass = scene.spawn(&scene.database, &["--post", &server.url("/hook")]);
-    let second = is_taken(&scene, &pass, || server.received().len() == 1);
+    let second = take_over(&scene, &pass, || server.received().len() == 1);
     scene.finished(pass).fails(1, &["claim lost: record 1", "the handler was ended"]);
     scene.second.pausing().let_go();
     ran_of(second).success();
@@ -231,7 +232,7 @@ fn a_webhook_is_abandoned_when_another_attempt_has_begun() {
 }
 
 #[test]
-fn an_outcome_is_not_written_over_another_attempt_but_for_a_success() {
+fn only_a_success_is_written_over_another_attempt() {
     let Some(cluster) = cluster() else { return };
     for (exit, after) in [(0, "SUCCESS|2"), (1, "ERROR|2")] {
         let scene = Scene::new(cluster, USUAL, 1);
@@ -259,7 +260,7 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
     let handler = scene.second.noting("exit $((BACKLOG_ID % 3 == 0))");
     let name = scene.database.query("SELECT current_database()");
     let (mut messages, mut uncut) = (0, 0);
-    // Nothing is cut any more once the pass has sent fewer messages.
+    // Ends with the first pass that sends fewer messages, so that no connection was cut.
     while uncut == 0 {
         messages += 1;
         scene.database.sql(
@@ -329,7 +330,7 @@ fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
             let ran = ran_of(pass);
             assert!([Some(0), Some(75)].contains(&ran.exit), "{ran:?}");
         }
-        // A pass whose session ends before it has begun is one to try later.
+        // A pass whose session ends before the pass has begun exits with 75, so another one finishes.
         ran_of(spawn(&scene.first).unwrap()).silent();
         let counts = "SELECT status, failures, count(*) FROM backlog GROUP BY 1, 2 ORDER BY 1";
         let (failed, succeeded) = (records / 3, records - records / 3);
@@ -373,12 +374,12 @@ fn a_pass_that_was_killed_leaves_its_records_to_wait_three_seconds() {
     pausing.wait_for_begin();
     pass.kill().unwrap();
     pass.wait().unwrap();
-    // No column shows anything of this one.
+    // Record 2 was never tried, so it does not wait.
     scene
         .database
         .sql("INSERT INTO backlog (id, date_inserted) VALUES (2, now() - interval '1 hour')");
     let (handler, mut handled) = (scene.second.noting("exit 0"), Vec::new());
-    // A pass that comes before the watchdog has gone finds the record claimed.
+    // A pass that starts before the watchdog has ended finds the record claimed.
     wait_until("both are handled", || {
         ran_of(scene.second(&["--", &handler])).success();
         handled.extend(scene.second.handled());

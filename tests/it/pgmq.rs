@@ -1,4 +1,4 @@
-//! Queues of pgmq, by its real functions: those of the newest version, and of two old ones.
+//! Queues of pgmq, with its real functions: those of the newest version and of two old versions.
 
 use std::fs;
 use std::process::Command;
@@ -167,7 +167,7 @@ fn a_message_without_a_next_attempt_stays_hidden(version: Pgmq) {
         let hidden = "SELECT read_ct, vt > now() + interval '60 years' FROM pgmq.q_jobs";
         assert_eq!(database.query(hidden), "1|t");
     }
-    // One second of this decade.
+    // Any instant of this decade.
     let now = 1_830_000_000;
     let explain = || env.run_at(now, &["explain", "--pgmq", "jobs", "1"]).success().stdout;
     let status = || {
@@ -194,7 +194,7 @@ fn a_function_that_pgmq_lacks_is_named_before_anything_is_claimed(version: Pgmq)
         checked.stdout.replace("\n", " ").contains("pgmq has no function pgmq.set_vt"),
         "{checked:?}"
     );
-    // What only reads does without.
+    // A command that only reads does not need the function.
     env.run(&["status", "--pgmq", "jobs"]).success();
 }
 
@@ -415,7 +415,7 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     assert!(status.contains(": 2 succeeded\n"), "{status}");
 }
 
-/// It takes as long as a lease does.
+/// This test takes as long as a lease.
 #[test]
 fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_reader() {
     let Some((database, env)) = queue("jobs", 1) else { return };
@@ -423,7 +423,7 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
     let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());
     staying.wait_for_begin();
-    // A watchdog that died has handed the deadline on.
+    // The successor of a watchdog that dies gets the deadline.
     let watchdog = watchdog_of(&pass);
     assert!(signal("-KILL", &watchdog));
     wait_until("another watchdog", || watchdog_if_any(&pass).is_some_and(|it| it != watchdog));
@@ -436,13 +436,13 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
     let ran = ran(&pass.wait_with_output().unwrap());
     ran.fails(1, &["claim lost: "]);
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0", "that was no failure");
-    // Its watchdog went with it, and did not keep others from their work.
+    // The watchdog ended with its pass, and does not end the handlers of others.
     show(&database);
     env.work("jobs", &["--max-attempts", "2"], &["/bin/true"]).silent();
     assert_eq!(database.query("SELECT msg_id, read_ct FROM pgmq.a_jobs"), "1|2");
 }
 
-/// The same.
+/// This test takes as long as a lease.
 #[test]
 fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
     let Some(cluster) = Cluster::private(&[]) else { return };

@@ -1,4 +1,4 @@
-//! Settings of a role or a database on a server that must not change what a pass does.
+//! Roles and databases whose settings, policies or extensions matter to a pass.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn run_on(database: &Database, env: &TestEnv, args: &[&str]) -> Ran {
     ran(&command.env("BACKLOG_DB", database.url()).output().unwrap())
 }
 
-/// All that handlers and users are shown of the record.
+/// Everything that handlers and users see of the record.
 fn shown(database: &Database, env: &TestEnv) -> String {
     let mut shown = String::new();
     for handler in ["cat >out; exit 1", "printf '%s\\n' \"$@\" >out; exit 1"] {
@@ -81,7 +81,7 @@ fn values_are_the_same_whatever_a_role_has_set() {
         database.sql(&format!("ALTER ROLE postgres IN DATABASE {name} SET {setting}"));
     }
     assert_eq!(shown(&database, &env), usual);
-    // The sessions of the pool had begun before. These are new, and keep what the role has set.
+    // The sessions of the first pool are older than the settings. Those of a new pool have them.
     let Some(pool) = pgbouncer(cluster) else { return };
     let pooled = pool.database(&database);
     assert_eq!(shown(&pooled, &env), usual);
@@ -100,7 +100,7 @@ fn values_are_the_same_whatever_a_role_has_set() {
     }
 }
 
-/// Makes a function like each of the server's own, which fails, in a schema that is searched before.
+/// Makes a failing copy of each function of the server, in a schema that is searched first.
 const SHADOWS: &str = "
 CREATE SCHEMA shadows;
 DO $$
@@ -160,7 +160,7 @@ fn functions_of_the_application_are_not_taken_for_those_of_the_server() {
 }
 
 #[test]
-fn a_user_whom_row_level_security_hides_rows_from_is_told() {
+fn a_user_is_told_that_row_level_security_hides_rows() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
     let env = TestEnv::on(&database);
@@ -195,7 +195,7 @@ fn a_user_whom_row_level_security_hides_rows_from_is_told() {
     database.sql("DROP OWNED BY tenant; DROP ROLE tenant");
 }
 
-/// A database with an extension that is not there but by its name.
+/// A database whose catalog lists an extension that is not installed.
 fn with_extension(name: &str) -> Option<(Database, TestEnv)> {
     let database = cluster()?.database();
     let env = TestEnv::on(&database);

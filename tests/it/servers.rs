@@ -500,7 +500,7 @@ fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
         assert_eq!(seen.lines().count(), 3, "moved: {is_moved}: {seen}");
         set_read_only(&machines.database, false);
     }
-    // At the beginning of a pass that is for good, as it is for what a person asks for.
+    // At the beginning of a pass, and for a command of a person, that is an error.
     let machines = Machines::new(&cluster, 3);
     set_read_only(&machines.database, true);
     let handler = machines.handler();
@@ -522,7 +522,7 @@ fn outcomes_outlive_a_failover_to_a_standby() {
         let pending = "SELECT count(*) FROM backlog WHERE status <> 'SUCCESS'";
         let env = &machines.machines[0];
         let pausing = env.pausing();
-        // The first one is done before.
+        // Record 1 is done before the failover.
         let script =
             format!("echo $BACKLOG_ID >>seen; [ $BACKLOG_ID = 1 ] || {{ {}; }}", pausing.script);
         let args = ["process", "--ndays", "1", "-v", "--jobs", "2", "--", "sh", "-c", &script];
@@ -542,9 +542,8 @@ fn outcomes_outlive_a_failover_to_a_standby() {
     }
 }
 
-/// A port of the server where one connection ends after so many messages of clients, and whether that has
-/// happened by now. All later connections are
-/// as usual.
+/// A port of the server on which one connection is cut after this number of messages of clients, and a
+/// function that says whether that has happened. All later connections are left alone.
 pub fn cut_once(
     sockets: &Path,
     messages: usize,

@@ -46,17 +46,17 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
-    /// Records whose last attempt has not reported back, and that may be in a handler's hands.
+    /// Records whose last attempt has not reported back, so that a handler may still have them.
     unreported: Unreported,
-    /// Records that are to be alone in their handler, once all others are done.
+    /// Records that get one more attempt, each alone in its handler, once all others are done.
     to_be_alone: Vec<Candidate>,
-    /// Whether one of them is in hand.
+    /// Whether such a record is in hand.
     is_alone: bool,
-    /// Whether the record that is looked at would be the only one in hand.
+    /// Whether the record that is inspected would be the only one in hand.
     may_be_alone: bool,
-    /// Whether nothing may be claimed for a while, although something could be tried.
+    /// Whether records could be tried, and the store claims nothing new for a while.
     is_held_off: bool,
-    /// Whether a pass that is no drain has looked at those again.
+    /// Whether a pass without --drain has asked for the busy records again.
     has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
     takes_errors: Option<bool>,
@@ -74,10 +74,11 @@ pub struct Dispatcher {
     tally: Tally,
 }
 
-/// What the main thread of a pass does, while others run rounds.
+/// The next step of the main thread of a pass.
 pub enum Step {
-    /// Waits for a wake-up.
+    /// Wait for a wake-up: other threads run the rounds.
     Wait,
+    /// Run a round after a pause.
     RoundAfter(Duration),
     End,
 }
@@ -151,13 +152,13 @@ impl Dispatcher {
         }
     }
 
-    /// Whether records wait for their time, and not for a free place.
+    /// Whether records wait for a time, and not only for a free place with the handler.
     fn waits(&self) -> bool {
         self.is_held_back || self.is_held_off || !self.unreported.is_empty()
     }
 
-    /// For how long records are held back that could be tried now: by the rate, because claims may have
-    /// been lost just now, or because their last attempt has not reported back.
+    /// How long records that could be tried are still held back: by the rate, because passes may have just
+    /// lost their claims, or because the last attempt of a record has not reported back.
     fn held_back(&self) -> Option<Duration> {
         if !self.waits() || self.is_cut_short() {
             return None;
@@ -169,7 +170,7 @@ impl Dispatcher {
         let has_place = self.in_hand.len() < self.places();
         let unreported = self.unreported.next_at().filter(|_| has_place);
         let unreported = unreported.map(|at| clock.until(at));
-        // What is over by now is no reason to wait.
+        // If the hold-off is over by now, the next round is due at once.
         let held_off = held_off.or(self.is_held_off.then_some(Duration::ZERO));
         [by_rate, held_off, unreported].into_iter().flatten().min()
     }

@@ -142,7 +142,7 @@ impl Dispatcher {
             let set_aside = self.to_be_alone.len();
             self.claim_these(&candidates, claimed)?;
             if self.to_be_alone.len() > set_aside || self.is_alone {
-                // A queue counts what was read until it is given back.
+                // pgmq has counted the read of these messages. Giving them back takes that back.
                 self.pass.store.rest()?;
             }
             if claimed.len() > claimed_before {
@@ -224,9 +224,9 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Whether the last attempt of a record may be in a handler's hands, although the record could be
-    /// claimed, because its pass may have lost its claims. The record is asked for again then. Where the row
-    /// does not show whether an attempt has reported back, each failed record may be.
+    /// Whether another pass may still run the last attempt of a record that this pass could claim, because
+    /// the other pass may have lost its claims. Then this pass asks for the record again later. If the row
+    /// cannot show whether an attempt has reported back, this holds for every failed record.
     fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
         let capabilities = self.rule.capabilities;
         if !capabilities.has_charge() || !self.pass.store.can_lose_claims() {
@@ -249,8 +249,8 @@ impl Dispatcher {
         true
     }
 
-    /// Whether a record is not to be tried now, because it or another one has one last attempt that it is
-    /// to have alone: what it shares a process with may have ended the passes that charged it.
+    /// Whether a record is set aside, because it or another record gets one last attempt alone in its
+    /// process. The passes that charged it may have been ended by a record that shared the process with it.
     fn sets_aside(&mut self, record: &Record, was_new: bool) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
@@ -448,7 +448,7 @@ impl Dispatcher {
                     self.pass.store.release(&record.id);
                     continue;
                 }
-                // Nobody has tried it here, so it is asked for again.
+                // Its handler was not started, so the pass asks for it again.
                 WriteResult::ClaimLost => {
                     self.keep_slot(&record.id);
                     self.pass.store.release(&record.id);

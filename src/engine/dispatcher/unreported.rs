@@ -1,6 +1,7 @@
-//! Records whose last attempt has not reported back, where claims can be lost with a session: the pass
-//! that began it may live, have lost its claims just now and take them back in a moment. So whoever gets
-//! such a record gives it back, and tries it only if nobody has claimed it some seconds later.
+//! Records whose last attempt has not reported back, in a store that can lose claims with a session. The
+//! pass that began the attempt may live, and may have lost its claims just now and take them back in a
+//! moment. So another pass that gets such a record gives it back, and tries it only if nobody has claimed
+//! it for some seconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Monotonic};
@@ -9,8 +10,8 @@ use crate::engine::due_queue::Candidate;
 use crate::record::{Id, Record};
 use crate::time::Instant;
 
-/// How often such a record is asked for again before it is tried, and the time between. Its holder has
-/// it again within milliseconds, unless it loses its sessions at each of these moments.
+/// How often such a record is asked for again before it is tried, and the time between. A living holder
+/// takes it back within milliseconds, so it could miss all of them only by losing its sessions each time.
 const ASKS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -23,13 +24,13 @@ pub struct Unreported {
 
 struct Waiting {
     begun: Begun,
-    /// How often it was to be had.
+    /// How often it was asked for again and could be claimed.
     asked: u32,
-    /// Whether it is being asked for.
+    /// Whether it is being asked for now.
     is_asked: bool,
 }
 
-/// What tells the attempt of a record that has begun from any other.
+/// The columns that tell one attempt of a record from another.
 #[derive(PartialEq, Eq)]
 struct Begun {
     failures: u32,
@@ -58,7 +59,7 @@ impl Unreported {
         self.queue.front().map(|(at, _)| *at)
     }
 
-    /// At most `most` whose time has come.
+    /// Takes at most `most` records whose time has come.
     pub fn take_due(&mut self, most: usize, now: Monotonic) -> Vec<Candidate> {
         let due = self.queue.iter().take(most).take_while(|(at, _)| *at <= now).count();
         let due: Vec<_> = self.queue.drain(..due).map(|(_, candidate)| candidate).collect();
@@ -70,7 +71,7 @@ impl Unreported {
         due
     }
 
-    /// Whether a record that was claimed just now has been to be had often enough. Otherwise it waits.
+    /// Whether a record that was just claimed could be claimed often enough to be tried. If not, it waits.
     pub fn may_be_tried(&mut self, candidate: &Candidate, record: &Record, now: Monotonic) -> bool {
         let begun = Begun::of(record);
         let asked = match self.waiting.remove(&candidate.id) {
@@ -85,8 +86,8 @@ impl Unreported {
         false
     }
 
-    /// Forgets a record that was asked for and does not wait any longer: somebody holds it, or it is not
-    /// due any more.
+    /// Forgets a record that was asked for and does not wait any longer, because another pass holds it or
+    /// because it is no longer due.
     pub fn forget_asked(&mut self, id: &Id) {
         if self.waiting.get(id).is_some_and(|waiting| waiting.is_asked) {
             self.waiting.remove(id);
@@ -108,8 +109,8 @@ mod tests {
         Candidate { id: Id::Integer(7), was_new: false }
     }
 
-    /// How often the record is asked for until it may be tried, if its row is the first one, and from
-    /// some ask on the second one.
+    /// How often the record is asked for until it may be tried, if its row changes from the first to the
+    /// second one at a certain ask.
     fn asks(rows: [&Record; 2], changes_at: usize) -> usize {
         let (mut unreported, begin) = (Unreported::default(), some_time());
         let mut now = begin;
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_somebody_held_begins_anew() {
+    fn a_record_that_another_pass_held_waits_for_three_seconds_again() {
         let (mut unreported, begin) = (Unreported::default(), some_time());
         let mut may_be_tried = |seconds, is_held| {
             let now = begin + seconds * PAUSE;

@@ -78,8 +78,8 @@ impl Handler for Post {
         self.workers.start(jobs);
     }
 
-    /// A request that was sent may still be answered. Its idempotency key tells the receiver that the next
-    /// one is the same.
+    /// Abandons the requests. A receiver may still work on one; the idempotency key tells it that the next
+    /// request repeats this one.
     fn end(&self, lost: &[Id]) {
         let abandoned: Vec<_> = {
             let mut sending = lock(&self.shared.sending);
@@ -108,7 +108,7 @@ impl Shared {
             false => self.send(&record).unwrap_or_else(|error| not_sent(error).into()),
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
-        // It may be in another request by now.
+        // Another request may have the record by now.
         let mut sending = lock(&self.sending);
         let is_own = sending.get(&record.id).is_some_and(|job| Arc::ptr_eq(&job.record, &record));
         let job = if is_own { sending.remove(&record.id) } else { None };

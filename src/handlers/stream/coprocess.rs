@@ -54,7 +54,7 @@ pub enum Why {
         leaves_input: bool,
     },
     Broken,
-    /// The claim of a record that it has is lost.
+    /// It has a record whose claim is lost.
     ClaimLost,
 }
 

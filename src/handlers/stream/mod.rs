@@ -137,7 +137,7 @@ impl Handler for Stream {
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,
-    /// Records whose claims are lost, also of other mailboxes.
+    /// Records whose claims are lost, including those of other mailboxes.
     lost: Mutex<Vec<Id>>,
     /// How many were handed in and are not answered.
     in_hand: AtomicUsize,

@@ -271,7 +271,7 @@ impl Supervisor {
                 self.submit(left.collect());
             }
             (_, Err(error)) => self.was_no_reply(&error),
-            // It was ended here, so nobody is to blame, and the next one is no restart.
+            // The supervisor ended it, so no record is to blame, and the next start is no restart.
             (Some(Why::ClaimLost), _) => self.last_end = None,
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),

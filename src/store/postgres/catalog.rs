@@ -16,7 +16,7 @@ use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 
-/// A failure of the database during the lookup of a table, until it is explained to the user.
+/// A failure of the database during the lookup of a table, which is not yet explained to the user.
 #[derive(Debug)]
 struct LookupFailure(DbError);
 
@@ -207,7 +207,7 @@ impl Catalog for RefCell<Session> {
 }
 
 impl Session {
-    /// A warning that row level security is active, where `none` says how few rows are seen.
+    /// A warning that row level security is active. `none` is empty, or says that no row is visible.
     pub fn row_security(&self, table: &str, none: &str) -> String {
         let user = quote(self.server.user());
         format!(

@@ -124,7 +124,7 @@ impl CommitSync {
         Ok(())
     }
 
-    /// Looks whether the flush that is under way has ended.
+    /// Checks whether the flush that is under way has ended, without waiting for it.
     pub fn advance(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.flushing.is_none() || !self.or_anew(session.has_answered())? {
             return Ok(());
@@ -145,7 +145,7 @@ impl CommitSync {
         }
     }
 
-    /// The records whose claims can be given back. They are handed out once.
+    /// The records whose claims can be given back, each once.
     pub fn take_durable(&mut self) -> Vec<Id> {
         std::mem::take(&mut self.durable)
     }
@@ -173,7 +173,7 @@ impl CommitSync {
         self.next.outcomes.splice(0..0, unsynced);
     }
 
-    /// Does not hold a claim back any more, because it is lost.
+    /// Stops holding a claim back, because it is lost.
     pub fn let_go(&mut self, id: &Id) {
         for batch in self.flushing.iter_mut().chain([&mut self.next]) {
             batch.released.retain(|it| it != id);

@@ -1,17 +1,17 @@
 //! Claims on records: advisory locks that the server holds for a living session.
 //!
-//! Each claim is two locks with keys of their own, in two sessions: whoever wants the record has to
-//! get the first and then the second. So the loss of one session, be it by an administrator, frees
-//! no record in hand: the other lock stands until the session is made again and has taken its own
-//! back. Locks are taken several at a time, because the way to the server is what they cost, and
-//! few are held, because all locks of all sessions share one table of the server.
+//! Each claim is two locks with different keys, in two sessions. A pass that wants a record takes the
+//! first lock and then the second. So the end of one session, for example by an administrator, frees no
+//! record in hand: the other lock stands until the session is made again and has taken its lock back.
+//! Several locks are taken in one statement, because a lock costs a round trip to the server. Few are
+//! held, because all locks of all sessions share one table of the server.
 //!
 //! The writing session, which searches and writes, has the first locks; the claiming session has the
 //! second ones and reads what is claimed. So the next records are claimed while a round is written.
 //!
-//! Behind a pooler that hands out the server's sessions for a transaction each, a lock of a session
-//! is everybody's. There a claim is one lock of a transaction that stays open in the claiming
-//! session; those locks go all at once, with the transaction's end.
+//! Behind a pooler that lends a session of the server for one transaction, all clients share the locks of
+//! that session. There a claim is one lock of a transaction that stays open in the claiming session. All
+//! these locks are freed at once, when the transaction ends.
 
 mod recovery;
 
@@ -49,13 +49,14 @@ const MOST_CLAIMS: usize = 256;
 /// How many are held at a time, with those that are claimed ahead, and those whose outcomes are to
 /// become durable: two locks each, of the 12,000 that a stock server has.
 const MOST_HELD: usize = 320;
-/// How long a row's lock is waited for, until a settlement is tried again, an attempt not begun.
+/// How long a write waits for the lock of a row. Then a settlement is tried again, and an attempt is not
+/// begun.
 const LOCK_TIMEOUT: &str = "5s";
 /// How long a living server may take to answer a heartbeat.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The server frees the locks of a session whose client has been silent for 60 s and four times 30 s. See
-/// `CLAIMS_STAND_FOR`, by when handlers have ended.
+/// With these the server frees the locks of a client that has been silent for 180 s: 60 s and four times
+/// 30 s. Handlers have ended by then (see `CLAIMS_STAND_FOR`).
 const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
                           SET tcp_keepalives_count = 4";
 
@@ -84,12 +85,13 @@ struct Held {
     keys: Keys,
     /// What the charge made of the row, once the attempt has begun.
     charged: Option<Charged>,
-    /// Which of its two locks stand. Behind a pooler there is just the first.
+    /// Which of its two locks the pass has. Behind a pooler there is only the first.
     has: [bool; 2],
-    /// Whether at some time none of them stood.
+    /// Whether at some time the pass had neither of them.
     is_broken: bool,
     /// Whether another pass has the record now.
     is_lost: bool,
+    /// How many times in a row another pass was seen with the first lock.
     refusals: u8,
 }
 
@@ -113,31 +115,31 @@ pub struct PgLocks {
     clock: Clock,
     /// The claiming session; made when it is needed.
     session: Option<Session>,
-    /// The server's processes for the writing session and for the claims. Behind a pooler only the
-    /// one with the open transaction is known.
+    /// The processes of the server for the writing session and for the claiming session. Behind a pooler
+    /// only the process with the open transaction is known.
     backends: [String; 2],
-    /// Those of sessions that are lost. They may have their locks for a moment longer.
+    /// The processes of lost sessions. They may keep their locks for a moment longer.
     old_backends: Vec<String>,
-    /// Whether they are sessions for a transaction only.
+    /// Whether a pooler lends the sessions for one transaction each.
     pooled: bool,
     held: HashMap<Id, Held>,
     ahead: Ahead,
     statements: Statements,
-    /// Released, but not yet free: first and second locks, also of what is half of a claim, or none.
-    /// They go together with the next ones that are taken.
+    /// The keys of first and second locks that are released and not yet freed, also of records that were
+    /// not claimed in the end. They are freed in the statement that takes the next locks.
     freed: [Vec<i64>; 2],
-    /// Whether a statement failed that may have taken or freed some of the first or second locks.
+    /// Whether a statement failed that may have taken or freed first or second locks.
     is_unsure: [bool; 2],
     /// Behind a pooler: how many locks the open transaction has, if one is open.
     taken: Option<usize>,
-    /// Until when nothing new is claimed.
+    /// No new record is claimed before this time.
     hold_off_until: Option<Monotonic>,
     /// Whether what is written is durable only after a flush.
     is_asynchronous: bool,
     sync: CommitSync,
-    /// What ends the handlers of records that are lost.
+    /// Ends the handlers of lost records.
     end: Option<EndHandlers>,
-    /// What the handlers carry, and who ends them if this process is killed.
+    /// The token that the handlers carry, and the watchdogs that end them if this process is killed.
     token: Option<String>,
     watchdogs: Vec<Watchdog>,
 }
@@ -224,7 +226,7 @@ impl Locks<PgEngine> for PgLocks {
         if !places.is_empty()
             && let Err(error) = self.claim_now(on, ids, places, &mut result)
         {
-            // Nobody gets to know of what was claimed ahead.
+            // The caller gets the error only, and cannot release what was claimed ahead.
             let held = result.iter().filter(|(_, claim)| matches!(claim, Claim::Held(_)));
             held.for_each(|(id, _)| self.give_back(id));
             return Err(error);
@@ -283,7 +285,7 @@ impl Locks<PgEngine> for PgLocks {
                 .then(|| statements.lock_and_read(table, &wanted, freed_second, true))
         });
         let both = both.inspect_err(|_| self.is_unsure = [true; 2])?;
-        // What cannot be claimed ahead is claimed when it is needed, or fails then.
+        // A record that could not be claimed ahead is claimed when it is needed, or the claim fails then.
         match both.first {
             Ok((_, rows)) => {
                 self.freed[0].clear();
@@ -304,7 +306,7 @@ impl Locks<PgEngine> for PgLocks {
         Ok(seen(table, &both.second?))
     }
 
-    /// A flush that cannot be begun is begun by the next one that is waited for.
+    /// If the flush cannot begin, the next flush that is waited for makes up for it.
     fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
         for (change, written) in changes.iter().zip(written) {
             if let WriteResult::Charged(charged) = written
@@ -324,7 +326,7 @@ impl Locks<PgEngine> for PgLocks {
         }
     }
 
-    /// A record that is held no more may have been anybody's since.
+    /// If a record is no longer held, another pass may have had it.
     fn hold(&self, id: &Id) -> Hold {
         match self.held.get(id) {
             Some(held) if held.is_lost => Hold::Lost,
@@ -352,8 +354,8 @@ impl Locks<PgEngine> for PgLocks {
         }
     }
 
-    /// As long as there is more in hand, the next claim frees what was released, in the same
-    /// statement, or else the heartbeat does.
+    /// While records are in hand, the statement of the next claim frees what was released, or else the
+    /// heartbeat does.
     fn rest(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
         if self.held.len() == self.sync.held_back() + self.ahead.held() {
             self.free(on)?;
@@ -386,14 +388,15 @@ impl Locks<PgEngine> for PgLocks {
     fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
         self.token = Some(token.into());
         self.open(on)?;
-        // A server that has just been started has forgotten all claims of others.
+        // A server that has just started has lost the claims of all passes, which take them back now.
         let age = on.engine.session.age_of_claims();
         let left = HOLD_OFF.saturating_sub(on.reading(age)?);
         self.hold_off_until = self.clock.monotonic().checked_add(left);
         Ok(())
     }
 
-    /// Behind a pooler the session with the claims is not used by all that uses the other one.
+    /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the
+    /// writing session only.
     fn keep_claims(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
@@ -423,7 +426,8 @@ impl PgLocks {
         if let Some(token) = &self.token {
             let socket = session.connection.handle.socket.try_clone();
             let socket = socket.context("could not watch a connection")?;
-            // The first one still watches over what has its mark only; those between are no use.
+            // The first watchdog stays, because the oldest handlers carry its mark only. Those between the
+            // first and the last are of no use.
             self.watchdogs.push(Watchdog::start(Some(socket), token)?);
             if self.watchdogs.len() > 2 {
                 self.watchdogs.remove(1);
@@ -444,8 +448,8 @@ impl PgLocks {
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
         }
         self.tune(writing, [true; 2])?;
-        // What only speaks PostgreSQL's protocol may know the functions and grant everything. The
-        // key is no record's but by chance, and no other pass's; its lock goes with the next claim.
+        // A server that only speaks PostgreSQL's protocol may have these functions and grant every lock.
+        // The key is random, so that no record and no other pass has it. The next claim frees its lock.
         let key = RandomState::new().hash_one(std::process::id()).cast_signed();
         let first = self.take_first(writing, &[key])?;
         self.freed[0].push(key);
@@ -456,8 +460,8 @@ impl PgLocks {
         Ok(first == [true] && granted(&second) == [false])
     }
 
-    /// What new sessions are told: the writing one, or the claiming one. What is set for a session of
-    /// one's own must not be set for one that a pooler lends for a transaction.
+    /// Sets the parameters of new sessions; `new` says whether the writing and the claiming session are
+    /// new. Nothing is set for a session that a pooler lends for a transaction.
     fn tune(&mut self, writing: &mut Session, new: [bool; 2]) -> Result<(), DbError> {
         let access = writing.access;
         let sessions = [Some(writing), self.session.as_mut()];
@@ -477,14 +481,15 @@ impl PgLocks {
             session.prepare_what_is_repeated();
             session.plan_for_rounds()?;
             self.backends[of] = session.backend()?;
-            // From now on it reads rows as well, which a condition with a function may not use to write.
+            // From now on the claiming session reads rows as well. A function in the condition of the
+            // queue must not write if the pass must not.
             session.access = access;
         }
         Ok(())
     }
 
-    /// Notes that a failed statement may have taken or freed locks. They outlive its transaction, unless
-    /// they go with their session.
+    /// Notes that a failed statement may have taken or freed locks: these do not end with its transaction,
+    /// only with the session.
     fn sure<T>(&mut self, of: usize, done: Result<T, DbError>) -> Result<T, DbError> {
         done.inspect_err(|_| self.is_unsure[of] = true)
     }
@@ -548,7 +553,7 @@ impl PgLocks {
         self.end_transaction()?;
         let Some(claiming) = &mut self.session else { return Ok(vec![false; keys.len()]) };
         if self.taken.is_none() {
-            // It waits for handlers, however long they take.
+            // The transaction is idle while handlers run, however long they take.
             claiming.batch(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; \
                  SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -573,7 +578,7 @@ impl PgLocks {
         if self.pooled { "pg_catalog.pg_try_advisory_xact_lock" } else { LOCK }
     }
 
-    /// Ends the transaction that has the first locks, if none of them is a claim's any more.
+    /// Ends the transaction that has the first locks, if no claim needs it any more.
     fn end_transaction(&mut self) -> Result<(), DbError> {
         if self.held.is_empty()
             && self.taken.is_some()
@@ -585,8 +590,9 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Whether what is written may be durable only after a flush. A pooler's transaction has the first
-    /// locks, and is not ended for that; rules take no statement that sets how it commits.
+    /// Whether writes may become durable later, by a flush. Behind a pooler they may not, because a flush
+    /// would end the transaction with the claims; nor may they in a table with rules, because those do not
+    /// allow a statement that also sets how it commits.
     fn can_flush(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
         let may_write = !self.pooled && on.engine.session.access != Access::ReadOnly;
         let Some(session) = self.session.as_mut().filter(|_| may_write) else {
@@ -609,7 +615,7 @@ impl PgLocks {
         ids.iter().for_each(|id| self.give_back(id));
     }
 
-    /// Notes which locks are held after a record was to be claimed, and its first lock was granted.
+    /// Notes which locks a record has after an attempt to claim it in which the first lock was granted.
     fn note(&mut self, id: &Id, keys: Keys, claim: &Claim) {
         let has = [true, !self.pooled];
         match claim {
@@ -624,7 +630,8 @@ impl PgLocks {
         }
     }
 
-    /// Gives back what is durable by now, and at all events what is wanted again, or too much.
+    /// Gives back the claims whose outcomes are durable by now. Waits for the flush if a wanted record is
+    /// among them, or if too many records would be held.
     fn free_synced(&mut self, wanted: &[Id]) -> Result<(), DbError> {
         let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
         let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
@@ -639,8 +646,8 @@ impl PgLocks {
         advanced
     }
 
-    /// Frees the locks that a failed statement may have left with this pass, and notes which it does not
-    /// have. A transaction that failed has none.
+    /// Frees the locks that a failed statement may have left with this pass, and notes which locks the pass
+    /// does not have. Behind a pooler a failed transaction leaves none.
     fn make_sure(&mut self, writing: &mut Session) -> Result<(), DbError> {
         for (of, session) in [Some(writing), self.session.as_mut()].into_iter().enumerate() {
             let Some(session) = session.filter(|_| self.is_unsure[of] && !self.pooled) else {
@@ -648,7 +655,7 @@ impl PgLocks {
             };
             let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.key(of));
             let needed: HashSet<_> = needed.collect();
-            // Each is given back as often as it was taken.
+            // A lock that was taken twice must be given back twice.
             let found = loop {
                 let found = held_keys(session)?;
                 let over: Vec<_> =

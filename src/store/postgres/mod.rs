@@ -76,7 +76,8 @@ impl PgEngine {
     /// Opens a second connection while the first one is in use, as a pass does.
     fn require_two_connections(&mut self) -> Result<()> {
         let (server, access) = (self.session.server.clone(), self.session.access);
-        // What only reads stays in a transaction, so that a pooler cannot lend its connection again.
+        // A session that only reads stays in a transaction, so that a pooler cannot lend its connection to
+        // the second one.
         self.query("SELECT 1", &[])?;
         let mut second = Session::open(&server, access)?;
         let answered = second.within(FIRST_ANSWER_LIMIT, |session| session.query("SELECT 1", &[]));

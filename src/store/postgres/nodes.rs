@@ -1,15 +1,15 @@
-//! Servers that are one node among several, where each keeps advisory locks of its own: passes that are
-//! connected to two of them would not see each other's claims.
+//! Servers that are one node among several, each with advisory locks of its own. Passes that are connected
+//! to two such nodes would not see each other's claims.
 
 use super::PgEngine;
 use super::dialect::Param;
 use crate::store::error::DbError;
 
-/// Extensions with which all nodes are written and replicate to each other.
+/// Extensions that replicate between nodes which can all be written.
 const ACTIVE_ACTIVE: [&str; 3] = ["bdr", "pgactive", "spock"];
 
 impl PgEngine {
-    /// Why passes on other nodes would not see claims that are made here, if so.
+    /// If passes on other nodes would not see the claims that are made here, the reason.
     pub fn locks_of_one_node(&mut self) -> Result<Option<String>, DbError> {
         let sql = "SELECT extname::text FROM pg_catalog.pg_extension \
                    WHERE extname = ANY ($1::text[]) ORDER BY 1";

@@ -19,13 +19,12 @@ use crate::store::Access;
 use crate::store::error::{DbError, Kind, PAUSE};
 use crate::system_error::words;
 
-/// Settings that values are read with. A pooler between this and the server keeps these apart for each
-/// of its clients.
+/// Settings for the spelling of values. A pooler keeps these apart for each of its clients.
 const SPELLING: &str = "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; \
                         SET datestyle = 'ISO, YMD'; SET standard_conforming_strings = on";
 
-/// Settings that values are read with, and that a pooler does not keep apart: they are set for the
-/// transaction that reads, or in a session of one's own.
+/// Settings for the spelling of values that a pooler does not keep apart for each of its clients. They are
+/// set in the transaction that reads, or in a session that is not shared.
 const VALUES: [(&str, &str); 3] =
     [("bytea_output", "hex"), ("extra_float_digits", "1"), ("intervalstyle", "postgres")];
 
@@ -52,7 +51,7 @@ fn begin_to_search() -> String {
     format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
 }
 
-/// How long a new session may wait for its first answer, and one behind a pooler for each of a pass.
+/// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Session {
@@ -86,13 +85,13 @@ impl Session {
             has_row_security: false,
             is_reading: false,
         };
-        // A pooler without a free connection lets a client in, and then lets its first statement wait.
+        // A pooler without a free connection accepts the client, and keeps its first statement waiting.
         let spelled = session.within(FIRST_ANSWER_LIMIT, |session| session.batch(SPELLING));
         spelled.map_err(|error| error.explain(&session.server.shown(), "use"))?;
         Ok(session)
     }
 
-    /// Does something whose answers may take so long, each of them.
+    /// Calls `ask` with a time limit for each answer of the server.
     pub fn within<T>(&mut self, limit: Duration, ask: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.connection.limit.replace(limit);
         let answered = ask(self);
@@ -113,7 +112,7 @@ impl Session {
 
     /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
     /// time the server would plan anew each time, which takes longer than what it plans, or read all of
-    /// a small table. The session is one's own, so that all statements read values with the same settings.
+    /// a small table. No pooler shares the session, so the settings for values are set once for all.
     pub fn plan_for_rounds(&mut self) -> Result<(), DbError> {
         if !self.plans_for_rounds {
             self.batch(&format!(
@@ -202,8 +201,8 @@ impl Session {
         self.stream_after(None, sql, params, each)
     }
 
-    /// The same of a search or of values, in a transaction of its own, unless all that is asked is asked
-    /// in one.
+    /// The same for a search, or for values that are shown or written, in a transaction of its own. A session
+    /// that only reads is in a transaction already.
     pub fn search(
         &mut self,
         sql: &str,
@@ -213,7 +212,7 @@ impl Session {
         if self.access == Access::ReadOnly {
             return self.stream(sql, params, each);
         }
-        // It takes as long as there are rows to look at.
+        // A search takes long if there are many rows, so it has no limit.
         let limit = self.connection.limit.take();
         let searched = self.stream_after(Some(&begin_to_search()), sql, params, each);
         let ended = self.batch("COMMIT");
@@ -221,7 +220,7 @@ impl Session {
         searched.and(ended)
     }
 
-    /// The same after a batch, which is sent together with the statement.
+    /// The same, after a batch that is sent together with the statement.
     fn stream_after(
         &mut self,
         batch: Option<&str>,
@@ -290,8 +289,8 @@ impl Session {
         Ok(self.connection.wait(async |it| it.batch_execute(sql).await)?)
     }
 
-    /// Waits a moment for a server that only reads. If this session cannot write and a new one
-    /// could, as after a failover, it closes all connections, so that they are made again.
+    /// Waits a moment for a server that only reads. If this session cannot write but a new one could, as
+    /// after a failover, all connections are closed, so that they are made again.
     pub fn wait_for_writes(&mut self) {
         let _ = self.roll_back();
         std::thread::sleep(PAUSE);
@@ -383,7 +382,7 @@ pub struct Both {
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.
 ///
-/// A pool of one connection never answers the second session: that has to be waited for within a limit.
+/// A pool of one connection never answers the second session, so the caller must set a time limit.
 pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbError> {
     for _ in 0..2 {
         // The pooler has to keep them apart for the while, and then lends the last one first.
@@ -462,7 +461,7 @@ fn kind(error: &SqlError) -> Kind {
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
     let server = error.as_db_error();
-    // An error that ends the session says nothing about the statement.
+    // An error that ends the session does not mean that the statement is wrong.
     let ends_session = server.and_then(ServerError::parsed_severity);
     let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
     match *code {
@@ -481,8 +480,7 @@ fn kind(error: &SqlError) -> Kind {
         | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
-        // A standby says this of a statement that needs a transaction number. It is never
-        // translated.
+        // The message of a standby for a statement that needs a transaction number. It is never translated.
         SqlState::INTERNAL_ERROR if says(server, "during recovery") => Kind::ReadOnly,
         // A session that was idle for too long, or whose transaction took too long.
         _ if code.code().starts_with("08")

@@ -107,7 +107,8 @@ pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The advisory locks of this database with one key, by their keys.
+/// The keys of the advisory locks in this database that have a key of 64 bits, with the processes that hold
+/// them.
 const KEYS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid \
                     FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 \
                     AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
@@ -119,8 +120,7 @@ pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
     Ok(session.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
 }
 
-/// Those of these keys whose locks other processes of the server have than ours, and than those that
-/// were ours.
+/// The keys among these whose locks are held by a process of the server that is not one of `ours`.
 pub fn held_by_others(
     session: &mut Session,
     keys: &[i64],
@@ -328,8 +328,9 @@ impl Statements {
     }
 
     /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
-    /// in one statement; the first locks were granted before it began. Gives others back. Without
-    /// `locks` the session belongs to a pooler, and the statement itself sets how values are spelled.
+    /// in one statement; the first locks were granted before it began. Gives the locks in `freed` back.
+    /// Without `locks` the session belongs to a pooler, and the statement itself sets how values are
+    /// spelled.
     pub fn lock_and_read(
         &mut self,
         table: &Table,

@@ -267,12 +267,12 @@ impl Table {
         distinct(read.chain(date).chain(others))
     }
 
-    /// The column that a charge changes each time: by it an attempt is told from the next one.
+    /// The column that every charge changes, so that it tells one attempt from the next.
     pub fn mark_column(&self) -> Option<&Column> {
         self.failures.as_ref().or(self.last_error.as_ref().filter(|it| it.holds_notes()))
     }
 
-    /// The columns that show whether a row still carries a certain charge.
+    /// The columns that show whether a row still carries a given charge.
     pub fn charge_columns(&self) -> Vec<&Column> {
         distinct(self.guard_columns().into_iter().chain(self.mark_column()))
     }

@@ -117,7 +117,7 @@ impl Column {
         }
     }
 
-    /// Whether it takes the note that an attempt has begun, with all that may stand in front of it.
+    /// Whether it has room for the note that an attempt has begun, with the text that may precede the note.
     pub fn holds_notes(&self) -> bool {
         const LONGEST: usize = 128;
         self.holds == Holds::Text && self.most_chars.is_none_or(|most| most >= LONGEST)

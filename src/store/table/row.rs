@@ -63,7 +63,7 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 
 /// What lies beyond all dates that are read: not what we write for no attempt.
 const BEYOND: Instant = Instant(NEVER.0 + 1);
-/// The year 2090. A queue hides a message for 68 years if it is never to be tried again.
+/// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 /// Less than any date as a number.
 const LEAST: i64 = 100_000_000;

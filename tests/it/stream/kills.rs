@@ -8,8 +8,8 @@ use test_support::cluster::{Pgmq, cluster};
 const RECORDS: usize = 20;
 const ATTEMPTS: usize = 3;
 
-/// Answers nothing as long as there is a file `stuck`. Later it notes each record, and whether another
-/// one came with it; the seventh ends the process.
+/// Answers nothing while there is a file `stuck`. Afterwards it notes each record, and whether it came alone.
+/// Record 7 ends the process.
 const HANDLER: &str = r#"
 import json, os, sys, time
 
@@ -41,8 +41,8 @@ fn lines(env: &TestEnv, file: &str) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
-/// Kills as many passes as there may be attempts, each when its handler has all records, and lets the
-/// next one come to its end. `pass` says the arguments of each, and `after` what is done after a kill.
+/// Kills one pass for each allowed attempt, as soon as its handler has all records, and lets the next pass
+/// finish. `pass` returns the arguments of a pass, and `after` is called after each kill.
 fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: impl Fn()) -> Ran {
     let handler = env.path("handler.py");
     fs::write(&handler, HANDLER).unwrap();
@@ -61,7 +61,7 @@ fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: im
         wait_until("all records are handed out", || {
             let _ = fs::remove_file(env.path("seen"));
             let mut killed = command(number).spawn().unwrap();
-            // A pass that comes before the watchdog has gone finds the records claimed.
+            // A pass that starts before the watchdog has ended finds the records claimed.
             wait_until("the pass is at work", || {
                 lines(env, "seen").len() >= RECORDS || killed.try_wait().unwrap().is_some()
             });
@@ -80,7 +80,7 @@ fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: im
     last.unwrap()
 }
 
-/// Each record was tried once, by itself.
+/// Asserts that each record was tried once, alone in its process.
 #[track_caller]
 fn each_was_alone(env: &TestEnv) {
     let mut tried = lines(env, "tried");

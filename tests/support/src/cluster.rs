@@ -116,7 +116,7 @@ impl Database {
         format!("postgres://postgres@/{name}?host={}", percent_encoded(&self.sockets))
     }
 
-    /// The same database, without its end.
+    /// The same database, which is not dropped with this value.
     pub fn same(&self) -> Self {
         Self { sockets: self.sockets.clone(), name: self.name.clone(), drops: false }
     }
@@ -196,7 +196,7 @@ impl Pgmq {
     }
 }
 
-/// Old versions make the tables of a queue members of the extension, which this is not.
+/// Old versions add the tables of a queue to the extension, and here is no extension.
 const WITHOUT_EXTENSION: &str = "CREATE OR REPLACE FUNCTION pgmq._belongs_to_pgmq(table_name text) \
                                  RETURNS boolean LANGUAGE sql AS 'SELECT true'";
 

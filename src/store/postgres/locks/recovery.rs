@@ -1,5 +1,5 @@
-//! Recovery of claims: sessions that are lost are made again, their locks are taken back, and records
-//! that another pass has got meanwhile are given up.
+//! Recovery of claims: makes lost sessions again, takes their locks back, and gives up the records that
+//! another pass has got meanwhile.
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use crate::store::postgres::session::Session;
 use crate::store::postgres::statements::{granted, held_by_others};
 use crate::store::table_store::{SqlDatabase, TableStore};
 
-/// When all claims of all passes are gone, as when the server starts again, nothing new is claimed
-/// for so long, so that each pass can take back what its handlers are still at.
+/// How long no new record is claimed after all claims of all passes may have been lost, as in a restart of
+/// the server. Meanwhile each pass takes back the records of its running handlers.
 pub(super) const HOLD_OFF: Duration = Duration::from_secs(3);
 
-/// How often a lock is asked for that this pass has lost. Another pass that looks at the record holds
-/// it for a moment.
+/// The pause before a lost lock is asked for again. Another pass may have had it for a moment, to look at
+/// the record.
 const RETAKE_PAUSE: Duration = Duration::from_millis(25);
 
-/// How often another pass must be seen with such a lock before the record counts as lost, where no
-/// column shows whose attempt it is.
+/// How many times in a row another pass must be seen with the lock before the record counts as lost. This
+/// decides where no column shows whose attempt it is.
 const REFUSALS: u8 = 2;
 
-/// How many processes of the server are remembered that had locks of this pass.
+/// How many server processes of lost sessions are remembered.
 const OLD_BACKENDS: usize = 16;
 
-/// Makes the sessions anew that are lost, and takes back what they held.
+/// Makes lost sessions again, and takes back the locks that they held.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
     store.connect_again(why, |store| {
         let TableStore { locks, database, .. } = store;
-        // A server that goes down ends one session after the other.
+        // A server that shuts down ends one session after the other, so both are asked.
         let is_lost = |session: &mut Session| !session.connection.is_alive();
         let lost =
             [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
         locks.note_lost(lost);
         let server = database.engine.session.server.clone();
         if lost[0] {
-            // What it waited for must not be done any more.
+            // The old session may still run a statement that is run again later.
             server.cancel_soon(&database.engine.session.connection.handle);
             database.engine.session.open_again()?;
             let again = locks.make_ready(database, [true, false]);
@@ -51,12 +51,12 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
             let again = locks.make_ready(database, [false, true]);
             database.reading(again)?;
         }
-        // Only a session that is lost may have been so in a crash, which takes commits away.
+        // Commits can be gone only after a crash of the server, and a crash ends this session too.
         if lost[1] { write_again(store) } else { Ok(()) }
     })
 }
 
-/// Writes again what may not have been durable.
+/// Writes the outcomes again that may not have been durable.
 fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
     let unsynced = store.locks.sync.take_unsynced();
     let result = unsynced.iter().try_for_each(|it| store.write(&[it.change()], true).map(|_| ()));
@@ -68,8 +68,8 @@ fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
 }
 
 impl PgLocks {
-    /// Notes that the writing or the claiming session is lost, with the locks that it held: nothing is
-    /// left to be given back there.
+    /// Notes that the writing or the claiming session is lost together with its locks. None of those has to
+    /// be given back.
     pub(super) fn note_lost(&mut self, lost: [bool; 2]) {
         let unused = self.ahead.drain(true);
         self.give_back_all(&unused);
@@ -90,19 +90,21 @@ impl PgLocks {
             self.sync.begin_anew();
         }
         self.note_gaps();
-        // If all claims of all passes are gone, each takes back its own first.
+        // If all passes have lost their claims, each pass first takes back its own.
         if lost[1] && (lost[0] || self.pooled) {
             self.hold_off_until = self.clock.monotonic().checked_add(HOLD_OFF);
         }
     }
 
+    /// Notes which claims have no lock at present.
     pub(super) fn note_gaps(&mut self) {
         for held in self.held.values_mut().filter(|held| !held.is_covered()) {
             held.is_broken = true;
         }
     }
 
-    /// Prepares a session that was made anew, and takes back its locks, before the other one is there.
+    /// Prepares a session that was made again, and takes back its locks without waiting for the other
+    /// session.
     fn make_ready(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
@@ -120,9 +122,9 @@ impl PgLocks {
         Ok(())
     }
 
-    /// The server may not know yet that the old sessions are gone, and the watchdog keeps the
-    /// socket of one: they are ended there, so that their locks are free. A pooler does that itself,
-    /// and may have lent the process to others by now.
+    /// Ends the server's processes for lost sessions, so that their locks are free. The server may not know
+    /// yet that those sessions are gone, also because the watchdog keeps the socket of one open. Behind a
+    /// pooler nothing is ended: the pooler does that, and may have lent the process to others by now.
     fn end_old(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.pooled {
             return Ok(());
@@ -133,10 +135,10 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Asks once for the locks that this pass has lost. A lock may be refused because an old session of
-    /// this pass still has it, or because another pass just looks. So where a column shows whose
-    /// attempt it is, the row says whether the record is lost, and otherwise who has the lock does. Says
-    /// when to ask again.
+    /// Asks once for the locks that this pass has lost, and returns when to ask again. A refusal does not
+    /// show that the record is lost: an old session of this pass may still have the lock, or another pass
+    /// may only look at the record. So the row decides, if a column shows whose attempt it is. Otherwise the
+    /// holder of the lock decides.
     pub(super) fn retake(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
@@ -174,7 +176,7 @@ impl PgLocks {
         Ok(self.held.values().any(is_missing).then_some(RETAKE_PAUSE))
     }
 
-    /// Looks at the records for which no lock stands.
+    /// Finds out which of the records without a lock are lost.
     fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
         let exposed = self.held.values().filter(|held| !held.is_covered() && !held.is_lost);
         let exposed: Vec<_> = exposed.map(|held| held.record.clone()).collect();
@@ -192,7 +194,7 @@ impl PgLocks {
             let is_others = others.contains(&held.keys.first);
             held.refusals = if is_others { held.refusals.saturating_add(1) } else { 0 };
             if self.sync.is_held_back(&record.id) {
-                // Its outcome is written. Whoever has the lock sees that.
+                // Its outcome is written, and a pass that has the lock sees that.
                 if is_others {
                     self.sync.let_go(&record.id);
                     self.held.remove(&record.id);

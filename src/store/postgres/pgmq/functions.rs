@@ -1,10 +1,11 @@
-//! The functions of pgmq that are called here. An old version may lack some of them.
+//! The functions of pgmq that a pass calls. An old version may lack some of them.
 
 use super::Session;
 use crate::store::error::DbError;
 use crate::store::postgres::dialect::Param;
 
-/// Names and the types of arguments. A function may have more, if those have defaults.
+/// The names of the functions and the types of their arguments. A function may have more arguments, if those
+/// have defaults.
 const NEEDED: [(&str, &[&str]); 5] = [
     ("read", &["text", "integer", "integer"]),
     ("set_vt", &["text", "bigint", "integer"]),
@@ -21,7 +22,7 @@ const IS_THERE: &str = "SELECT 1 FROM pg_proc \
               FROM unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
               WHERE place <= cardinality($2::text[]) ORDER BY place) = $2::text[]";
 
-/// Says which function is missing, if one is.
+/// Names the first function that is missing, if one is.
 pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
     for (name, types) in NEEDED {
         let params = [Param::text(name), Param::texts(types.iter().copied())];

@@ -7,10 +7,10 @@ use std::time::Duration;
 pub const HIDDEN_SECS: u64 = 30;
 /// How often a living reader extends the leases of its messages.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
-/// How long before the end of its lease a handler is ended: that takes a moment.
+/// A handler is ended this long before its lease ends, because ending it takes a moment.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long before the watchdog ends the handler the pass takes the lease for lost. If it did so later,
-/// it would count a handler that the watchdog killed as failed.
+/// The pass treats a lease as lost this long before the watchdog ends the handler. Otherwise it could count
+/// a handler that the watchdog killed as failed.
 const GUARD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease that the server was asked for at this time.
+    /// A lease that was requested from the server at this time.
     pub fn asked_at(now: Duration) -> Self {
         Self { deadline: now + Duration::from_secs(HIDDEN_SECS) - MARGIN }
     }
@@ -49,7 +49,7 @@ mod tests {
         let secs = Duration::from_secs;
         let lease = Lease::asked_at(secs(100));
         assert_eq!(lease.deadline, secs(125));
-        // Its heartbeats are at most at 110, 120 and 130 s.
+        // The heartbeats come at 110, 120 and 130 s.
         for (now, is_overdue, is_running_out, is_over) in [
             (100, false, false, false),
             (110, false, false, false),

@@ -82,8 +82,8 @@ pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                            LATERAL (SELECT $4::text::integer, CASE WHEN isfinite(given.at) THEN \
                                extract(epoch FROM given.at - clock_timestamp()) END) \
                            AS wait(most, secs)";
-/// How long a message is hidden that the policy never tries again: the largest number of seconds that
-/// pgmq takes, 68 years.
+/// For a message that the policy never tries again: the largest number of seconds that pgmq takes, 68
+/// years.
 pub const NEVER_SECS: i32 = i32::MAX;
 /// Shows messages `$2` again in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \

@@ -1,7 +1,7 @@
 //! The messages of a pass: those in flight, and the statements that read, extend and end them. A
-//! message that was read stays hidden as long as this process lives to extend its lease; its count of
-//! reads shows whether somebody else has read it since. A message whose lease could not be extended in
-//! time is lost: its handler is ended, and only a success is still written, if nobody else has read it.
+//! message that was read stays hidden as long as this process extends its lease. Its count of reads shows
+//! whether somebody else has read it since. A message whose lease could not be extended in time is lost:
+//! its handler is ended, and only a success is still written, if nobody else has read the message.
 
 #[cfg(test)]
 mod tests;
@@ -33,12 +33,12 @@ use crate::time::Instant;
 
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
-/// A transaction waits for locks, whatever is set for the role. The wait is short, because leases are
-/// extended only before the next try.
+/// A transaction waits for locks, whatever is set for the role. The wait is short, because no lease is
+/// extended during it, only before the next try.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '5s'";
 /// How long no message is read after leases ran out. The watchdog may still be ending handlers, and would
-/// end new ones as well.
+/// end new handlers as well.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// The store of a queue: the messages that a pass has in flight.
@@ -49,17 +49,17 @@ pub struct Work {
     retry: Retry,
     held: HashMap<Id, Held>,
     on_loss: Option<EndHandlers>,
-    /// The lease at whose deadline the watchdog ends all handlers.
+    /// The lease whose deadline the watchdog has. It ends all handlers then.
     deadline: Option<Lease>,
-    /// Until when no message is read, because leases ran out.
+    /// No message is read before this time, because leases ran out.
     pauses_until: Option<Duration>,
-    /// The boot time.
+    /// Returns the boot time.
     now: Box<dyn Fn() -> Duration + Send>,
     /// Messages that were read and released without having been settled.
     given_back: Vec<Held>,
     /// Whether pgmq is known to have all functions that are needed.
     has_functions: bool,
-    /// Whether a rehearsal could write.
+    /// Whether the rehearsal has written, so that the server accepts writes.
     is_writable: bool,
 }
 
@@ -240,7 +240,7 @@ impl Work {
             self.tell_watchdog();
             return Ok(());
         }
-        // One that the application has locked must not keep the others from being put off.
+        // A message that the application has locked must not keep the leases of others from being extended.
         let free = format!("{} SKIP LOCKED", self.queue.held());
         let extended = self.show(&free, &hidden, HIDDEN_SECS)?;
         // The statement may have taken too long.
@@ -259,7 +259,7 @@ impl Work {
         Ok(())
     }
 
-    /// Finds what is lost among messages whose leases could not be extended.
+    /// Finds the lost messages among those whose leases could not be extended.
     fn sort_out(&mut self, numbers: &[i64]) -> Result<(), DbError> {
         let reads = self.queue.reads();
         let rows = self.session().query(&reads, &[Param::Keys(numbers.into())])?;
@@ -284,7 +284,7 @@ impl Work {
         Ok(())
     }
 
-    /// Gives up all that is in hand if the watchdog has ended its handlers, or is about to.
+    /// Gives up all messages in hand if the watchdog has ended their handlers, or is about to.
     fn notice_loss(&mut self) {
         let now = (self.now)();
         let Some(deadline) = self.deadline.filter(|deadline| deadline.is_over(now)) else { return };
@@ -312,7 +312,7 @@ impl Work {
         }
     }
 
-    /// Tells the watchdog the deadline of the first lease that is over.
+    /// Tells the watchdog the deadline of the lease that ends first.
     fn tell_watchdog(&mut self) {
         let deadline = self.held.values().filter_map(Held::good_lease).min();
         // After a loss the old deadline stands, until the watchdog has ended all handlers.
@@ -328,7 +328,7 @@ impl Work {
         self.held.get(id).is_some_and(|held| held.is_lost)
     }
 
-    /// Reading a message has charged it.
+    /// The result for an attempt that begins. Nothing is written, because reading a message charges it.
     fn begin(&self, change: &RowWrite) -> WriteResult {
         match self.is_lost(&change.record.id) {
             true => WriteResult::ClaimLost,
@@ -343,7 +343,7 @@ impl Work {
         if changes.iter().all(RowWrite::begins) {
             return Ok(Ok(changes.iter().map(|change| self.begin(change)).collect()));
         }
-        // The heartbeat waits while this waits for a lock.
+        // While this statement waits for a lock, no heartbeat can extend the leases.
         let now = (self.now)();
         if self.deadline.is_some_and(|deadline| deadline.is_overdue(now)) {
             self.hide_on()?;
@@ -356,8 +356,8 @@ impl Work {
         for change in changes {
             let number = number(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
-            // A success stays one as long as nobody else has read the message. Any other outcome of a
-            // lost message may come from the end of its lease.
+            // A success counts as long as nobody else has read the message. Any other outcome of a lost
+            // message may only show that its handler was ended.
             let is_kept = !self.is_lost(&change.record.id)
                 || change.settlement.transition == Transition::Succeeded;
             applied.push(if change.begins() {
@@ -378,7 +378,7 @@ impl Work {
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
-        // With messages in hand the next heartbeat does that.
+        // If messages are in hand, the next heartbeat does that.
         if !self.held.values().any(|held| held.good_lease().is_some()) {
             self.tell_watchdog();
         }

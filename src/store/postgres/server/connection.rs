@@ -100,7 +100,7 @@ impl SocketOptions {
         let count = count.or(parameters.number("keepalives_retries")?).filter(|it| *it > 0);
         let has_keepalive = parameters.number("keepalives")? != Some(0);
         let keepalive = has_keepalive.then_some((idle, interval, count.unwrap_or(3)));
-        // What was sent may stay unacknowledged for as long as a silent server is asked.
+        // Data may stay unacknowledged for as long as keepalives probe a silent server.
         let silence = keepalive.map(|(idle, interval, count)| idle + interval * count);
         let user_timeout = silence.and_then(|silence| u32::try_from(silence.as_millis()).ok());
         let user_timeout = parameters.number("tcp_user_timeout")?.or(user_timeout);
@@ -167,7 +167,7 @@ pub struct Connection {
     pub driver: Driver,
     /// What ends its statements, as long as it lives.
     pub handle: Arc<Handle>,
-    /// How long an answer may take. A connection that takes longer is given up.
+    /// How long an answer may take. If it takes longer, the connection is given up.
     pub limit: Option<Duration>,
 }
 
@@ -191,14 +191,14 @@ pub struct Handle {
     pub address: Address,
     /// Whoever holds it keeps the session alive, and sees that it ends.
     pub socket: Arc<OwnedFd>,
-    /// Whether the server or the network was seen to have ended it.
+    /// Whether the connection is known to have ended.
     pub has_ended: AtomicBool,
-    /// Whether an answer is waited for that may take any time.
+    /// Whether a request is running whose answer may take any time.
     pub is_waiting: AtomicBool,
     pub answers: Arc<Answers>,
 }
 
-/// When the server last answered, on whichever connection.
+/// The time of the server's last answer on any connection.
 #[derive(Default)]
 pub struct Answers {
     millis_since_boot: AtomicU64,
@@ -259,9 +259,9 @@ impl Exchange {
         .await
     }
 
-    /// The answer to what is asked of the client. Meanwhile it sends and receives. If the server
-    /// answers and hangs up, the answer counts, also if it is an error. If there is no answer, the
-    /// error of the connection says why.
+    /// Waits for the answer to a request, and sends and receives meanwhile. If the server answers and hangs
+    /// up, the answer counts, also if it is an error. Without an answer the error of the connection is
+    /// returned.
     pub async fn answer<T>(
         &mut self,
         asked: impl Future<Output = Result<T, SqlError>>,
@@ -352,7 +352,7 @@ impl Connection {
         self.heard(waited)
     }
 
-    /// Notes when the answer came. A connection without one is of no use any more.
+    /// Notes the time of an answer. A connection that did not answer in time is given up.
     fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
         match waited {
@@ -363,8 +363,8 @@ impl Connection {
         waited
     }
 
-    /// Ends the connection without taking leave. The watchdog may hold the socket as well, so it is
-    /// shut down, not only closed.
+    /// Ends the connection without a message to the server. The socket is shut down and not only closed,
+    /// because the watchdog may have it open as well.
     fn give_up(&mut self) {
         self.sent = None;
         self.driver.exchange.0 = None;
@@ -372,7 +372,7 @@ impl Connection {
         let _ = shutdown(&self.handle.socket, Shutdown::Both);
     }
 
-    /// Whether it has not ended, as far as is known without asking.
+    /// Whether the connection is open, as far as is known without asking the server.
     pub fn is_open(&self) -> bool {
         self.driver.exchange.0.is_some()
             && !self.client.is_closed()

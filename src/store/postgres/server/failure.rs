@@ -58,7 +58,7 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Refusal {
     pub kind: Kind,
-    /// Whether the machine of the server answered at all.
+    /// Whether the refusal shows that the machine of the server is reachable.
     pub is_answer: bool,
     /// The cause, and what to do about it.
     message: String,
@@ -183,9 +183,9 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Messages of PgBouncer while it has no connection to hand out, because the server is away or all
-/// connections are in use. It sends them with the code for protocol violations, which it also uses
-/// for refusals that cannot pass.
+/// Parts of the messages of PgBouncer while it has no connection to lend, because the server is away or all
+/// connections are in use. It sends them with the code for protocol violations, which it also uses for
+/// permanent refusals.
 const NO_CONNECTION_NOW: [&str; 7] = [
     "server login has been failing",
     "server login failed",

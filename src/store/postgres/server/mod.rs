@@ -59,7 +59,7 @@ pub struct Server {
     /// None if no connection can have TLS.
     tls: Option<MakeRustlsConnect>,
     connections: Mutex<Vec<Weak<Handle>>>,
-    /// Readable when there is another connection, or something is to be done for the claims.
+    /// Readable when there is a new connection, or when claims are to be taken back.
     changed: OwnedFd,
     answers: Arc<Answers>,
     runtime: Arc<Runtime>,
@@ -301,9 +301,9 @@ impl Server {
         handle
     }
 
-    /// Has whoever watches the sessions look after them.
+    /// Wakes the thread that watches the sessions.
     pub fn wake(&self) {
-        // It can fail only when it has been woken more often than anybody counts.
+        // The write fails only if the counter is full, and then the thread is awake anyway.
         let _ = rustix::io::write(&self.changed, &1u64.to_ne_bytes());
     }
 
@@ -323,7 +323,7 @@ impl Server {
     /// Closes all open connections, even while a statement runs.
     pub fn end_connections(&self) {
         for handle in lock(&self.connections).iter().filter_map(Weak::upgrade) {
-            // What is shut already needs no more.
+            // An error means that the socket is shut down already.
             let _ = shutdown(&handle.socket, Shutdown::Both);
         }
     }
@@ -343,7 +343,7 @@ impl Server {
         })
     }
 
-    /// Has the server cancel what a connection that was given up asked for last.
+    /// Has the server cancel the statement of a connection, without waiting for that.
     pub fn cancel_soon(self: &Arc<Self>, handle: &Arc<Handle>) {
         let (server, handle) = (self.clone(), handle.clone());
         let run = move || server.cancel_statement(&handle);
@@ -368,7 +368,7 @@ impl Sessions for Server {
         let handles = self.open_handles();
         let mut events =
             vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.changed, PollFlags::IN)];
-        // What the server has sent before it hung up is still to be read, so only the end counts.
+        // Answers that arrive are read by the thread that asked, so only the end of a connection counts.
         events.extend(handles.iter().map(|it| PollFd::new(&*it.socket, PollFlags::RDHUP)));
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut events, timeout.as_ref()).is_err() {
@@ -397,8 +397,8 @@ impl Sessions for Server {
         }
     }
 
-    /// A server on this machine is never silent for good: its sessions end with it. While a search is
-    /// waited for, which may take minutes, the system asks whether the server is there.
+    /// Zero for a server that is reached by a Unix socket, because its sessions end with it. Also zero while
+    /// a request such as a search runs, which may take minutes: meanwhile TCP keepalives probe the server.
     fn silent_for(&self) -> Duration {
         let is_remote = |endpoint: &Endpoint| matches!(endpoint.place, Place::Tcp { .. });
         let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! Connection parameters: those of a `postgres://` URL, which is read as libpq reads it, and where
-//! that is silent, those of a service, and then of the environment; and how a URL is shown without its
-//! password. No error quotes the URL: where it is malformed, any part of it may be the password.
+//! Connection parameters: those of a `postgres://` URL, which is read as libpq reads it, then those of a
+//! service, and then those of the environment. Also shows a URL without its password. No error quotes the
+//! URL: if it is malformed, any part of it may be the password.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -69,7 +69,7 @@ struct Said {
 enum Source {
     Url(&'static str),
     Variable(&'static str),
-    /// The parameter of a service with this name.
+    /// A parameter, and the name of the service that has it.
     Service(&'static str, String),
 }
 
@@ -120,7 +120,7 @@ impl Parameters {
         self.values.get(key).map(|said| said.text.as_str())
     }
 
-    /// Which parameter of the URL or of a service, or which variable, said it.
+    /// The name of the parameter in the URL or a service, or of the variable, that the value comes from.
     pub fn said_by(&self, key: &str) -> String {
         self.values.get(key).map_or_else(|| key.into(), |said| said.source.to_string())
     }

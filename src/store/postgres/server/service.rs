@@ -1,4 +1,4 @@
-//! Connection services: parameters under a name, in a file that libpq's programs share.
+//! Connection services: named groups of parameters, in a file that all programs with libpq read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,15 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::system_error::words;
 
-/// Where PostgreSQL looks for the file of the system: as Debian and Red Hat build it, and as its source
-/// says.
+/// The directories in which libpq looks for the service file of the system: those of Debian, of Red Hat, and
+/// of a build from source.
 const SYSTEM_DIRECTORIES: [&str; 3] =
     ["/etc/postgresql-common", "/etc/sysconfig/pgsql", "/usr/local/pgsql/etc"];
 
 const INSTEAD: &str = "correct the name, or name host, database and user in the URL";
 
-/// The parameters of a service, from the first file that has it. `by` is what named the service.
+/// The parameters of a service, from the first file that has it. `by` is the parameter or variable that
+/// names the service.
 pub fn read(
     name: &str,
     by: &str,

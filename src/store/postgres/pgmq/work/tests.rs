@@ -1,4 +1,4 @@
-//! Leases that run out. The tests set the boot time.
+//! Leases that run out. The tests set the time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ impl Queued {
         Some(Self { database, work, records, secs, ended })
     }
 
-    /// A heartbeat at a time.
+    /// Runs a heartbeat at this time.
     fn beat_at(&mut self, secs: u64) {
         self.secs.store(secs, Ordering::SeqCst);
         self.work.keep_claims(Wakeup::Time);

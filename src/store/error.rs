@@ -86,11 +86,16 @@ impl fmt::Display for DbError {
 const GONE: Duration = Duration::from_secs(60);
 /// How long in a pass that is to stop: long enough for a server that is just being started.
 const STOPPING: Duration = Duration::from_secs(5);
-/// The pauses between two attempts to reach a server: a short one in the first second, and a longer one
-/// after that. Until the server is reached another pass may take what this one had claimed.
-pub const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+/// The pause between two attempts to reach a server.
 pub const PAUSE: Duration = Duration::from_millis(100);
-const FIRST: Duration = Duration::from_secs(1);
+/// The same for a while at first, because another pass may take what this one had claimed.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const AT_FIRST: Duration = Duration::from_secs(1);
+
+/// The pause after an attempt to reach a server that has been lost for so long.
+pub fn reconnect_pause(lost_for: Duration) -> Duration {
+    if lost_for < AT_FIRST { FIRST_PAUSE } else { PAUSE }
+}
 
 /// How a failed operation is tried again: by which clock, and until which stop.
 #[derive(Clone)]
@@ -160,7 +165,7 @@ pub trait Reconnecting: Sized {
             log::warn!("lost a connection to {place}: {}; connecting again", why.words);
         }
         let began_at = clock.monotonic();
-        let mut deadline = began_at + if is_just_looking { PAUSE } else { GONE };
+        let mut deadline = began_at + if is_just_looking { Duration::ZERO } else { GONE };
         loop {
             let Err(error) = connect(self) else { return Ok(()) };
             log::debug!("still lost: {}", chain(&error));
@@ -170,8 +175,7 @@ pub trait Reconnecting: Sized {
             if clock.until(deadline).is_zero() || retry.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
-            let is_first = clock.monotonic() - began_at < FIRST;
-            std::thread::sleep(if is_first { RECONNECT_PAUSE } else { PAUSE });
+            std::thread::sleep(reconnect_pause(clock.monotonic() - began_at));
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
@@ -19,6 +20,7 @@ use crate::lock;
 use crate::query::Query;
 use crate::record::{Id, Record, Settlement};
 use crate::stop::Stop;
+use crate::system_error::words;
 
 pub type Interrupter = Box<dyn FnMut() + Send>;
 
@@ -196,11 +198,12 @@ impl Store for Interruptible {
     fn on_loss(&mut self, end: EndHandlers) {
         let (lost, losses) = channel::<Vec<Id>>();
         let run = move || losses.iter().for_each(|ids| end(&ids));
-        if thread::Builder::new().name("lost claims".into()).spawn(run).is_ok() {
-            lock(&self.store).on_loss(Arc::new(move |ids| {
-                let _ = lost.send(ids.to_vec());
-            }));
+        if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(run) {
+            log::warn!("handlers whose claims are lost will not be ended: {}", words(&error));
         }
+        lock(&self.store).on_loss(Arc::new(move |ids| {
+            let _ = lost.send(ids.to_vec());
+        }));
     }
 
     fn require_in_place(&mut self) -> Result<(), Moved> {
@@ -213,12 +216,11 @@ impl Store for Interruptible {
     }
 }
 
-/// Waits until `end` can be read; false if `timeout` or a signal came first.
+/// Waits until `end` can be read; false after `timeout`.
 fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
     let mut polled = [PollFd::new(end, PollFlags::IN)];
     let timeout = Timespec::try_from(timeout).ok();
-    // A signal ends the wait as the timeout does.
-    let _ = poll(&mut polled, timeout.as_ref());
+    let _ = retry_on_intr(|| poll(&mut polled, timeout.as_ref()));
     !polled[0].revents().is_empty()
 }
 

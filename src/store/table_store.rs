@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 
 use super::engine::{Ask, Engine, Hold, Locks, Seen};
-use super::error::{DbError, Kind, OrRefused, RECONNECT_PAUSE, Reconnecting, Retry};
+use super::error::{DbError, Kind, OrRefused, Reconnecting, Retry, reconnect_pause};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
@@ -217,6 +217,8 @@ pub struct TableStore<E: Engine> {
     looks_again: Option<bool>,
     /// Whether the sessions were used since the last heartbeat.
     is_used: bool,
+    /// Since when heartbeats cannot reach the server.
+    lost_at: Option<Monotonic>,
     stage: Stage,
 }
 
@@ -231,8 +233,8 @@ enum Stage {
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        let (looks_again, is_used, stage) = (None, false, Stage::Begun);
-        Self { locks, database, retry, looks_again, is_used, stage }
+        let (looks_again, is_used, lost_at, stage) = (None, false, None, Stage::Begun);
+        Self { locks, database, retry, looks_again, is_used, lost_at, stage }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -570,7 +572,12 @@ impl<E: Engine> Store for TableStore<E> {
         let was_used = std::mem::take(&mut self.is_used) && why != Wakeup::SessionEnded;
         let kept =
             self.just_looking("read", |it, _| it.locks.keep_claims(&mut it.database, was_used));
-        kept.unwrap_or(Some(RECONNECT_PAUSE))
+        let now = self.retry.clock.monotonic();
+        let lost_at = self.lost_at.take().unwrap_or(now);
+        kept.unwrap_or_else(|| {
+            self.lost_at = Some(lost_at);
+            Some(reconnect_pause(now - lost_at))
+        })
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

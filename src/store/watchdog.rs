@@ -234,8 +234,16 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
         }
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
-            let millis = str::from_utf8(&line).ok().and_then(|line| line.trim_end().parse().ok());
-            set(&timer, millis.map(Duration::from_millis))?;
+            match str::from_utf8(&line).map(str::trim_end) {
+                Ok("-") => set(&timer, None)?,
+                Ok(line) => {
+                    if let Ok(millis) = line.parse() {
+                        set(&timer, Some(Duration::from_millis(millis)))?;
+                    }
+                }
+                // Half a line is no deadline: the last one stands.
+                Err(_) => {}
+            }
         }
         // The pass ended well.
         if unread.first() == Some(&b'.') {

@@ -137,7 +137,9 @@ impl Dispatcher {
             if candidates.is_empty() {
                 break;
             }
-            candidates.retain(|it| !self.breaker.all.contains(&it.id));
+            for blocked in candidates.extract_if(.., |it| self.breaker.all.contains(&it.id)) {
+                self.unreported.forget_asked(&blocked.id);
+            }
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
             let set_aside = self.to_be_alone.len();
             self.claim_these(&candidates, claimed)?;

@@ -105,7 +105,7 @@ impl CommitSync {
 
     pub fn is_held_back(&self, id: &Id) -> bool {
         let mut batches = self.flushing.iter().chain([&self.next]);
-        batches.any(|batch| batch.released.contains(id))
+        batches.any(|batch| batch.released.contains(id)) || self.durable.contains(id)
     }
 
     /// Begins a flush if one is needed, none is under way, and the last one is not too near.

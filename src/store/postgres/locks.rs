@@ -345,7 +345,7 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     fn sessions(&self, on: &SqlDatabase<PgEngine>) -> Option<Arc<dyn Sessions>> {
-        Some(on.engine.session.server.clone())
+        Some(Arc::new(on.engine.session.server.clone()))
     }
 
     fn release(&mut self, id: &Id) {
@@ -402,9 +402,6 @@ impl Locks<PgEngine> for PgLocks {
         on: &mut SqlDatabase<PgEngine>,
         was_used: bool,
     ) -> Result<Option<Duration>, DbError> {
-        if self.held.is_empty() {
-            return Ok(None);
-        }
         let stand = self.held.values().all(|held| held.is_covered() && !held.is_lost);
         if was_used && stand && !self.pooled {
             return Ok(None);
@@ -551,7 +548,8 @@ impl PgLocks {
             return Ok(granted(&taken));
         }
         self.end_transaction()?;
-        let Some(claiming) = &mut self.session else { return Ok(vec![false; keys.len()]) };
+        let claiming = self.session.as_mut().filter(|session| session.connection.is_open());
+        let Some(claiming) = claiming else { return Ok(vec![false; keys.len()]) };
         if self.taken.is_none() {
             // The transaction is idle while handlers run, however long they take.
             claiming.batch(
@@ -566,6 +564,8 @@ impl PgLocks {
         if taken.is_err() {
             // The transaction has failed, and all its locks are gone.
             let _ = claiming.roll_back();
+            // The pooler may lend its process to others from now on.
+            self.backends[1].clear();
             self.note_lost([false, true]);
         }
         let taken = taken?;

@@ -53,6 +53,8 @@ fn begin_to_search() -> String {
 
 /// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const NO_CONNECTION_LEFT: &str = "; a pass needs two connections: behind a pooler its pool may have none \
+                                  left (default_pool_size of PgBouncer)";
 
 pub struct Session {
     pub server: Arc<Server>,
@@ -415,14 +417,13 @@ impl From<Failure> for DbError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Sql(error) => error.into(),
-            Failure::Silent(limit) => Self {
-                kind: Kind::Lost,
-                words: format!("no answer within {limit:?}"),
-                hint: "; a pass needs two connections: behind a pooler its pool may have none \
-                       left (default_pool_size of PgBouncer)"
-                    .into(),
-                ..Self::default()
-            },
+            Failure::Silent(limit) => {
+                // A heartbeat has another limit, and says nothing of a pool.
+                let is_of_pool = limit == FIRST_ANSWER_LIMIT;
+                let hint = if is_of_pool { NO_CONNECTION_LEFT } else { "" };
+                let words = format!("no answer within {limit:?}");
+                Self { kind: Kind::Lost, words, hint: hint.into(), ..Self::default() }
+            }
         }
     }
 }

@@ -15,19 +15,19 @@ const NEEDED: [(&str, &[&str]); 5] = [
 ];
 
 /// Whether a function called `$1` can be called with arguments of the types `$2`.
-const IS_THERE: &str = "SELECT 1 FROM pg_proc \
-    WHERE pronamespace = to_regnamespace('pgmq') AND proname = $1 \
-    AND cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
-    AND ARRAY(SELECT format_type(type, NULL) \
-              FROM unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
-              WHERE place <= cardinality($2::text[]) ORDER BY place) = $2::text[]";
+const IS_THERE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
+    WHERE pronamespace = pg_catalog.to_regnamespace('pgmq') AND proname = $1 \
+    AND pg_catalog.cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
+    AND ARRAY(SELECT pg_catalog.format_type(type, NULL) \
+              FROM pg_catalog.unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
+              WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
 
 /// Names the first function that is missing, if one is.
 pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
     for (name, types) in NEEDED {
         let params = [Param::text(name), Param::texts(types.iter().copied())];
         if session.query(IS_THERE, &params)?.is_empty() {
-            let version = "SELECT extversion FROM pg_extension WHERE extname = 'pgmq'";
+            let version = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pgmq'";
             let version = session.query(version, &[])?;
             let version =
                 version.first().map_or(String::new(), |row| format!(" {}", row.get::<_, &str>(0)));

@@ -76,11 +76,11 @@ pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
 /// message. The shortest wait is a second, so that the message is not read again at once.
 pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                                WHEN given.at = 'infinity' OR secs > most THEN most \
-                               WHEN secs > 0 THEN greatest(floor(secs), 1) \
-                               ELSE greatest(ceil(secs), -most) END::integer) \
+                               WHEN secs > 0 THEN greatest(pg_catalog.floor(secs), 1) \
+                               ELSE greatest(pg_catalog.ceil(secs), -most) END::integer) \
                            FROM unnest($2::bigint[], $3::text[]::timestamptz[]) AS given(id, at), \
-                           LATERAL (SELECT $4::text::integer, CASE WHEN isfinite(given.at) THEN \
-                               extract(epoch FROM given.at - clock_timestamp()) END) \
+                           LATERAL (SELECT $4::text::integer, CASE WHEN pg_catalog.isfinite(given.at) THEN \
+                               extract(epoch FROM given.at - pg_catalog.clock_timestamp()) END) \
                            AS wait(most, secs)";
 /// For a message that the policy never tries again: the largest number of seconds that pgmq takes, 68
 /// years.

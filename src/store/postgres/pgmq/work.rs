@@ -31,6 +31,8 @@ use crate::store::{
 };
 use crate::time::Instant;
 
+/// How soon leases are extended again that could not be.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
 /// A transaction waits for locks, whatever is set for the role. The wait is short, because no lease is
@@ -233,6 +235,9 @@ impl Work {
     /// Extends the leases of what is in hand.
     fn hide_on(&mut self) -> Result<(), DbError> {
         self.notice_loss();
+        // A handler that was just starting may have missed that its message is lost.
+        let lost = self.held.iter().filter(|(_, held)| held.is_lost).map(|(id, _)| id.clone());
+        self.end_handlers(&lost.collect::<Vec<_>>());
         let asked_at = (self.now)();
         let hidden = self.held.values().filter(|held| held.good_lease().is_some());
         let hidden = pairs(hidden);
@@ -488,8 +493,8 @@ impl Store for Work {
     }
 
     fn keep_claims(&mut self, _: Wakeup) -> Option<Duration> {
-        self.just_looking("write to", |work, _| work.hide_on());
-        None
+        let extended = self.just_looking("write to", |work, _| work.hide_on());
+        extended.is_none().then_some(AGAIN_AFTER)
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

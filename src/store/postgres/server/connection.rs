@@ -102,7 +102,8 @@ impl SocketOptions {
         let keepalive = has_keepalive.then_some((idle, interval, count.unwrap_or(3)));
         // Data may stay unacknowledged for as long as keepalives probe a silent server.
         let silence = keepalive.map(|(idle, interval, count)| idle + interval * count);
-        let user_timeout = silence.and_then(|silence| u32::try_from(silence.as_millis()).ok());
+        let silence = silence.unwrap_or(Duration::from_secs(60));
+        let user_timeout = u32::try_from(silence.as_millis()).ok();
         let user_timeout = parameters.number("tcp_user_timeout")?.or(user_timeout);
         Ok(Self {
             keepalive,
@@ -355,9 +356,10 @@ impl Connection {
     /// Notes the time of an answer. A connection that did not answer in time is given up.
     fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
-        match waited {
+        match &waited {
             Ok(_) => self.handle.answers.note(),
             Err(Failure::Silent(_)) => self.give_up(),
+            Err(Failure::Sql(error)) if error.as_db_error().is_some() => self.handle.answers.note(),
             Err(Failure::Sql(_)) => {}
         }
         waited

@@ -186,14 +186,19 @@ impl From<io::Error> for Refusal {
 /// Parts of the messages of PgBouncer while it has no connection to lend, because the server is away or all
 /// connections are in use. It sends them with the code for protocol violations, which it also uses for
 /// permanent refusals.
-const NO_CONNECTION_NOW: [&str; 7] = [
+const NO_CONNECTION_NOW: [&str; 12] = [
     "server login has been failing",
     "server login failed",
     "cannot connect to server",
     "server conn crashed",
     "no more connections allowed",
     "connections exceeded",
-    "timeout",
+    "query_wait_timeout",
+    "query_timeout",
+    "client_login_timeout",
+    "client_idle_timeout",
+    "idle transaction timeout",
+    "idle_transaction_timeout",
 ];
 
 /// Whether a protocol violation only means that a pooler has no connection at the moment.

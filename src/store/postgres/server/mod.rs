@@ -363,7 +363,7 @@ impl Server {
     }
 }
 
-impl Sessions for Server {
+impl Sessions for Arc<Server> {
     fn wait(&self, end: &OwnedFd, timeout: Duration) -> Wakeup {
         let handles = self.open_handles();
         let mut events =
@@ -392,9 +392,7 @@ impl Sessions for Server {
     }
 
     fn cancel(&self) {
-        for handle in self.open_handles() {
-            self.cancel_statement(&handle);
-        }
+        self.open_handles().iter().for_each(|handle| self.cancel_soon(handle));
     }
 
     /// Zero for a server that is reached by a Unix socket, because its sessions end with it. Also zero while

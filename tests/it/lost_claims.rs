@@ -38,7 +38,7 @@ impl Scene {
     /// Starts the first pass through `by`. Its sessions have a name.
     fn spawn(&self, by: &Database, args: &[&str]) -> Child {
         let url = format!("{}&application_name=first", by.url());
-        let args = [&["process", "--ndays", "1", "-v"], args].concat();
+        let args = [&["process", "--ndays", "1", "-vv"], args].concat();
         let log = fs::File::create(self.first.path("log")).unwrap();
         self.first.command(&args).env("BACKLOG_DB", url).stderr(log).spawn().unwrap()
     }
@@ -58,12 +58,14 @@ impl Scene {
 
     /// Ends all sessions of the first pass.
     fn end_sessions(&self) {
-        let of_first = "FROM pg_stat_activity WHERE application_name = 'first'";
-        self.database.query(&format!("SELECT count(pg_terminate_backend(pid)) {of_first}"));
+        let ended = self.database.query(
+            "SELECT pid FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'first' \
+             AND datname = current_database() OFFSET 0) AS of_first WHERE pg_terminate_backend(pid)",
+        );
+        let ended = ended.replace('\n', ", ");
         wait_until("its sessions are gone", || {
-            let locks = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) \
-                         WHERE a.application_name = 'first' AND l.locktype = 'advisory'";
-            self.database.query(locks) == "0"
+            let left = "SELECT count(*) FROM pg_stat_activity WHERE pid IN";
+            ended.is_empty() || self.database.query(&format!("{left} ({ended})")) == "0"
         });
     }
 
@@ -141,7 +143,8 @@ fn claims_are_taken_back_at_once_just_after_handlers_have_begun() {
         }
         wait_until("its claim stands again", || locks() == all);
         scene.second(&["--", &scene.second.noting("exit 0")]).wait().unwrap();
-        assert_eq!(scene.second.handled(), [""; 0]);
+        let log = fs::read_to_string(scene.first.path("log")).unwrap();
+        assert_eq!(scene.second.handled(), [""; 0], "pooled: {is_pooled}: {log}");
         pausing.let_go();
         assert_eq!(scene.finished(pass).exit, Some(0));
     }

@@ -234,10 +234,10 @@ impl Work {
 
     /// Extends the leases of what is in hand.
     fn hide_on(&mut self) -> Result<(), DbError> {
-        self.notice_loss();
         // A handler that was just starting may have missed that its message is lost.
         let lost = self.held.iter().filter(|(_, held)| held.is_lost).map(|(id, _)| id.clone());
         self.end_handlers(&lost.collect::<Vec<_>>());
+        self.notice_loss();
         let asked_at = (self.now)();
         let hidden = self.held.values().filter(|held| held.good_lease().is_some());
         let hidden = pairs(hidden);

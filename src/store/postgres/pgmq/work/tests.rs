@@ -59,6 +59,7 @@ impl Queued {
     fn ended(&self) -> Vec<i64> {
         let mut ended = std::mem::take(&mut *lock(&self.ended));
         ended.sort_unstable();
+        ended.dedup();
         ended
     }
 
@@ -94,7 +95,7 @@ fn a_lease_that_ran_out_is_lost_unless_its_handler_has_succeeded() {
     queued.beat_at(140);
     assert_eq!(queued.ended(), [1, 2, 3]);
     queued.beat_at(141);
-    assert_eq!(queued.ended(), [0; 0]);
+    assert_eq!(queued.ended(), [1, 2, 3], "a handler that was just starting hears it as well");
     assert_eq!(queued.end(1, Transition::Begun), WriteResult::ClaimLost);
     assert_eq!(queued.end(1, Transition::Failed), WriteResult::ClaimLost);
     assert_eq!(queued.end(2, Transition::Succeeded), WriteResult::Written);
@@ -118,7 +119,7 @@ fn a_message_that_cannot_be_extended_ends_its_own_handler_only() {
     queued.beat_at(130);
     application.batch_execute("ROLLBACK").unwrap();
     queued.beat_at(140);
-    assert_eq!(queued.ended(), [0; 0]);
+    assert_eq!(queued.ended(), [2]);
     assert_eq!(queued.end(2, Transition::Failed), WriteResult::ClaimLost);
     assert_eq!(queued.end(1, Transition::Failed), WriteResult::Written);
 }
@@ -132,7 +133,7 @@ fn a_message_that_somebody_else_reads_ends_its_handler_at_the_next_heartbeat() {
     assert_eq!(queued.ended(), [3], "nobody else has what was deleted");
     queued.beat_at(120);
     queued.beat_at(130);
-    assert_eq!(queued.ended(), [0; 0]);
+    assert_eq!(queued.ended(), [3]);
     assert_eq!(queued.end(1, Transition::Succeeded), WriteResult::ChangedMeanwhile);
     assert_eq!(queued.end(3, Transition::Failed), WriteResult::ClaimLost);
     assert_eq!(queued.end(2, Transition::Failed), WriteResult::Written);

@@ -14,8 +14,17 @@ pub fn queue(name: &str, count: u32) -> Option<(Database, TestEnv)> {
     queue_of(Pgmq::Newest, name, count)
 }
 
-fn queue_of(version: Pgmq, name: &str, count: u32) -> Option<(Database, TestEnv)> {
-    let database = cluster()?.database();
+pub fn queue_of(version: Pgmq, name: &str, count: u32) -> Option<(Database, TestEnv)> {
+    queue_on(cluster()?, version, name, count)
+}
+
+fn queue_on(
+    cluster: &Cluster,
+    version: Pgmq,
+    name: &str,
+    count: u32,
+) -> Option<(Database, TestEnv)> {
+    let database = cluster.database();
     if !database.install_pgmq_version(version) {
         return None;
     }
@@ -138,13 +147,7 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: 
 #[test]
 fn outcomes_outlive_a_server_that_only_reads_for_a_while() {
     let Some(cluster) = Cluster::private(&[]) else { return };
-    let database = cluster.database();
-    if !database.install_pgmq() {
-        return;
-    }
-    let env = TestEnv::on(&database);
-    env.run(&["init", "--pgmq", "jobs"]).success();
-    env.run(&["add", "--pgmq", "jobs", "[1]"]).success();
+    let Some((database, env)) = queue_on(&cluster, Pgmq::Newest, "jobs", 1) else { return };
     let pausing = env.pausing();
     let pass =
         env.spawn_logging(&["process", "--pgmq", "jobs", "-v", "--", "sh", "-c", &pausing.script]);
@@ -446,13 +449,7 @@ fn a_pass_that_is_stopped_does_not_leave_its_handler_to_run_beside_the_next_read
 #[test]
 fn a_pass_that_cannot_reach_its_server_ends_its_handlers_and_lives() {
     let Some(cluster) = Cluster::private(&[]) else { return };
-    let database = cluster.database();
-    if !database.install_pgmq() {
-        return;
-    }
-    let env = TestEnv::on(&database);
-    env.run(&["init", "--pgmq", "jobs"]).success();
-    env.run(&["add", "--pgmq", "jobs", "{}"]).success();
+    let Some((database, env)) = queue_on(&cluster, Pgmq::Newest, "jobs", 1) else { return };
     let staying = env.staying();
     let handler = ["--max-attempts", "1", "--", "sh", "-c", &staying.script];
     let pass = env.spawn(&[&["process", "--pgmq", "jobs"], &handler[..]].concat());

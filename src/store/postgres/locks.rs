@@ -402,8 +402,7 @@ impl Locks<PgEngine> for PgLocks {
         on: &mut SqlDatabase<PgEngine>,
         was_used: bool,
     ) -> Result<Option<Duration>, DbError> {
-        let stand = self.held.values().all(|held| held.is_covered() && !held.is_lost);
-        if was_used && stand && !self.pooled {
+        if was_used && self.is_whole() && !self.pooled {
             return Ok(None);
         }
         let writing = Some(&mut on.engine.session).filter(|_| !was_used);
@@ -483,6 +482,11 @@ impl PgLocks {
             session.access = access;
         }
         Ok(())
+    }
+
+    /// Whether the pass has all locks of all its claims. Of a lost claim it has none.
+    fn is_whole(&self) -> bool {
+        self.held.values().all(|held| held.has[0] && (self.pooled || held.has[1]))
     }
 
     /// Notes that a failed statement may have taken or freed locks: these do not end with its transaction,

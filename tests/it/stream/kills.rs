@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use crate::pgmq::queue_of;
 use crate::testenv::{Ran, TestEnv, ran, wait_until};
-use test_support::cluster::{Pgmq, cluster};
+use test_support::cluster::Pgmq;
 
 const RECORDS: usize = 20;
 const ATTEMPTS: usize = 3;
@@ -108,17 +109,9 @@ fn records_that_killed_passes_have_charged_get_one_more_attempt_alone() {
 
 #[test]
 fn messages_that_killed_passes_have_read_get_one_more_attempt_alone() {
-    let Some(cluster) = cluster() else { return };
     for version in [Pgmq::V1_4_4, Pgmq::Newest] {
-        let database = cluster.database();
-        if !database.install_pgmq_version(version) {
-            return;
-        }
-        let env = TestEnv::on(&database);
-        env.run(&["init", "--pgmq", "jobs"]).success();
-        database.sql(&format!(
-            "SELECT pgmq.send('jobs', jsonb_build_object('n', n)) FROM generate_series(1, {RECORDS}) n"
-        ));
+        let count = RECORDS.try_into().unwrap();
+        let Some((database, env)) = queue_of(version, "jobs", count) else { return };
         let pass = |_| {
             let args = ["process", "--pgmq", "jobs", "--max-attempts", "3", "--stream"];
             args.map(String::from).to_vec()

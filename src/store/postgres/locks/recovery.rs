@@ -172,8 +172,7 @@ impl PgLocks {
         if let Some(end) = self.end.as_ref().filter(|_| !lost.is_empty()) {
             end(&lost);
         }
-        let is_missing = |held: &Held| !(held.has[0] && (self.pooled || held.has[1]));
-        Ok(self.held.values().any(is_missing).then_some(RETAKE_PAUSE))
+        Ok((!self.is_whole()).then_some(RETAKE_PAUSE))
     }
 
     /// Finds out which of the records without a lock are lost.

@@ -19,7 +19,7 @@ use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
 use crate::store::{
-    Access, Claim, Created, Database, Retry, RowWrite, Schemas, Store, Table, WriteResult,
+    Access, Claim, Created, Database, Refusal, Retry, RowWrite, Schemas, Store, Table, WriteResult,
 };
 use crate::time::Instant;
 
@@ -373,7 +373,7 @@ impl Work<'_> {
                     (Exit::Done, "was changed by the application just now")
                 }
                 WriteResult::ClaimLost => (Exit::TryLater, "its claim was lost; try again later"),
-                WriteResult::Refused(why) => {
+                WriteResult::Refused(Refusal { why, .. }) => {
                     (Exit::Failed, &*format!("the table refuses it: {why}"))
                 }
             };

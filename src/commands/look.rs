@@ -94,10 +94,8 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
     let mut exit = Exit::Done;
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
-        if let Ok(record) = &mut found {
-            kept.fill_in(record);
-        }
-        let text = match (found, &due) {
+        let unstored = found.as_mut().ok().and_then(|record| kept.fill_in(record));
+        let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
                 explanation(&record, rule, last, history.as_ref(), &console.screen)
             }
@@ -110,6 +108,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
                 format!("{}: {why}\n", one_line(id))
             }
         };
+        text += &unstored.map_or_else(String::new, report::unstored);
         let lines = text.lines().map(|line| console.screen.wrap(line));
         console.out.write_all(lines.collect::<String>().as_bytes())?;
     }

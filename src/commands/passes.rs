@@ -75,7 +75,7 @@ impl PassLog {
             | Outcome::Unanswered { error, .. }
             | Outcome::Snooze { error, .. }
             | Outcome::GiveUp { error } => {
-                failures.failed(id, error, now);
+                failures.failed(id, error, attempt.unstored, now);
                 if let Some(record) = record {
                     record.failed(id, error);
                 }

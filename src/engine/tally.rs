@@ -1,6 +1,8 @@
 //! What comes of attempts: the tally of a pass, the report on each of them, and its log lines, info
 //! when it begins, a warning when it fails, an error when it was the last.
 
+use std::borrow::Cow;
+
 use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, counted};
 use crate::schedule::{DueRule, End, Policy};
 use crate::time::Instant;
@@ -19,6 +21,8 @@ pub struct Tally {
     pub unable: u64,
     /// Rows that cannot be read, or that the table does not let be written.
     pub refused: u64,
+    /// Outcomes that were written without the text of their error.
+    pub unstored: u64,
     /// Records that were not tried, because more than one row has their id, or their id is none.
     pub ambiguous: u64,
     pub unusable: u64,
@@ -60,6 +64,8 @@ pub struct SettledAttempt<'a> {
     pub number: u32,
     pub started_at: Instant,
     pub attempt: &'a Attempt,
+    /// Why the table does not take the text of the error, if so.
+    pub unstored: Option<&'a str>,
     /// Before it; `None` where the table has no counter.
     pub failures: Option<u32>,
     pub inserted_at: Option<Instant>,
@@ -111,15 +117,20 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// `written` is `None` if the row was left to the application; `shown` spells instants.
+/// `written` is `None` if the row was left to the application, `unstored` says why the error is not in it,
+/// and `shown` spells instants.
 pub fn log_ended(
     record: &Record,
     outcome: &Outcome,
     written: Option<&Settlement>,
+    unstored: Option<&str>,
     rule: &DueRule,
     shown: impl Fn(Instant) -> String,
 ) {
-    let (id, error) = (&record.id, outcome.error().unwrap_or_default());
+    let (id, mut error) = (&record.id, Cow::Borrowed(outcome.error().unwrap_or_default()));
+    if let Some(why) = unstored {
+        error = format!("{error} (could not be stored: {why})").into();
+    }
     let Some(settlement) = written else {
         log::warn!(
             "record {id} was changed or deleted by the application while its handler ran ({}); \

@@ -26,7 +26,9 @@ pub use failures::{failures_json, failures_text, top_failures};
 pub use metrics::{Labels, Metrics, PassFigures};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
-pub use record::{Listing, dry_run_line, explanation, list_json, unscheduled, verdict_line};
+pub use record::{
+    Listing, dry_run_line, explanation, list_json, unscheduled, unstored, verdict_line,
+};
 pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts, picture};
 pub use status::{
@@ -94,7 +96,7 @@ pub struct JoblogContext {
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
 pub fn joblog_line(settled: &SettledAttempt, context: &JoblogContext) -> String {
-    let SettledAttempt { number, started_at, attempt, failures, inserted_at, status } = settled;
+    let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
     let JoblogContext { run, queue, table, policy, tick } = context;
     json_line(&json!({
         "id": attempt.id,

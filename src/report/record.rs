@@ -201,6 +201,11 @@ pub fn unscheduled(record: &Record, has_counter: bool, screen: &Screen) -> Strin
     headline(record, has_counter, RetryLimits::default(), screen) + &ended.unwrap_or_default()
 }
 
+/// The line of `explain` about an error that the table does not take.
+pub fn unstored(why: &str) -> String {
+    lines("error", &[format!("could not be stored in the table: {why}")])
+}
+
 /// Lines of which the first says what they are about.
 fn lines(what: &str, all: &[String]) -> String {
     let labels = iter::once(what).chain(iter::repeat(""));

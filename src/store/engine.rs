@@ -116,8 +116,13 @@ pub trait Engine: Sized + Send + 'static {
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// Begins a transaction; one that rehearses meets at once what it would meet at its end.
+    /// Begins a transaction. Where the engine can check deferred constraints at once, it does so in one
+    /// that rehearses.
     fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
+
+    /// Takes the changes of a rehearsal back. The error is a deferred constraint that its commit would
+    /// have violated.
+    fn end_rehearsal(&mut self) -> Result<(), DbError>;
 
     /// Runs statements without parameters or results.
     fn batch(&mut self, sql: &str) -> Result<(), DbError>;
@@ -135,6 +140,10 @@ pub trait Engine: Sized + Send + 'static {
 
     /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
+
+    /// Whether the table may refuse a write of one row that it accepts of another: by a unique index, a
+    /// foreign key, a trigger or a CHECK of several columns that depends on what a pass writes.
+    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError>;
 
     fn interrupter(&self) -> Option<Interrupter>;
 

@@ -121,8 +121,22 @@ impl Retry {
     }
 }
 
-/// What was done, or why the table refuses it.
-pub type OrRefused<T> = Result<Result<T, String>, DbError>;
+/// Why a write was not made, although the database works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub why: String,
+    /// Whether another session keeps the row locked. Otherwise the table refuses the write.
+    pub is_lock: bool,
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Self {
+        Self { why: why.into(), is_lock: false }
+    }
+}
+
+/// What was done, or why it was not.
+pub type OrRefused<T> = Result<Result<T, Refusal>, DbError>;
 
 /// A store whose sessions can be made anew.
 pub trait Reconnecting: Sized {
@@ -136,6 +150,9 @@ pub trait Reconnecting: Sized {
     /// Makes lost sessions again and takes back the claims that they held. If the server only reads, waits
     /// a moment instead.
     fn recover(&mut self, why: DbError) -> Result<()>;
+
+    /// Whether a write may be left undone for now, because a pass keeps the outcome and tries again.
+    fn keeps_outcomes(&self) -> bool;
 
     /// Whether the server has accepted writes in this pass. If it only reads after that, the pass waits as
     /// for a server that is gone.
@@ -228,26 +245,26 @@ pub trait Reconnecting: Sized {
         &mut self,
         gives_way: bool,
         mut act: impl FnMut(&mut Self, bool) -> OrRefused<T>,
-    ) -> Result<Result<T, String>> {
+    ) -> Result<Result<T, Refusal>> {
         self.retrying("write to", |it, again| match act(it, again) {
             Err(error) if error.is_refusal || gives_way && error.kind == Kind::Busy => {
                 it.engine().roll_back();
-                Ok(Err(error.words))
+                Ok(Err(Refusal { why: error.words, is_lock: error.kind == Kind::Busy }))
             }
             result => result,
         })
     }
 
     /// Writes changes, with what writes all or none, or else one by one: a row that the table refuses
-    /// takes no other's outcome with it. No attempt is begun on a row that somebody else locks.
+    /// takes no other's outcome with it. In a pass nor does a row that somebody else locks: no attempt is
+    /// begun on it, and the pass keeps its outcome.
     fn write_all(
         &mut self,
         changes: &[RowWrite],
         write: fn(&mut Self, &[RowWrite], bool) -> OrRefused<Vec<WriteResult>>,
     ) -> Result<Vec<WriteResult>> {
-        let can_wait = Self::Engine::TRIES > 0;
+        let gives_way = Self::Engine::TRIES > 0 && self.keeps_outcomes();
         let mut write = |changes: &[RowWrite]| {
-            let gives_way = can_wait && changes.iter().any(RowWrite::begins);
             self.retrying_or_refused(gives_way, |it, again| write(it, changes, again))
         };
         if changes.is_empty() {

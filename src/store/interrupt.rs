@@ -13,12 +13,12 @@ use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
-    Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, Reader, Rehearsal, Retry,
-    RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
+    Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, PossibleWrites, Reader,
+    Rehearsal, Retry, RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
 };
 use crate::lock;
 use crate::query::Query;
-use crate::record::{Id, Record, Settlement};
+use crate::record::Id;
 use crate::stop::Stop;
 use crate::system_error::words;
 
@@ -161,8 +161,12 @@ impl Store for Interruptible {
         self.during(operation, |store| store.apply(changes))
     }
 
-    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
-        self.during(Operation::Search, |store| store.rehearse(record, chains))
+    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
+        self.during(Operation::Search, |store| store.rehearse(records))
+    }
+
+    fn refuses_single_rows(&mut self) -> Result<bool> {
+        self.during(Operation::Search, |store| store.refuses_single_rows())
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

@@ -21,6 +21,7 @@ mod table_store;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
 mod tests;
+mod tokens;
 mod watchdog;
 
 use std::ops::ControlFlow;
@@ -42,7 +43,7 @@ pub use postgres::without_password;
 
 pub use claims::LineLock;
 pub use condition::identifiers;
-pub use error::Retry;
+pub use error::{Refusal, Retry};
 pub use explore::{COUNTED, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
@@ -172,8 +173,14 @@ pub trait Store {
     /// written, and the death of this process undoes nothing.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
-    /// Tries each chain of settlements on the record, and takes everything back.
-    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal>;
+    /// Makes the writes that may become necessary for each record, and takes everything back.
+    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>>;
+
+    /// Whether the table may refuse a write of one record that it accepts of another. Then each record
+    /// has to be rehearsed.
+    fn refuses_single_rows(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Called before the first claim: makes sure that the handlers of a killed pass, which have
     /// `token` in their environment, end before its claims do.
@@ -353,8 +360,8 @@ pub enum WriteResult {
     /// The claim was lost, and the row does not show that this attempt is still the last one. The row was
     /// left alone.
     ClaimLost,
-    /// Why the table, a constraint or a trigger does not make the change.
-    Refused(String),
+    /// The table, a constraint or a trigger does not make the change, or the row stayed locked.
+    Refused(Refusal),
 }
 
 /// How many rows there are of one status and one age.
@@ -378,6 +385,35 @@ pub const STILL_PENDING: &str = "it would still be pending: its condition holds 
 /// What a mapping did that brings a record back, and leaves it where it was.
 pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
                                its condition hold";
+
+/// What a pass may come to write for a record: each chain is the charge, if there is one, and an outcome.
+/// All records of a pass have chains of the same form.
+#[derive(Debug)]
+pub struct PossibleWrites {
+    pub record: Arc<Record>,
+    pub chains: Vec<Vec<Settlement>>,
+}
+
+impl PossibleWrites {
+    /// One write of one chain, after its charge.
+    fn write<'a>(
+        &'a self,
+        chain: usize,
+        step: usize,
+        charged: Option<&'a Charged>,
+    ) -> RowWrite<'a> {
+        let settlement = self.chains[chain][step].clone();
+        // Any instant shows whether the column takes one.
+        let retry_at = Some(settlement.at);
+        RowWrite { retry_at, ..RowWrite::new(&self.record, charged, settlement) }
+    }
+
+    /// The same without the texts of errors, which may be all that a table refuses.
+    pub fn without_errors(&self) -> Self {
+        let plain = |chain: &Vec<_>| chain.iter().map(Settlement::without_error).collect();
+        Self { record: self.record.clone(), chains: self.chains.iter().map(plain).collect() }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {

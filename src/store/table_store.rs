@@ -14,8 +14,9 @@ use super::sql::{due_params, id_params};
 use super::survey::Undated;
 use super::table::{Cells, Charged, Places, Selected, Table};
 use super::{
-    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page, Reader,
-    Rehearsal, RowWrite, STILL_PENDING, Sessions, Store, Wakeup, WriteResult,
+    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page,
+    PossibleWrites, Reader, Rehearsal, RowWrite, STILL_PENDING, Sessions, Store, Wakeup,
+    WriteResult,
 };
 use crate::query::{Query, Window};
 use crate::record::{Counter, Id, Record, Settlement, Status, Transition, Value};
@@ -215,6 +216,8 @@ pub struct TableStore<E: Engine> {
     retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
+    /// Whether each record is rehearsed, once that was asked.
+    refuses_single_rows: Option<bool>,
     /// Whether the sessions were used since the last heartbeat.
     is_used: bool,
     /// Since when heartbeats cannot reach the server.
@@ -233,8 +236,16 @@ enum Stage {
 
 impl<E: Engine> TableStore<E> {
     pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
-        let (looks_again, is_used, lost_at, stage) = (None, false, None, Stage::Begun);
-        Self { locks, database, retry, looks_again, is_used, lost_at, stage }
+        Self {
+            locks,
+            database,
+            retry,
+            looks_again: None,
+            refuses_single_rows: None,
+            is_used: false,
+            lost_at: None,
+            stage: Stage::Begun,
+        }
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
@@ -381,63 +392,89 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Writes each chain, and takes it back.
-    fn try_out(
-        &mut self,
-        record: &Arc<Record>,
-        chains: &[Vec<Settlement>],
-    ) -> Result<Rehearsal, DbError> {
-        let mut result = Rehearsal::Taken;
-        self.database.engine.begin(true)?;
-        for chain in chains {
-            self.database.engine.batch("SAVEPOINT rehearsal")?;
-            if let Some(refused) = self.try_chain(record, chain)? {
-                result = refused;
-                break;
-            }
-            self.database.engine.batch("ROLLBACK TO rehearsal")?;
+    /// Rehearses all records together. If that fails for any of them, each is rehearsed by itself.
+    fn rehearse_all(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
+        if records.len() > 1 && self.rehearse_together(records)? == Rehearsal::Taken {
+            return Ok(vec![Rehearsal::Taken; records.len()]);
         }
-        self.database.engine.roll_back();
-        Ok(result)
+        records.chunks(1).map(|record| self.rehearse_together(record)).collect()
     }
 
-    /// What is refused of a chain, if anything is.
-    fn try_chain(
-        &mut self,
-        record: &Arc<Record>,
-        chain: &[Settlement],
-    ) -> Result<Option<Rehearsal>, DbError> {
-        let mut charged: Option<Charged> = None;
-        for settlement in chain {
-            // Any instant shows whether the column takes one.
-            let retry_at = Some(settlement.at);
-            let change = RowWrite::new(record, charged.as_ref(), settlement.clone());
-            let change = RowWrite { retry_at, ..change };
-            let one = [(0, &change)];
-            let why = match self.change(&one, Ask::Rehearse) {
-                Err(error) if error.is_refusal => error.words,
-                seen => match seen?.pop() {
-                    Some(seen) if change.ends() && seen.is_pending => STILL_PENDING.into(),
-                    Some(seen) => {
-                        charged = change.begins().then_some(seen.charged).or(charged);
-                        continue;
-                    }
-                    // Once it is charged nobody else can change it, until the transaction ends.
-                    None if charged.is_none()
-                        && self.database.ask(&one, Ask::IsExpected)?.is_empty() =>
-                    {
-                        return Ok(Some(Rehearsal::ChangedMeanwhile));
-                    }
-                    None => NOT_TAKEN.into(),
-                },
-            };
-            let SqlDatabase { engine, table, .. } = &self.database;
-            let (place, name) = (engine.place(), &table.name);
-            let status = table.shown(settlement.status(record.status));
-            let why = format!("could not write to {place}: table {name} refuses {status}: {why}");
-            return Ok(Some(Rehearsal::Refused(why)));
+    /// Makes the writes of each chain in a transaction, and takes them back.
+    fn rehearse_together(&mut self, records: &[PossibleWrites]) -> Result<Rehearsal, DbError> {
+        let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
+        for chain in 0..chains {
+            self.database.engine.begin(true)?;
+            let result = self.rehearse_chain(records, chain)?;
+            self.database.engine.roll_back();
+            if result != Rehearsal::Taken {
+                return Ok(result);
+            }
         }
-        Ok(None)
+        Ok(Rehearsal::Taken)
+    }
+
+    /// Makes the writes of one chain of each record.
+    fn rehearse_chain(
+        &mut self,
+        records: &[PossibleWrites],
+        chain: usize,
+    ) -> Result<Rehearsal, DbError> {
+        let mut charged: Vec<Option<Charged>> = vec![None; records.len()];
+        let steps = records.iter().map(|it| it.chains[chain].len()).min().unwrap_or_default();
+        for step in 0..steps {
+            let writes = records.iter().zip(&charged);
+            let writes: Vec<_> = writes
+                .map(|(writes, charged)| writes.write(chain, step, charged.as_ref()))
+                .collect();
+            let numbered: Vec<_> = writes.iter().enumerate().collect();
+            let refused = |it: &Self, write: &RowWrite, why: &str| {
+                Ok(it.refused(write.record, &write.settlement, why))
+            };
+            let seen = match self.change(&numbered, Ask::Rehearse) {
+                Err(error) if error.is_refusal => return refused(self, &writes[0], &error.words),
+                // A row that somebody else locks is not tried now. SQLite has waited by itself.
+                Err(error) if error.kind == Kind::Busy && E::TRIES > 0 => {
+                    return refused(self, &writes[0], &error.words);
+                }
+                seen => seen?,
+            };
+            for (number, write) in &numbered {
+                match seen.iter().find(|seen| seen.number == *number) {
+                    Some(seen) if write.ends() && seen.is_pending => {
+                        return refused(self, write, STILL_PENDING);
+                    }
+                    Some(_) => {}
+                    // Once it is charged nobody else can change it, until the transaction ends.
+                    None if write.charged.is_none()
+                        && self.database.ask(&[(0, write)], Ask::IsExpected)?.is_empty() =>
+                    {
+                        return Ok(Rehearsal::ChangedMeanwhile);
+                    }
+                    None => return refused(self, write, NOT_TAKEN),
+                }
+            }
+            let begun: Vec<_> = writes.iter().map(RowWrite::begins).collect();
+            for seen in seen.into_iter().filter(|seen| begun[seen.number]) {
+                charged[seen.number] = Some(seen.charged);
+            }
+        }
+        let last = records.first().and_then(|first| Some((first, first.chains[chain].last()?)));
+        match (self.database.engine.end_rehearsal(), last) {
+            (Err(error), Some((first, last))) if error.is_refusal => {
+                Ok(self.refused(&first.record, last, &error.words))
+            }
+            (ended, _) => ended.map(|()| Rehearsal::Taken),
+        }
+    }
+
+    fn refused(&self, record: &Record, settlement: &Settlement, why: &str) -> Rehearsal {
+        let SqlDatabase { engine, table, .. } = &self.database;
+        let (place, name) = (engine.place(), &table.name);
+        let status = table.shown(settlement.status(record.status));
+        Rehearsal::Refused(format!(
+            "could not write to {place}: table {name} refuses {status}: {why}"
+        ))
     }
 }
 
@@ -454,6 +491,11 @@ impl<E: Engine> Reconnecting for TableStore<E> {
 
     fn recover(&mut self, why: DbError) -> Result<()> {
         E::recover(self, why)
+    }
+
+    /// A command that is no pass waits for a row that is locked.
+    fn keeps_outcomes(&self) -> bool {
+        self.stage != Stage::Begun
     }
 
     fn has_been_writable(&self) -> bool {
@@ -530,14 +572,26 @@ impl<E: Engine> Store for TableStore<E> {
         self.write_all(changes, Self::write)
     }
 
-    fn rehearse(&mut self, record: &Arc<Record>, chains: &[Vec<Settlement>]) -> Result<Rehearsal> {
+    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        let tried = self.retrying("write to", |it, _| it.try_out(record, chains))?;
-        if self.stage == Stage::Watched && tried == Rehearsal::Taken {
+        let rehearsed = self.retrying("write to", |store, _| store.rehearse_all(records))?;
+        if self.stage == Stage::Watched && rehearsed.contains(&Rehearsal::Taken) {
             self.stage = Stage::Written;
         }
-        Ok(tried)
+        Ok(rehearsed)
+    }
+
+    fn refuses_single_rows(&mut self) -> Result<bool> {
+        if let Some(known) = self.refuses_single_rows {
+            return Ok(known);
+        }
+        let _acting = self.database.engine.take_rights()?;
+        let known = self.database.table.ends_depend_on_row()
+            || self.retrying("read", |store, _| {
+                store.database.engine.refuses_single_rows(&store.database.table)
+            })?;
+        Ok(*self.refuses_single_rows.insert(known))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

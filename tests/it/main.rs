@@ -39,6 +39,7 @@ mod postgres;
 mod process;
 mod queues;
 mod read_only;
+mod refusals;
 mod roles;
 mod schedule;
 mod security;

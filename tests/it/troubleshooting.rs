@@ -279,12 +279,11 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                 run(env, &["check", "--rehearse", "--ndays", "1"])
             }),
             ("record ... is not tried: it cannot be set to ERROR: ...", |env| {
-                env.insert_one(8, MIDNIGHT - 60);
-                env.sql(
-                    "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN new.ID = 7 AND new.STATUS = \
-                     'ERROR' BEGIN SELECT raise(ABORT, 'not this one'); END",
-                );
-                run(env, &["process", "--fibonacci", "--", "true"])
+                let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, \
+                             FAILURES INT CHECK (FAILURES <> 7), LAST_FAILURE); INSERT INTO BACKLOG \
+                             VALUES (7, 'NEW', '2026-11-20T23:00:00Z', 6, NULL), \
+                             (8, 'NEW', '2026-11-20T23:50:00Z', 0, NULL)";
+                with_table(env, table, &["process", "--fibonacci", "--", "true"])
             }),
             ("not tried: more than one row has the id ...", |env| {
                 let table = "CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED);

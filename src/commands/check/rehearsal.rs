@@ -12,9 +12,9 @@ use super::super::open;
 use super::Findings;
 use crate::options::{Handler, Queue, Schedule};
 use crate::query::Order;
-use crate::record::{Id, Record, Settlement, Status};
+use crate::record::{Id, Record, Status};
 use crate::schedule::DueRule;
-use crate::store::{Access, Claim, Claiming, Database, Rehearsal, Retry};
+use crate::store::{Access, Claim, Claiming, Database, PossibleWrites, Rehearsal, Retry};
 use crate::time::Clock;
 
 const ABOUT: &str = "rehearsal";
@@ -101,18 +101,19 @@ fn rehearse(
     record: &Arc<Record>,
     clock: Clock,
 ) -> Result<Trial> {
-    let writes = rule.possible_writes(record, clock.now());
-    let why = match store.rehearse(record, &writes)? {
-        Rehearsal::Taken => return Ok(Trial::Taken),
-        Rehearsal::ChangedMeanwhile => return Ok(Trial::ChangedMeanwhile),
-        Rehearsal::Refused(why) => why,
+    let chains = rule.possible_writes(record, clock.now());
+    let writes = PossibleWrites { record: record.clone(), chains };
+    let mut rehearse = |writes| store.rehearse(&[writes]).map(|mut rehearsed| rehearsed.pop());
+    let plain = writes.without_errors();
+    let why = match rehearse(writes)? {
+        Some(Rehearsal::Refused(why)) => why,
+        Some(Rehearsal::Taken) => return Ok(Trial::Taken),
+        Some(Rehearsal::ChangedMeanwhile) | None => return Ok(Trial::ChangedMeanwhile),
     };
-    let plain = |writes: &Vec<_>| writes.iter().map(Settlement::without_error).collect();
-    let plain: Vec<Vec<_>> = writes.iter().map(plain).collect();
-    Ok(match store.rehearse(record, &plain)? {
-        Rehearsal::Taken => Trial::TakenWithoutErrors(why),
-        Rehearsal::ChangedMeanwhile => Trial::ChangedMeanwhile,
-        Rehearsal::Refused(_) => Trial::Refused(why),
+    Ok(match rehearse(plain)? {
+        Some(Rehearsal::Taken) => Trial::TakenWithoutErrors(why),
+        Some(Rehearsal::ChangedMeanwhile) | None => Trial::ChangedMeanwhile,
+        Some(Rehearsal::Refused(_)) => Trial::Refused(why),
     })
 }
 

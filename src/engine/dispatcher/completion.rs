@@ -16,6 +16,7 @@ impl Dispatcher {
         attempt: &Attempt,
         settlement: &Settlement,
         applied: &WriteResult,
+        unstored: Option<&str>,
     ) {
         let in_hand = self.in_hand.remove(&attempt.id);
         let Some(InHand { record, started_at, .. }) = in_hand else { return };
@@ -35,7 +36,10 @@ impl Dispatcher {
             }
             WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => None,
             WriteResult::Refused(error) => {
-                return self.refused(&record, settlement.status(record.status), error);
+                let has_succeeded = attempt.outcome == Outcome::Success;
+                let although = if has_succeeded { "; its handler succeeded" } else { "" };
+                let error = format!("{}{although}", error.why);
+                return self.refused(&record, settlement.status(record.status), &error);
             }
         };
         if *applied == WriteResult::WrittenAfterLoss {
@@ -56,11 +60,15 @@ impl Dispatcher {
             };
             if is_wanted || written.is_none() {
                 let shown = |at| observer.shown(at);
-                log_ended(&record, &attempt.outcome, written, &self.rule, shown);
+                log_ended(&record, &attempt.outcome, written, unstored, &self.rule, shown);
             }
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
             self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());
+        }
+        if let Some(why) = unstored {
+            self.tally.unstored += 1;
+            self.unstored.get_or_insert_with(|| (record.id.clone(), why.to_string()));
         }
         self.count_failures(&attempt.outcome);
         if attempt.outcome.got_further() {
@@ -74,6 +82,7 @@ impl Dispatcher {
             number: record.next_attempt(),
             started_at,
             attempt,
+            unstored,
             failures: self.rule.capabilities.has_counter.then_some(record.failures),
             inserted_at: record.inserted_at,
             status: written.map(|settlement| settlement.status(record.status)),

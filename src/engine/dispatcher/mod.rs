@@ -4,6 +4,7 @@ mod circuit_breaker;
 mod completion;
 mod round;
 mod unreported;
+mod unwritten;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 use unreported::Unreported;
+use unwritten::Unwritten;
 
 const AMBIGUOUS_SHOWN: usize = 5;
 /// How long a pass waits before it looks again for records that other passes hold.
@@ -48,6 +50,7 @@ pub struct Dispatcher {
     busy: Vec<Candidate>,
     /// Records whose last attempt has not reported back, so that a handler may still have them.
     unreported: Unreported,
+    unwritten: Unwritten,
     /// Records that get one more attempt, each alone in its handler, once all others are done.
     to_be_alone: Vec<Candidate>,
     /// Whether such a record is in hand.
@@ -60,6 +63,8 @@ pub struct Dispatcher {
     has_looked_again: bool,
     /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
     takes_errors: Option<bool>,
+    /// The first record whose error the table does not take, and why.
+    unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
     /// Records that are not tried, because more than one row has their id.
@@ -114,12 +119,14 @@ impl Dispatcher {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             unreported: Unreported::default(),
+            unwritten: Unwritten::default(),
             to_be_alone: Vec::new(),
             is_alone: false,
             may_be_alone: false,
             is_held_off: false,
             has_looked_again: false,
             takes_errors: None,
+            unstored: None,
             cursor,
             breaker: CircuitBreaker::default(),
             ambiguous: BTreeSet::new(),
@@ -154,7 +161,10 @@ impl Dispatcher {
 
     /// Whether records wait for a time, and not only for a free place with the handler.
     fn waits(&self) -> bool {
-        self.is_held_back || self.is_held_off || !self.unreported.is_empty()
+        self.is_held_back
+            || self.is_held_off
+            || !self.unreported.is_empty()
+            || self.unwritten.len() > 0
     }
 
     /// How long records that could be tried are still held back: by the rate, because passes may have just
@@ -177,12 +187,13 @@ impl Dispatcher {
 
     /// What the main thread does next.
     pub fn next_step(&mut self) -> Step {
+        let again = self.write_again_in();
         let pause = match self.held_back() {
-            None if !self.is_idle() => return Step::Wait,
+            None if !self.is_idle() => return again.map_or(Step::Wait, Step::RoundAfter),
             None => self.begin_again(),
             pause => pause,
         };
-        pause.map_or(Step::End, Step::RoundAfter)
+        [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
     /// No attempt is waiting to be completed: nothing is claimed before the next one comes.
@@ -213,7 +224,12 @@ impl Dispatcher {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.in_hand.len() == self.unsettled.len() + self.breaker.doubtful.len()
+        self.in_hand.len() == self.unsettled.len() + self.answered()
+    }
+
+    /// How many records that handlers have answered are still held.
+    fn answered(&self) -> usize {
+        self.breaker.doubtful.len() + self.unwritten.len()
     }
 
     /// Whether nothing more is begun, although more may be due.
@@ -315,6 +331,7 @@ impl Dispatcher {
     fn settle_leftovers(&mut self) {
         let mut ended = std::mem::take(&mut self.unsettled);
         ended.append(&mut self.breaker.doubtful);
+        ended.append(&mut self.unwritten.take_last());
         // What was waited for long enough is not waited for once more.
         let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
         let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
@@ -335,6 +352,13 @@ impl Dispatcher {
 
     fn report_leftovers(&mut self) {
         self.breaker.say_repeated();
+        if let Some((id, why)) = &self.unstored {
+            let texts = counted(self.tally.unstored, "error text");
+            log::error!(
+                "{texts} could not be stored, because the table refuses them: {why}; `backlog explain \
+                 {id}` shows the first one"
+            );
+        }
         self.note_what_was_left_out();
         self.tally.ambiguous = self.ambiguous.len() as u64;
         if !self.ambiguous.is_empty() {

@@ -1,6 +1,6 @@
 //! One round of the dispatcher: claims records, writes outcomes and charges, hands records out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
@@ -12,9 +12,11 @@ use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
 use crate::record::last_error::is_begun;
-use crate::record::{Attempt, Record, Settlement, Status};
+use crate::record::{Attempt, Id, Record, Status};
 use crate::schedule::{self, End, Policy, Reason, Verdict};
-use crate::store::{Claim, Moved, Rehearsal, RowWrite, Store, WriteResult};
+use crate::store::{
+    Claim, Moved, PossibleWrites, Refusal, Rehearsal, RowWrite, Store, WriteResult,
+};
 use crate::time::Instant;
 
 /// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
@@ -23,6 +25,13 @@ const SPARE: usize = 8;
 const FEW: usize = 64;
 
 type Claimed = (Arc<Record>, Option<Slot>);
+
+/// A record that is due under its claim.
+struct Due {
+    record: Arc<Record>,
+    slot: Option<Slot>,
+    was_new: bool,
+}
 
 impl Dispatcher {
     /// Settles what has come in, whatever becomes of the claims, and fills the free places.
@@ -36,8 +45,9 @@ impl Dispatcher {
             }
             Err(Moved::Claims(error)) => self.begin_no_more(error),
         }
+        self.write_again()?;
         let mut ended = ended;
-        let still_in_hand = self.in_hand.len() - ended.len() - self.breaker.doubtful.len();
+        let still_in_hand = self.in_hand.len() - ended.len() - self.answered();
         let free = self.places().saturating_sub(still_in_hand);
         if free > self.room() && !ended.is_empty() {
             // What got nowhere is held as well, and leaves no room.
@@ -47,9 +57,7 @@ impl Dispatcher {
         let mut free = free.min(self.room());
         // What the table does not let be charged leaves its place to the next.
         loop {
-            let in_hand = self.in_hand.len() - ended.len();
-            let claimed = self.fill(free, ended, submit)?;
-            let handed_out = self.in_hand.len() - in_hand;
+            let (claimed, handed_out) = self.fill(free, ended, submit)?;
             if handed_out == claimed {
                 return Ok(());
             }
@@ -57,8 +65,9 @@ impl Dispatcher {
         }
     }
 
-    /// Claims up to `free` records, so many, and hands them out when the outcomes are written.
-    fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<usize> {
+    /// Claims up to `free` records, and hands them out when the outcomes are written. Returns the numbers of
+    /// records that were claimed and that were handed out.
+    fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
             claimed.drain(..).for_each(|(it, _)| self.pass.store.release(&it.id));
@@ -69,14 +78,13 @@ impl Dispatcher {
         let now = self.pass.clock.now();
         match self.write(ended, &claimed) {
             Ok(charged) => {
-                self.hand_out(claimed.into_iter().zip(charged), now, submit);
-                Ok(count)
+                Ok((count, self.hand_out(claimed.into_iter().zip(charged), now, submit)))
             }
             // It may be the charges that cannot be written.
             Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
                 claimed.iter().for_each(|(it, _)| self.pass.store.release(&it.id));
                 self.begin_no_more(error);
-                self.write_outcomes(ended).map(|()| 0)
+                self.write_outcomes(ended).map(|()| (0, 0))
             }
             Err(error) => Err(error),
         }
@@ -172,31 +180,37 @@ impl Dispatcher {
         let ids: Vec<_> = candidates.iter().map(|it| it.id.clone()).collect();
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
         let mut claims = self.pass.store.claim(&ids)?.into_iter();
+        let mut due = Vec::new();
         for (id, claim) in claims.by_ref() {
             let was_new = new.contains(&id);
             match self.inspect(Candidate { id, was_new }, claim) {
-                Ok(Some(due)) => {
-                    self.may_be_alone = false;
-                    self.left -= 1;
-                    if let Some(bucket) = &mut self.bucket {
-                        bucket.take(self.pass.clock.monotonic());
-                    }
-                    claimed.push(due);
-                }
-                Ok(None) => {}
+                Ok(found) => due.extend(found),
                 Err(error) => {
                     claims
                         .filter(|(_, claim)| matches!(claim, Claim::Held(_)))
                         .for_each(|(id, _)| self.pass.store.release(&id));
+                    due.iter().for_each(|it| self.pass.store.release(&it.record.id));
                     return Err(error);
                 }
             }
+        }
+        for Due { record, slot, was_new } in self.rehearse(due)? {
+            if self.sets_aside(&record, was_new) {
+                self.pass.store.release(&record.id);
+                continue;
+            }
+            self.may_be_alone = false;
+            self.left -= 1;
+            if let Some(bucket) = &mut self.bucket {
+                bucket.take(self.pass.clock.monotonic());
+            }
+            claimed.push((record, slot));
         }
         Ok(())
     }
 
     /// `None` if there is nothing to try.
-    fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Claimed>> {
+    fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Due>> {
         let Candidate { id, was_new } = candidate;
         match claim {
             Claim::Held(record) => {
@@ -274,7 +288,7 @@ impl Dispatcher {
     }
 
     /// Another pass may have settled it since it was selected.
-    fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Claimed>> {
+    fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Due>> {
         if self.is_cut_short() {
             return Ok(None);
         }
@@ -285,7 +299,6 @@ impl Dispatcher {
             self.forget_slot(&record.id);
             if let Verdict::Archive(end) = verdict
                 && !self.waits_for_report(&record, was_new)
-                && self.rehearse(&record, None, now)?
             {
                 self.expire(&record, end)?;
             }
@@ -301,9 +314,7 @@ impl Dispatcher {
                 record.id
             );
         }
-        let slot = verdict.slot();
-        let is_rehearsed = self.rehearse(&record, slot, now)? && !self.sets_aside(&record, was_new);
-        Ok(is_rehearsed.then_some((record, slot)))
+        Ok(Some(Due { record, slot: verdict.slot(), was_new }))
     }
 
     /// Whether another pass may have tried a record since it was selected, which this one is not to do at
@@ -328,35 +339,85 @@ impl Dispatcher {
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
     }
 
-    /// Rehearses all that may have to be written, before any handler runs for nothing; what one record
-    /// has shown is believed of the others. False if this one has changed meanwhile or is refused.
-    fn rehearse(&mut self, record: &Arc<Record>, slot: Option<Slot>, now: Instant) -> Result<bool> {
-        if self.takes_errors.is_some() {
-            return Ok(true);
+    /// Returns the records whose possible outcomes the table accepts, and releases the others.
+    fn rehearse(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
+        let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
+        let accepted = self.accepted(due);
+        let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
+        ids.iter().filter(|id| !kept.contains(id)).for_each(|id| self.pass.store.release(id));
+        accepted
+    }
+
+    /// The first record that the table accepts answers for all, unless the table may refuse single rows.
+    fn accepted(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
+        let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
+        while self.takes_errors.is_none()
+            && let Some(first) = due.next()
+        {
+            accepted.extend(self.rehearse_each(vec![first])?);
         }
-        let possible_writes = self.rule.possible_writes(record, now);
-        let why = match self.pass.store.rehearse(record, &possible_writes)? {
+        let others: Vec<_> = due.collect();
+        if others.is_empty() || !self.pass.store.refuses_single_rows()? {
+            accepted.extend(others);
+        } else {
+            accepted.extend(self.rehearse_each(others)?);
+        }
+        Ok(accepted)
+    }
+
+    fn rehearse_each(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
+        let now = self.pass.clock.now();
+        let possible_writes = |it: &Due| {
+            let chains = self.rule.possible_writes(&it.record, now);
+            let writes = PossibleWrites { record: it.record.clone(), chains };
+            if self.takes_errors == Some(false) { writes.without_errors() } else { writes }
+        };
+        let writes: Vec<_> = due.iter().map(possible_writes).collect();
+        let rehearsed = self.pass.store.rehearse(&writes)?;
+        ensure!(rehearsed.len() == due.len(), "the store answered for some records only");
+        let mut accepted = Vec::with_capacity(due.len());
+        for ((it, writes), rehearsal) in due.into_iter().zip(&writes).zip(rehearsed) {
+            if self.is_accepted(&it, writes, rehearsal)? {
+                accepted.push(it);
+            }
+        }
+        Ok(accepted)
+    }
+
+    fn is_accepted(
+        &mut self,
+        due: &Due,
+        writes: &PossibleWrites,
+        rehearsal: Rehearsal,
+    ) -> Result<bool> {
+        let why = match rehearsal {
             Rehearsal::Taken => {
-                self.takes_errors = Some(true);
+                self.takes_errors.get_or_insert(true);
                 return Ok(true);
             }
             Rehearsal::ChangedMeanwhile => return Ok(false),
             Rehearsal::Refused(why) => why,
         };
         // The texts of errors may be all that the table refuses.
-        let plain = |writes: &Vec<_>| writes.iter().map(Settlement::without_error).collect();
-        let plain: Vec<Vec<_>> = possible_writes.iter().map(plain).collect();
-        match self.pass.store.rehearse(record, &plain)? {
-            Rehearsal::Taken => {
+        let plain = [writes.without_errors()];
+        let has_texts = self.takes_errors != Some(false);
+        let again = if has_texts { self.pass.store.rehearse(&plain)?.pop() } else { None };
+        match again {
+            Some(Rehearsal::Taken) => {
                 log::warn!("attempts begin without a text in the column of errors: {why}");
                 self.takes_errors = Some(false);
+                return Ok(true);
             }
-            Rehearsal::ChangedMeanwhile => {}
-            Rehearsal::Refused(_) => {
-                self.refuse_to_try(record, slot, &format!("{why}; no handler was started"));
+            Some(Rehearsal::ChangedMeanwhile) => {}
+            Some(Rehearsal::Refused(_)) | None => {
+                self.refuse_to_try(
+                    &due.record,
+                    due.slot,
+                    &format!("{why}; no handler was started"),
+                );
             }
         }
-        Ok(self.takes_errors.is_some())
+        Ok(false)
     }
 
     /// Archives a record without another attempt: the last one killed its pass, or it is too old.
@@ -372,7 +433,9 @@ impl Dispatcher {
                 }
                 self.tell_of_archived(record, attempts, error);
             }
-            Some(WriteResult::Refused(error)) => self.refused(record, Status::Archived, error),
+            Some(WriteResult::Refused(error)) => {
+                self.refused(record, Status::Archived, &error.why);
+            }
             Some(
                 WriteResult::Charged(_) | WriteResult::ChangedMeanwhile | WriteResult::ClaimLost,
             )
@@ -421,25 +484,36 @@ impl Dispatcher {
                 self.pass.store.claim_ahead(&self.due.peek(wanted));
             }
         }
-        let mut applied = apply(&mut *self.pass.store, &changes)?;
+        let (mut applied, unstored) = apply(&mut *self.pass.store, &changes)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();
         let mut charged = applied.split_off(ended.len());
         charged.resize(claimed.len(), WriteResult::Written);
         for ((attempt, settlement), applied) in ended.iter().zip(settlements).zip(applied) {
-            self.book(attempt, &settlement, &applied);
+            if let WriteResult::Refused(Refusal { why, .. }) = &applied
+                && self.keep_unwritten(attempt, &settlement, why)
+            {
+                continue;
+            }
+            self.book(
+                attempt,
+                &settlement,
+                &applied,
+                unstored.get(&attempt.id).map(String::as_str),
+            );
         }
         Ok(charged)
     }
 
-    /// Gives records to the handler, all together, whose charge could be written. If the pass was just
-    /// stopped, they come back as interrupted, and the next round takes their charge back.
+    /// Gives records to the handler, all together, whose charge could be written, and returns their number.
+    /// If the pass was just stopped, they come back as interrupted, and the next round takes their charge
+    /// back.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (Claimed, WriteResult)>,
         now: Instant,
         submit: &Submit,
-    ) {
+    ) -> usize {
         let mut jobs = Vec::new();
         for ((record, slot), charged) in claimed {
             let charged = match charged {
@@ -463,8 +537,9 @@ impl Dispatcher {
                     self.pass.store.release(&record.id);
                     // That was no attempt.
                     self.left += 1;
-                    let why = format!("it cannot be set to {}: {error}", Status::Error.name());
-                    self.refuse_to_try(&record, slot, &why);
+                    let error =
+                        format!("it cannot be set to {}: {}", Status::Error.name(), error.why);
+                    self.refuse_to_try(&record, slot, &error);
                     continue;
                 }
             };
@@ -479,16 +554,24 @@ impl Dispatcher {
         if let Some(cursor) = self.cursor.news() {
             self.pass.observer.reached(&cursor);
         }
+        let count = jobs.len();
         self.handlers.handler.start(jobs);
+        count
     }
 }
 
-/// Applies changes. If the table refuses one, it is tried without the text of its error.
-fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+/// Applies changes. If the table refuses one, it is tried without the text of its error. Returns also why
+/// the texts of some records could not be stored.
+fn apply(
+    store: &mut dyn Store,
+    changes: &[RowWrite],
+) -> Result<(Vec<WriteResult>, HashMap<Id, String>)> {
     let mut applied = store.apply(changes)?;
     ensure!(applied.len() == changes.len(), "the store answered for some changes only");
+    let mut unstored = HashMap::new();
     for (change, applied) in changes.iter().zip(&mut applied) {
-        let WriteResult::Refused(why) = &*applied else { continue };
+        // A row that is locked refuses nothing.
+        let WriteResult::Refused(Refusal { why, is_lock: false }) = &*applied else { continue };
         let settlement = change.settlement.without_error();
         if settlement == change.settlement {
             continue;
@@ -500,10 +583,9 @@ fn apply(store: &mut dyn Store, changes: &[RowWrite]) -> Result<Vec<WriteResult>
             | WriteResult::Charged(_)),
         ) = again
         {
-            let id = &change.record.id;
-            log::warn!("record {id}: the table refuses the text of its error: {why}");
+            unstored.insert(change.record.id.clone(), why.clone());
             *applied = written;
         }
     }
-    Ok(applied)
+    Ok((applied, unstored))
 }

@@ -207,6 +207,10 @@ impl Engine for PgEngine {
         self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{constraints}"))
     }
 
+    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+        self.session.roll_back()
+    }
+
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {
         self.session.batch(sql)
     }
@@ -231,6 +235,10 @@ impl Engine for PgEngine {
         let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
         Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
+    }
+
+    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
+        self.constrains_single_rows(table)
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -1,6 +1,7 @@
 //! The SQLite engine: the table in a file, the claims in a side file.
 
 mod catalog;
+mod constraints;
 mod dialect;
 mod errors;
 mod explore;
@@ -14,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use rusqlite::config::DbConfig;
 use rusqlite::{
     CachedStatement, Connection, Error as SqlError, OptionalExtension, Row, params_from_iter,
@@ -160,6 +161,17 @@ impl Engine for SqliteEngine {
         self.batch("BEGIN IMMEDIATE")
     }
 
+    /// SQLite checks deferred constraints at the commit, before it asks the hook, which refuses it.
+    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+        self.connection.commit_hook(Some(|| true))?;
+        let committed = self.batch("COMMIT");
+        self.connection.commit_hook(None::<fn() -> bool>)?;
+        match committed {
+            Err(_) if self.connection.is_autocommit() => Ok(()),
+            ended => ended,
+        }
+    }
+
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {
         self.connection.prepare_cached(sql)?.raw_execute()?;
         Ok(())
@@ -178,7 +190,7 @@ impl Engine for SqliteEngine {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
-        let Self { connection, statements, .. } = self;
+        let Self { connection, statements, overrides_conflict_clauses, .. } = self;
         // The statement for the change before, which mostly serves the next one as well.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();
@@ -189,7 +201,9 @@ impl Engine for SqliteEngine {
                 Some(before) if before.0 == shape => prepared.insert(before),
                 Some(_) | None => {
                     let sql = statements.entry(shape.clone());
-                    let sql = sql.or_insert_with(|| dialect::statement(table, verb, &terms));
+                    let sql = sql.or_insert_with(|| {
+                        dialect::statement(table, verb, &terms, *overrides_conflict_clauses)
+                    });
                     prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
                 }
             };
@@ -220,6 +234,10 @@ impl Engine for SqliteEngine {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
         Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
+    }
+
+    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
+        Ok(constraints::refuses_single_rows(&self.connection, table)?)
     }
 
     fn interrupter(&self) -> Option<Interrupter> {
@@ -270,7 +288,11 @@ impl Database for SqlDatabase<SqliteEngine> {
             let why = words(&errno.into());
             format!("it or its directory cannot be written by this user: {why}")
         };
-        Ok(writable.err().map(why))
+        if let Err(errno) = writable {
+            return Ok(Some(why(errno)));
+        }
+        let conflict = self.engine.conflict_clause(&self.table);
+        self.reading(conflict)
     }
 
     fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming> {
@@ -284,12 +306,34 @@ impl Database for SqlDatabase<SqliteEngine> {
         // What ends a pass before that ends the waiting as well.
         let waits = wait_for_locks(connection, path, PASS, Some(retry.clone()));
         waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
+        let conflict = self.engine.conflict_clause(&self.table);
+        if let Some(why) = self.reading(conflict)? {
+            bail!("could not use {}: {why}", self.engine.place());
+        }
         let locks = SqliteLocks::new(&self.table, state)?;
         Ok(Box::new(TableStore::new(*self, locks, retry)))
     }
 }
 
 impl SqliteEngine {
+    /// Decides whether updates override the conflict clauses of the table. Where there are triggers this
+    /// would also override the clauses of their statements: then a clause of the table is returned, because
+    /// an update could delete another record by it.
+    fn conflict_clause(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        self.overrides_conflict_clauses = !constraints::has_triggers(&self.connection, table)?;
+        if self.overrides_conflict_clauses {
+            return Ok(None);
+        }
+        let constraint = constraints::conflict_clause(&self.connection, table)?;
+        Ok(constraint.map(|constraint| {
+            format!(
+                "table {} has triggers and `{constraint}`, by which a write of one record could delete \
+                 another one or undo other writes: create the table without the ON CONFLICT clause",
+                table.name
+            )
+        }))
+    }
+
     /// Whether a step of a plan scans an index that only has rows of certain statuses, or of those that
     /// the queue's condition tells from others.
     fn is_of_pending_rows(&self, table: &Table, step: &str) -> rusqlite::Result<bool> {

@@ -40,6 +40,8 @@ pub struct SqliteEngine {
     pub connection: Connection,
     /// The texts of statements about rows, by their shape.
     pub statements: HashMap<String, String>,
+    /// Whether a conflict is an error of the update, whatever the table's constraints say.
+    pub overrides_conflict_clauses: bool,
     /// What it is closed with, which goes after it.
     closing: Option<ActingAs>,
     pub rights: Rights,
@@ -90,7 +92,15 @@ pub fn open_file(
     };
     let connection = connect(&path, OpenFlags::empty(), limit)?;
     let statements = HashMap::new();
-    let engine = SqliteEngine { connection, statements, closing: None, rights, path, found };
+    let engine = SqliteEngine {
+        connection,
+        statements,
+        overrides_conflict_clauses: false,
+        closing: None,
+        rights,
+        path,
+        found,
+    };
     let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
     let shown = engine.path.display();
     ensure!(

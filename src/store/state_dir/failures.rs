@@ -29,8 +29,26 @@ const GONE_AFTER: i64 = DAY;
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Entry {
-    Cause { cause: String, since: Instant, until: Instant },
-    Record { id: Id, at: Instant, error: String },
+    Cause {
+        cause: String,
+        since: Instant,
+        until: Instant,
+    },
+    Record {
+        id: Id,
+        #[serde(flatten)]
+        error: LastError,
+    },
+}
+
+/// The last error of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LastError {
+    at: Instant,
+    error: String,
+    /// Why the column for it does not take it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unstored: Option<String>,
 }
 
 /// What is known of the failures of a table.
@@ -38,7 +56,7 @@ enum Entry {
 pub struct Failures {
     /// When the causes were met first and last, by their ids.
     causes: HashMap<String, (Instant, Instant)>,
-    errors: HashMap<Id, (Instant, String)>,
+    errors: HashMap<Id, LastError>,
 }
 
 impl Failures {
@@ -50,8 +68,8 @@ impl Failures {
                 Ok(Entry::Cause { cause, since, until }) => {
                     failures.causes.insert(cause, (since, until));
                 }
-                Ok(Entry::Record { id, at, error }) => {
-                    failures.errors.insert(id, (at, error));
+                Ok(Entry::Record { id, error }) => {
+                    failures.errors.insert(id, error);
                 }
                 Err(_) => {}
             }
@@ -66,12 +84,9 @@ impl Failures {
             since: *since,
             until: *until,
         });
-        let errors = latest(&self.errors, |(at, _)| *at, KEPT).into_iter();
-        let errors = errors.map(|(id, (at, error))| Entry::Record {
-            id: id.clone(),
-            at: *at,
-            error: error.clone(),
-        });
+        let errors = latest(&self.errors, |error| error.at, KEPT).into_iter();
+        let errors =
+            errors.map(|(id, error)| Entry::Record { id: id.clone(), error: error.clone() });
         causes.chain(errors).map(|entry| json_line(&entry)).collect()
     }
 
@@ -97,16 +112,21 @@ impl Failures {
         has_changed
     }
 
-    /// Fills in the error and the instant that the row of a failed record has no column for.
-    pub fn fill_in(&self, record: &mut Record) {
-        let known = self.errors.get(&record.id);
+    /// Fills in the error and the instant that the row of a failed record does not hold. Returns why the
+    /// table did not take the error, if so.
+    pub fn fill_in(&self, record: &mut Record) -> Option<&str> {
+        let known = self.errors.get(&record.id).filter(|_| record.status != Status::Success)?;
         // The id may have been another record's before.
-        let known =
-            known.filter(|(at, _)| record.inserted_at.is_none_or(|inserted| *at >= inserted));
-        if let Some((at, error)) = known.filter(|_| record.status != Status::Success) {
-            record.last_error.get_or_insert_with(|| error.clone());
-            record.last_failure_at.get_or_insert(*at);
+        if record.inserted_at.is_some_and(|inserted_at| known.at < inserted_at) {
+            return None;
         }
+        let unstored = known.unstored.as_deref();
+        let is_of_last_failure = record.last_failure_at.is_some_and(|at| known.at >= at);
+        if record.last_error.is_none() || unstored.is_some() && is_of_last_failure {
+            record.last_error = Some(known.error.clone());
+        }
+        record.last_failure_at.get_or_insert(known.at);
+        unstored.filter(|_| record.last_error.as_deref() == Some(&*known.error))
     }
 
     /// Sets the instants at which the causes were met first and last.
@@ -120,7 +140,7 @@ impl Failures {
 pub struct NewFailures {
     pub causes: Causes,
     /// The last error of each record, behind its place among all; none of those that succeeded.
-    errors: HashMap<Id, (u64, Option<(Instant, String)>)>,
+    errors: HashMap<Id, (u64, Option<LastError>)>,
     /// How many attempts were noted.
     noted: u64,
     /// Whether the table has no column for them.
@@ -132,22 +152,24 @@ impl NewFailures {
         Self { keeps_errors, ..Self::default() }
     }
 
-    pub fn failed(&mut self, id: &Id, error: &str, at: Instant) {
+    /// `unstored` says why the table does not take the error, if so.
+    pub fn failed(&mut self, id: &Id, error: &str, unstored: Option<&str>, at: Instant) {
         // As much as is compared, so that it is of the same cause when it is read again.
-        let kept: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
-        self.causes.add_error(id, Some(&kept), Some(at));
-        self.note(id, Some((at, kept)));
+        let error: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
+        self.causes.add_error(id, Some(&error), Some(at));
+        if self.keeps_errors || unstored.is_some() {
+            self.note(id, Some(LastError { at, error, unstored: unstored.map(String::from) }));
+        }
     }
 
     pub fn succeeded(&mut self, id: &Id) {
-        self.note(id, None);
+        if self.keeps_errors {
+            self.note(id, None);
+        }
     }
 
     /// Of more records than are kept the first ones are forgotten.
-    fn note(&mut self, id: &Id, error: Option<(Instant, String)>) {
-        if !self.keeps_errors {
-            return;
-        }
+    fn note(&mut self, id: &Id, error: Option<LastError>) {
         self.noted += 1;
         self.errors.insert(id.clone(), (self.noted, error));
         if self.errors.len() >= 2 * KEPT {
@@ -227,14 +249,14 @@ mod tests {
         let mut news = NewFailures::new(true);
         let most = 3 * KEPT as i64;
         for id in 0..most {
-            news.failed(&Id::Integer(id), "no", Instant(7));
+            news.failed(&Id::Integer(id), "no", None, Instant(7));
         }
         news.succeeded(&Id::Integer(most - 1));
         state.add_failures("t", &mut news).unwrap();
         let kept = state.failures("t").unwrap();
-        let error = |id| kept.errors.get(&Id::Integer(id));
-        assert_eq!(error(most - 2), Some(&(Instant(7), "no".into())));
-        assert_eq!(error(most - KEPT as i64), Some(&(Instant(7), "no".into())));
+        let error = |id| kept.errors.get(&Id::Integer(id)).map(|it| (it.at, &*it.error));
+        assert_eq!(error(most - 2), Some((Instant(7), "no")));
+        assert_eq!(error(most - KEPT as i64), Some((Instant(7), "no")));
         assert_eq!((error(most - 1), error(most - KEPT as i64 - 1)), (None, None));
         // One that succeeds later, in a pass without a failure.
         let mut news = NewFailures::new(true);

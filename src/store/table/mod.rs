@@ -154,6 +154,12 @@ impl Table {
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
+    /// The written columns whose new value depends on the old one.
+    pub fn growing_columns(&self) -> impl Iterator<Item = &Column> {
+        let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
+        effects.filter(|effect| matches!(effect.to, Assigned::Add(_))).map(|effect| &effect.column)
+    }
+
     /// A status as it is written, `STATUS = 'ERROR'`.
     pub fn shown(&self, status: Status) -> String {
         match (&self.statuses.column, self.statuses.value(status)) {
@@ -165,6 +171,16 @@ impl Table {
     /// Whether conditions have a say in whether a record is pending, not only its status.
     pub fn ends_by_condition(&self) -> bool {
         self.statuses.column.is_none() || self.archived.is_some()
+    }
+
+    /// Whether what ends a record may leave another one pending: by a condition that also reads what is not
+    /// written, or a column that grows.
+    pub fn ends_depend_on_row(&self) -> bool {
+        let written = self.written_columns();
+        let is_written = |column: &Column| written.iter().any(|it| it.name == column.name);
+        self.ends_by_condition()
+            && (self.growing_columns().next().is_some()
+                || !self.condition_columns.iter().all(is_written))
     }
 
     /// The keys of ends that leave the condition true, as far as the columns show that.

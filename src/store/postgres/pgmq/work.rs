@@ -15,10 +15,10 @@ use anyhow::{Result, bail};
 use super::lease::{HEARTBEAT_INTERVAL, HIDDEN_SECS, Lease};
 use super::{ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN};
 use super::{missing_function, number};
-use crate::record::{Id, Record, Settlement, Status, Transition, counted};
+use crate::record::{Id, Record, Status, Transition, counted};
 use crate::store::boottime::boottime;
 use crate::store::engine::Engine;
-use crate::store::error::{DbError, Kind, OrRefused, Reconnecting, Retry};
+use crate::store::error::{DbError, Kind, OrRefused, Reconnecting, Refusal, Retry};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
 use crate::store::postgres::session::Session;
@@ -26,8 +26,8 @@ use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{
-    Charged, Claim, EndHandlers, Interrupter, Reader, Rehearsal, RowWrite, Store, Wakeup,
-    WriteResult,
+    Charged, Claim, EndHandlers, Interrupter, PossibleWrites, Reader, Rehearsal, RowWrite, Store,
+    Wakeup, WriteResult,
 };
 use crate::time::Instant;
 
@@ -35,6 +35,12 @@ use crate::time::Instant;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
+/// Triggers and constraints of a user on the tables `$1` of a queue: pgmq has none but primary keys.
+const CONSTRAINS_MESSAGES: &str = "SELECT FROM pg_catalog.pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' \
+             AND tgrelid = ANY ($1::text[]::regclass[]) \
+             UNION ALL SELECT FROM pg_catalog.pg_constraint WHERE contype IN ('c', 'f', 'u', 'x') \
+             AND (conrelid = ANY ($1::text[]::regclass[]) OR confrelid = ANY ($1::text[]::regclass[])) \
+             LIMIT 1";
 /// A transaction waits for locks, whatever is set for the role. The wait is short, because no lease is
 /// extended during it, only before the next try.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
@@ -63,6 +69,8 @@ pub struct Work {
     has_functions: bool,
     /// Whether the rehearsal has written, so that the server accepts writes.
     is_writable: bool,
+    /// Whether each message is rehearsed, once that was asked.
+    refuses_single_rows: Option<bool>,
 }
 
 /// A message that this process is at.
@@ -106,6 +114,10 @@ impl Reconnecting for Work {
         self.connect_again(&why, |it| it.session().open_again())
     }
 
+    fn keeps_outcomes(&self) -> bool {
+        self.watchdog.is_some()
+    }
+
     fn has_been_writable(&self) -> bool {
         self.watchdog.is_some() && self.is_writable
     }
@@ -126,6 +138,7 @@ impl Work {
             given_back: Vec::new(),
             has_functions: false,
             is_writable: false,
+            refuses_single_rows: None,
         }
     }
 
@@ -465,18 +478,34 @@ impl Store for Work {
     }
 
     /// What can be refused is to archive it, or to delete it.
-    fn rehearse(&mut self, record: &Arc<Record>, _: &[Vec<Settlement>]) -> Result<Rehearsal> {
-        Ok(match self.retrying_or_refused(false, |work, _| work.try_out(record))? {
-            Ok(()) => {
-                self.is_writable = true;
-                Rehearsal::Taken
-            }
-            Err(why) => Rehearsal::Refused(format!(
-                "could not write to {}: queue {} does not let go of it: {why}",
-                self.database.engine.place(),
-                self.queue.name
-            )),
-        })
+    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
+        let rehearse = |PossibleWrites { record, .. }: &PossibleWrites| {
+            let tried = self.retrying_or_refused(false, |work, _| work.try_out(record))?;
+            Ok(match tried {
+                Ok(()) => {
+                    self.is_writable = true;
+                    Rehearsal::Taken
+                }
+                Err(Refusal { why, .. }) => Rehearsal::Refused(format!(
+                    "could not write to {}: queue {} does not let go of it: {why}",
+                    self.database.engine.place(),
+                    self.queue.name
+                )),
+            })
+        };
+        records.iter().map(rehearse).collect()
+    }
+
+    fn refuses_single_rows(&mut self) -> Result<bool> {
+        if let Some(known) = self.refuses_single_rows {
+            return Ok(known);
+        }
+        let tables = Param::texts([&self.queue.waiting, &self.queue.archive]);
+        let known = self.retrying("read", |work, _| {
+            let found = work.session().query(CONSTRAINS_MESSAGES, std::slice::from_ref(&tables))?;
+            Ok(!found.is_empty())
+        })?;
+        Ok(*self.refuses_single_rows.insert(known))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

@@ -1,0 +1,164 @@
+//! What a table's constraints may refuse of one row and accept of another, as far as its schema shows.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::store::condition::{condition_of_index, identifiers};
+use crate::store::table::Table;
+use crate::store::tokens::{Token, tokens};
+
+/// The words behind `ON CONFLICT` that make more of a conflict than an error of one statement.
+const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
+
+pub fn has_triggers(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
+    connection.prepare_cached(sql)?.exists([&table.name])
+}
+
+/// A constraint on what a pass writes that resolves a conflict in another way than by an error: it may
+/// delete another row. It is returned as the schema has it.
+pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
+    let written = Written::of(table);
+    let created = created(connection, table)?;
+    let tokens = tokens(&created);
+    let is_clause = |words: &[Token<'_>]| {
+        words[0].is("ON")
+            && words[1].is("CONFLICT")
+            && CONFLICT_CLAUSES.iter().any(|word| words[2].is(word))
+    };
+    let mut definitions = definitions(&tokens).into_iter();
+    let found = definitions.find(|definition| {
+        definition.windows(3).any(is_clause)
+            && definition.iter().filter_map(Token::name).any(|name| written.contains(&name))
+    });
+    let text = |definition: &[Token<'_>]| {
+        Some(created[definition.first()?.at..definition.last()?.end()].to_string())
+    };
+    Ok(found.and_then(text))
+}
+
+/// See [`Engine::refuses_single_rows`](crate::store::engine::Engine::refuses_single_rows).
+pub fn refuses_single_rows(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
+    let written = Written::of(table);
+    Ok(has_triggers(connection, table)?
+        || is_in_unique_index(connection, table, &written)?
+        || is_in_foreign_key(connection, table, &written)?
+        || is_in_check(&created(connection, table)?, table, &written))
+}
+
+/// The columns that a pass writes, in lower case.
+struct Written {
+    all: HashSet<String>,
+    /// Those whose new value depends on the old one.
+    growing: HashSet<String>,
+}
+
+impl Written {
+    fn of(table: &Table) -> Self {
+        let generated = table.columns.iter().filter(|column| column.is_generated);
+        let all = table.written_columns().into_iter().chain(generated);
+        Self {
+            all: all.map(|column| column.name.to_lowercase()).collect(),
+            growing: table.growing_columns().map(|column| column.name.to_lowercase()).collect(),
+        }
+    }
+
+    fn contains(&self, column: &str) -> bool {
+        self.all.contains(&column.to_lowercase())
+    }
+}
+
+fn created(connection: &Connection, table: &Table) -> rusqlite::Result<String> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    Ok(connection.query_row(sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
+/// An index on an expression, or on a part of the rows, has its columns only in its text.
+fn is_in_unique_index(
+    connection: &Connection,
+    table: &Table,
+    written: &Written,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT i.name, c.name, s.sql FROM pragma_index_list(?1) AS i \
+               JOIN pragma_index_xinfo(i.name) AS c \
+               LEFT JOIN sqlite_schema AS s ON s.type = 'index' AND s.name = i.name \
+               WHERE i.\"unique\" AND c.key";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([&table.name])?;
+    while let Some(row) = rows.next()? {
+        let (column, created): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
+        let created = created.unwrap_or_default();
+        let read = match &column {
+            Some(_) => identifiers(condition_of_index(&created).unwrap_or_default()),
+            None => identifiers(&created),
+        };
+        if column.iter().chain(&read).any(|name| written.contains(name)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A foreign key of the table on a written column, or one of any table to such a column, or to a row that
+/// is deleted.
+fn is_in_foreign_key(
+    connection: &Connection,
+    table: &Table,
+    written: &Written,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT t.name = ?1 COLLATE NOCASE, f.\"from\", \
+               f.\"table\" = ?1 COLLATE NOCASE, f.\"to\" \
+               FROM pragma_table_list AS t JOIN pragma_foreign_key_list(t.name) AS f \
+               WHERE t.schema = 'main' AND ?1 IN (t.name, f.\"table\") COLLATE NOCASE";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([&table.name])?;
+    while let Some(row) = rows.next()? {
+        let (is_own, column): (bool, String) = (row.get(0)?, row.get(1)?);
+        let (is_target, target): (bool, Option<String>) = (row.get(2)?, row.get(3)?);
+        let refers = is_own && written.contains(&column);
+        let is_referred_to = is_target
+            && (table.deletes_finished || target.is_some_and(|column| written.contains(&column)));
+        if refers || is_referred_to {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a CHECK reads a written column together with another one, or one that grows.
+fn is_in_check(created: &str, table: &Table, written: &Written) -> bool {
+    let tokens = tokens(created);
+    let depends_on_row = |at: usize| {
+        let names = parenthesized(&tokens[at + 1..]).iter().filter_map(Token::name);
+        let names: HashSet<_> = names.map(|name| name.to_lowercase()).collect();
+        let columns = table.columns.iter().map(|column| column.name.to_lowercase());
+        let read: Vec<_> = columns.filter(|column| names.contains(column)).collect();
+        read.iter().any(|column| written.growing.contains(column))
+            || read.len() > 1 && read.iter().any(|column| written.all.contains(column))
+    };
+    (0..tokens.len()).any(|at| tokens[at].is("CHECK") && depends_on_row(at))
+}
+
+/// How many parentheses are open behind each token.
+fn depths(tokens: &[Token<'_>]) -> impl Iterator<Item = i32> {
+    tokens.iter().scan(0, |depth, token| {
+        *depth += i32::from(token.is("(")) - i32::from(token.is(")"));
+        Some(*depth)
+    })
+}
+
+/// The tokens up to the parenthesis that closes the first one.
+fn parenthesized<'t, 's>(tokens: &'t [Token<'s>]) -> &'t [Token<'s>] {
+    let end = depths(tokens).position(|depth| depth == 0);
+    &tokens[..end.unwrap_or(tokens.len())]
+}
+
+/// The definitions of columns and constraints in a CREATE TABLE statement.
+fn definitions<'t, 's>(created: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
+    let begin = created.iter().position(|token| token.is("(")).unwrap_or(created.len());
+    let listed = parenthesized(&created[begin..]);
+    let depths: Vec<_> = depths(listed).collect();
+    let mut commas = listed.iter().zip(depths).map(|(token, depth)| token.is(",") && depth == 1);
+    listed.split(|_| commas.next().unwrap_or_default()).collect()
+}

@@ -1,0 +1,131 @@
+//! The tokens of SQL that the database itself has accepted: names, texts and signs, without comments.
+
+use std::borrow::Cow;
+
+/// A token as it is written, with its quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token<'a> {
+    pub text: &'a str,
+    /// Its first byte in the statement.
+    pub at: usize,
+}
+
+impl<'a> Token<'a> {
+    /// A name, whether it is quoted or not. An unquoted one may also be a keyword.
+    pub fn name(&self) -> Option<Cow<'a, str>> {
+        let first = self.text.chars().next()?;
+        if is_part_of_name(first) && !first.is_numeric() {
+            return Some(self.text.into());
+        }
+        let end = closing(first).filter(|_| first != '\'')?;
+        let name = self.text.get(1..self.text.len().checked_sub(1)?)?;
+        Some(match name.contains(end) && end != ']' {
+            true => name.replace(&format!("{end}{end}"), &end.to_string()).into(),
+            false => name.into(),
+        })
+    }
+
+    pub fn is(&self, text: &str) -> bool {
+        self.text.eq_ignore_ascii_case(text)
+    }
+
+    pub fn end(&self) -> usize {
+        self.at + self.text.len()
+    }
+}
+
+/// The tokens of a statement or a part of one. `[` begins a name, as in SQLite, unless it follows a name
+/// directly: then it is PostgreSQL's `ARRAY[...]` or a subscript.
+pub fn tokens(sql: &str) -> Vec<Token<'_>> {
+    let (mut tokens, mut at) = (Vec::<Token<'_>>::new(), 0);
+    while let Some(first) = sql[at..].chars().next() {
+        let rest = &sql[at..];
+        let follows = tokens.last().is_some_and(|before: &Token<'_>| {
+            before.end() == at && before.text.ends_with(|c| is_part_of_name(c) || c == ']')
+        });
+        let length = if rest.starts_with("--") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if let Some(end) = closing(first).filter(|_| first != '[' || !follows) {
+            quoted_length(rest, end)
+        } else if is_part_of_name(first) {
+            rest.find(|c| !is_part_of_name(c)).unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
+        };
+        let is_skipped = first.is_whitespace() || rest.starts_with("--") || rest.starts_with("/*");
+        if !is_skipped {
+            tokens.push(Token { text: &rest[..length], at });
+        }
+        at += length;
+    }
+    tokens
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_alphanumeric() || ['_', '$'].contains(&c)
+}
+
+/// What ends a text or a name that begins so.
+fn closing(first: char) -> Option<char> {
+    match first {
+        '\'' | '"' | '`' => Some(first),
+        '[' => Some(']'),
+        _ => None,
+    }
+}
+
+/// The bytes up to the closing quote; one that is doubled is part of the text.
+fn quoted_length(quoted: &str, end: char) -> usize {
+    let mut chars = quoted.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == end && (end == ']' || chars.next_if(|(_, next)| *next == end).is_none()) {
+            return at + 1;
+        }
+    }
+    quoted.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_and_comments_keep_their_content_together() {
+        let sql = "a/* b, */ \"c \"\"d\" 'it''s (' [e f] -- g\n`h`,(x[1]) ARRAY['y'::text]";
+        let texts: Vec<_> = tokens(sql).iter().map(|token| token.text).collect();
+        let expected = [
+            "a",
+            "\"c \"\"d\"",
+            "'it''s ('",
+            "[e f]",
+            "`h`",
+            ",",
+            "(",
+            "x",
+            "[",
+            "1",
+            "]",
+            ")",
+            "ARRAY",
+            "[",
+            "'y'",
+            ":",
+            ":",
+            "text",
+            "]",
+        ];
+        assert_eq!(texts, expected);
+        let names: Vec<_> = tokens(sql).iter().filter_map(Token::name).collect();
+        assert_eq!(names, ["a", "c \"d", "e f", "h", "x", "ARRAY", "text"]);
+    }
+
+    #[test]
+    fn what_is_not_closed_goes_to_the_end() {
+        for sql in ["'a", "\"", "[a", "/*a", "--a", "a", "é'ü"] {
+            let last = tokens(sql).last().map(Token::end);
+            assert!(last.is_none_or(|end| end == sql.len()), "{sql}");
+        }
+    }
+}

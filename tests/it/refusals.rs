@@ -1,0 +1,299 @@
+//! Outcomes that the table refuses: for one record alone, at the commit, for a while, or for good.
+
+use std::fs;
+use std::time::Duration;
+
+use test_support::cluster::{Database, cluster};
+
+use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, wait_until};
+
+/// Tables in which the success of record 3 cannot be written and that of the others can: columns and
+/// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
+const ONE_ROW: [(&str, &str, &str); 9] = [
+    ("k INT, UNIQUE (k, status)", "", ""),
+    ("k INT", "CREATE UNIQUE INDEX one ON job (k) WHERE status = 'SUCCESS'", ""),
+    ("k INT", "CREATE UNIQUE INDEX one ON job (k, (upper(status)))", ""),
+    ("k INT, CHECK (k <> 30 OR status <> 'SUCCESS')", "", ""),
+    ("k INT, FOREIGN KEY (k, status) REFERENCES legal (k, status)", "", ""),
+    (
+        "k INT, FOREIGN KEY (k, status) REFERENCES legal (k, status) DEFERRABLE INITIALLY DEFERRED",
+        "",
+        "",
+    ),
+    ("k INT", "TRIGGER", ""),
+    (
+        "k INT",
+        "CREATE TABLE line (job INT REFERENCES job (id)); INSERT INTO line VALUES (3)",
+        "on_success = 'delete'",
+    ),
+    ("k INT DEFAULT 1, n INT DEFAULT 0 CHECK (n < 5)", "", "on_success = { n = '{+1}' }"),
+];
+
+/// The statements that make such a table, with records 1 to 4 of which `k` is ten times the id, and a
+/// finished record that has the `k` of record 3.
+fn one_row(columns: &str, statements: &str, trigger: &str) -> String {
+    let statements = if statements == "TRIGGER" { trigger } else { statements };
+    let mut sql = String::from(
+        "CREATE TABLE legal (k INT, status VARCHAR(9), PRIMARY KEY (k, status));
+         INSERT INTO legal VALUES (10, 'NEW'), (10, 'ERROR'), (10, 'SUCCESS'), (20, 'NEW'), \
+         (20, 'ERROR'), (20, 'SUCCESS'), (30, 'NEW'), (30, 'ERROR'), (40, 'NEW'), (40, 'ERROR'), \
+         (40, 'SUCCESS');",
+    );
+    sql += &format!(
+        "CREATE TABLE job (id INT PRIMARY KEY, status VARCHAR(9) DEFAULT 'NEW', \
+         at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z', {columns});"
+    );
+    let is_twin = columns.contains("UNIQUE") || statements.contains("UNIQUE");
+    let values = |id: i64| {
+        let n = if id == 3 { 4 } else { 0 };
+        if columns.contains("n INT") {
+            format!("({id}, 10, {n})")
+        } else {
+            format!("({id}, {id}0)")
+        }
+    };
+    let names = if columns.contains("n INT") { "id, k, n" } else { "id, k" };
+    let rows: Vec<_> = (1..=4).map(values).collect();
+    sql += &format!("INSERT INTO job ({names}) VALUES {};", rows.join(", "));
+    if is_twin {
+        sql += "INSERT INTO job (id, status, k) VALUES (9, 'SUCCESS', 30);";
+    }
+    sql + statements
+}
+
+/// Two passes, of which neither starts the handler of record 3, and the first has the others succeed.
+fn starts_no_handler_in_vain(env: &TestEnv, mapping: &str, about: &str) {
+    let file = format!("[defaults]\ntable = 'job'\ndate_inserted = 'at'\nndays = 9\n{mapping}\n");
+    fs::write(env.path("backlog.toml"), file).unwrap();
+    let handler = env.noting("exit 0");
+    for jobs in ["3", "1"] {
+        let args = ["process", "--jobs", jobs, "--", &handler];
+        let ran = env.run_at(MIDNIGHT, &args);
+        assert_eq!(ran.exit, Some(1), "{about}: {ran:?}");
+        assert!(ran.stderr.contains("record 3 is not tried"), "{about}: {ran:?}");
+        assert!(ran.stderr.contains("no handler was started"), "{about}: {ran:?}");
+    }
+    let mut handled = env.handled();
+    handled.sort();
+    assert_eq!(handled, ["1", "2", "4"], "{about}");
+}
+
+const PENDING: &str = "SELECT id FROM job WHERE status = 'NEW'";
+
+#[test]
+fn a_success_that_one_row_refuses_starts_no_handler() {
+    for (columns, statements, mapping) in ONE_ROW {
+        let trigger = "CREATE TRIGGER no BEFORE UPDATE ON job WHEN new.id = 3 AND \
+                       new.status = 'SUCCESS' BEGIN SELECT raise(ABORT, 'not this one'); END";
+        let env = TestEnv::with_schema(&one_row(columns, statements, trigger));
+        starts_no_handler_in_vain(&env, mapping, &format!("{columns} {statements}"));
+        let pending = env.query(PENDING);
+        assert!(["3", "1\n2\n3\n4"].contains(&&*pending), "{columns}: {pending}");
+    }
+}
+
+#[test]
+fn a_success_that_one_row_refuses_starts_no_handler_on_a_server() {
+    let Some(cluster) = cluster() else { return };
+    for (columns, statements, mapping) in ONE_ROW {
+        let database = cluster.database();
+        database.sql(&one_row(
+            columns,
+            statements,
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF new.id = 3 AND new.status = 'SUCCESS' THEN RAISE 'not this one'; END IF; \
+             RETURN new; END $$;
+             CREATE TRIGGER no BEFORE UPDATE OF status ON job FOR EACH ROW EXECUTE FUNCTION no()",
+        ));
+        let env = TestEnv::on(&database);
+        starts_no_handler_in_vain(&env, mapping, &format!("{columns} {statements}"));
+        assert_eq!(database.query(PENDING).contains('3'), true, "{columns}");
+    }
+}
+
+/// The table of schema.postgres.sql has none of that: what one record has shown is believed of the others.
+#[test]
+fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 30)");
+    let rolled_back = |database: &Database| {
+        let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        database.query(sql).parse::<u64>().unwrap()
+    };
+    let before = rolled_back(&database);
+    TestEnv::on(&database).run(&["process", "--fibonacci", "--", "true"]).silent();
+    assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "SUCCESS");
+    let after = rolled_back(&database);
+    assert!((1..15).contains(&(after - before)), "{before} to {after}");
+}
+
+/// What Django makes of each foreign key.
+#[test]
+fn a_deferred_foreign_key_is_found_by_the_rehearsal() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE job (id INTEGER PRIMARY KEY, status TEXT, at TEXT);
+         CREATE TABLE log (job INT REFERENCES job (id) DEFERRABLE INITIALLY DEFERRED);
+         INSERT INTO job VALUES (7, 'NEW', '2026-11-20T23:00:00Z'); INSERT INTO log VALUES (7)",
+    );
+    let file =
+        "[defaults]\ntable = 'job'\ndate_inserted = 'at'\nndays = 9\non_success = 'delete'\n";
+    fs::write(env.path("backlog.toml"), file).unwrap();
+    let handler = env.noting("exit 0");
+    let says = "FOREIGN KEY constraint failed";
+    env.run_at(MIDNIGHT, &["process", "--", &handler]).fails(1, &["record 7 is not tried", says]);
+    assert_eq!(env.handled(), [""; 0]);
+    let checked = env.run_at(MIDNIGHT, &["check", "--rehearse"]);
+    assert!(checked.stdout.contains("record 7 (NEW) would not be tried"), "{checked:?}");
+    assert!(checked.stdout.contains(says), "{checked:?}");
+    assert_eq!(env.query("SELECT id, status FROM job"), "7|NEW");
+}
+
+#[test]
+fn a_conflict_clause_of_the_table_deletes_no_other_record() {
+    for clause in ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"] {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, k TEXT, \
+             FAILURES INT DEFAULT 0, LAST_FAILURE TEXT, UNIQUE (k, STATUS) ON CONFLICT {clause});
+             INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, k) VALUES \
+             (2, 'NEW', '2026-11-20T23:00:00Z', 'a'), (3, 'ERROR', '2026-11-20T23:00:00Z', 'a'), \
+             (4, 'NEW', '2026-11-20T23:00:00Z', 'b')"
+        ));
+        let ran = env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]);
+        let says = "UNIQUE constraint failed: BACKLOG.k, BACKLOG.STATUS";
+        ran.fails(1, &["record 2 is not tried", says]);
+        assert_eq!(env.statuses(), "2|NEW\n3|ERROR\n4|ERROR", "{clause}");
+    }
+}
+
+#[test]
+fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY ON CONFLICT REPLACE, STATUS TEXT, \
+         DATE_INSERTED TEXT, k TEXT /* , ( */);
+         CREATE TABLE log (id INTEGER PRIMARY KEY); INSERT INTO log VALUES (1);
+         CREATE TRIGGER log AFTER UPDATE ON BACKLOG BEGIN INSERT OR IGNORE INTO log VALUES (1); END;
+         INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
+    );
+    // The id is not written, and the clauses of triggers are as the trigger has them.
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    env.sql(
+        "CREATE TABLE other (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, \"k, \" TEXT, \
+         CONSTRAINT one UNIQUE (\"k, \", STATUS) ON CONFLICT REPLACE);
+         CREATE TRIGGER other AFTER UPDATE ON other BEGIN SELECT 1; END;
+         INSERT INTO other VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a')",
+    );
+    let handler = env.noting("exit 0");
+    let args = ["process", "--table", "other", "--ndays", "1", "--", &handler];
+    let says = "table other has triggers and `CONSTRAINT one UNIQUE (\"k, \", STATUS) ON CONFLICT \
+                REPLACE`, by which a write of one record could delete another one";
+    env.run_at(MIDNIGHT, &args).fails(1, &[says]);
+    env.run_at(MIDNIGHT, &["archive", "--table", "other", "1"]).fails(1, &[says]);
+    assert_eq!(env.handled(), [""; 0]);
+    let checked = env.run_at(MIDNIGHT, &["check", "--table", "other", "--ndays", "1"]);
+    assert!(checked.exit == Some(1) && checked.stdout.contains(says), "{checked:?}");
+}
+
+#[test]
+fn an_error_that_the_table_refuses_is_told_and_kept_for_explain() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, \
+         FAILURES INT DEFAULT 0, LAST_FAILURE TEXT, \
+         LAST_ERROR TEXT CHECK (LAST_ERROR <> 'error: no route to host'));
+         INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED) VALUES (1, 'NEW', '2026-11-20T23:00:00Z')",
+    );
+    let says = "CHECK constraint failed: LAST_ERROR <> 'error: no route to host'";
+    let fails = |now, text: &str, more: &[&str]| {
+        let script = format!("echo 'error: {text}' >&2; exit 1");
+        let args = [&["process", "--fibonacci"], more, &["--", "sh", "-c", &script]].concat();
+        env.run_at(now, &args)
+    };
+    let explained = |now| env.run_at(now, &["explain", "1", "--fibonacci"]).stdout;
+    let ran = fails(MIDNIGHT, "no route to host", &["-v"]);
+    let logged = format!("(attempt 1): error: no route to host (could not be stored: {says})");
+    assert!(ran.stderr.contains(&logged), "{ran:?}");
+    assert_eq!(env.query("SELECT STATUS, FAILURES, LAST_ERROR FROM BACKLOG"), "ERROR|1|");
+    let text = explained(MIDNIGHT);
+    assert!(text.contains("the last at 2026-11-21T00:00:00Z: error: no route to host"), "{text}");
+    assert!(text.contains(&format!("could not be stored in the table: {says}")), "{text}");
+    // Cron's mail says it once for the pass, which has done its job.
+    let ran = fails(MIDNIGHT + 60, "no route to host", &[]);
+    let told = format!("1 error text could not be stored, because the table refuses them: {says}");
+    assert!(ran.exit == Some(0) && ran.stderr.contains(&told), "{ran:?}");
+    // One that the table takes is in its column, and the last one is forgotten.
+    fails(MIDNIGHT + 180, "timed out", &[]).silent();
+    let text = explained(MIDNIGHT + 180);
+    assert!(text.contains(": error: timed out") && !text.contains("could not be stored"), "{text}");
+}
+
+/// The handler has the table refuse its own success.
+const OBSTACLE: &str = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG WHEN new.STATUS = 'SUCCESS' \
+                        BEGIN SELECT raise(ABORT, 'not now'); END";
+
+#[test]
+fn a_success_that_is_refused_for_a_while_is_written_then() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    let db = env.db().display().to_string();
+    let handler = env.noting(&format!(
+        "[ $BACKLOG_ID = 2 ] || exit 0; sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\"; touch {}",
+        env.path("refuses").display()
+    ));
+    let args = ["process", "--fibonacci", "--now", "2026-11-21T00:00:00Z", "--", &handler];
+    let pass = env.command(&args).spawn().unwrap();
+    wait_until("the obstacle is there", exists(&env.path("refuses")));
+    // Its handler ends, and the success of record 1 is refused as well.
+    wait_until("all have been handled", || {
+        fs::read_to_string(env.path("handled")).is_ok_and(|text| text.lines().count() == 3)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    env.sql("DROP TRIGGER no");
+    assert_eq!(pass.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
+    assert_eq!(env.handled().len(), 3);
+}
+
+#[test]
+fn a_success_that_is_refused_to_the_end_is_named() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let db = env.db().display().to_string();
+    let handler = env.noting(&format!("sqlite3 -cmd '.timeout 9000' {db} \"{OBSTACLE}\""));
+    let args = ["process", "--fibonacci", "--max-runtime", "1s", "--", &handler];
+    let says = "record 1 could not be set to SUCCESS: not now; its handler succeeded";
+    env.run_at(MIDNIGHT, &args).fails(1, &[says]);
+    assert_eq!(env.statuses(), "1|ERROR");
+    // It is rehearsed before its handler starts again.
+    env.run_at(MIDNIGHT + 60, &args).fails(1, &["record 1 is not tried"]);
+    assert_eq!(env.handled(), ["1"]);
+}
+
+#[test]
+fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    database.sql("INSERT INTO backlog (date_inserted) SELECT now() FROM generate_series(1, 3)");
+    let env = TestEnv::on(&database);
+    let go = env.path("go").display().to_string();
+    let handler =
+        env.noting(&format!("while [ ! -e {go} ]; do sleep 0.01; done; [ $BACKLOG_ID != 2 ]"));
+    let pass = env.command(&["process", "--fibonacci", "--jobs", "3", "--", &handler]);
+    let pass = { pass }.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_until("all have begun", || {
+        fs::read_to_string(env.path("handled")).is_ok_and(|text| text.lines().count() == 3)
+    });
+    let mut holder = database.client();
+    holder.batch_execute("BEGIN; SELECT 1 FROM backlog WHERE id IN (1, 2) FOR UPDATE").unwrap();
+    fs::write(&go, "").unwrap();
+    // The lock keeps the outcomes of its own rows back, and no other's.
+    wait_until("the third is settled", || {
+        database.query("SELECT status FROM backlog WHERE id = 3") == "SUCCESS"
+    });
+    holder.batch_execute("COMMIT").unwrap();
+    let ran = ran(&pass.wait_with_output().unwrap()).silent();
+    let rows = database.query("SELECT id, status, failures, last_error FROM backlog ORDER BY id");
+    assert_eq!(rows, "1|SUCCESS|0|\n2|ERROR|1|exit status 1\n3|SUCCESS|0|", "{ran:?}");
+    assert_eq!(env.handled().len(), 3);
+}

@@ -30,6 +30,9 @@ pub enum Stage {
 /// For how long the same signal is the same order: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
+/// How long a signal to the pass may come after one to its handler, on a machine that is busy.
+const MOMENT: Duration = Duration::from_millis(500);
+
 pub struct Stop {
     pub clock: Clock,
     /// What running handlers get to end in.
@@ -133,6 +136,20 @@ impl Stop {
 
     pub fn signalled(&self) -> Option<i32> {
         self.first_signal.get().map(|(signal, _)| *signal)
+    }
+
+    /// Whether the pass is to end, or is told so within a moment. A handler that a signal of another process
+    /// has ended is judged only after that: a machine that stops signals every process, and the handler may
+    /// be the first to notice.
+    pub fn is_asked_in_a_moment(&self) -> bool {
+        let is_running = self.stage() < Stage::Ending;
+        let ending = self.fd_above(Stage::Closing).filter(|_| is_running);
+        if let Some(ending) = ending {
+            let mut fds = [PollFd::new(ending, PollFlags::IN)];
+            // Who is interrupted looks once more, and that is all.
+            let _ = poll(&mut fds, Timespec::try_from(MOMENT).ok().as_ref());
+        }
+        self.is_asked()
     }
 
     /// Waits until what runs is to be ended; false if `over` became readable before.

@@ -125,7 +125,7 @@ impl ArchivedRecords {
             let timeout = context.timeout.into_iter().chain(left).min();
             let context = HandlerContext { timeout, ..context.clone() };
             let stop = stop_of_digest(stop);
-            Exec { argv: argv.into(), give_up_on: Vec::new(), context, stop }.once(input)
+            Exec::new(argv.into(), Vec::new(), context, stop).once(input)
         });
         let why = match &outcome {
             Ok(Outcome::Success) => return,

@@ -11,8 +11,8 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, is_replaced,
-    misspelt,
+    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, fitting,
+    is_replaced, misspelt,
 };
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
@@ -82,6 +82,7 @@ impl Assembly {
     fn take_up(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
         let last = self.state.line_state(&self.key(), purpose)?;
         self.line.cursor = last.cursor.taken_up(table.id.len());
+        self.line.later.clone_from(&last.later);
         self.last = LineState { cursor: self.line.cursor.clone(), ..last };
         Ok(())
     }
@@ -95,8 +96,7 @@ impl Assembly {
         token: &str,
         observer: Box<dyn Observer + Send>,
     ) -> Result<Pass> {
-        let tick = now.tick(self.line.schedule.policy.every_secs());
-        if self.line.reached().is_some_and(|slot| slot.tick > tick) {
+        if self.line.has_clock_gone_back(now) {
             log::warn!("the last pass ran in the future: the clock was set back");
         }
         let store = Interruptible::open(database, &self.state, stop.clone())?;
@@ -228,10 +228,11 @@ pub fn handlers(
     of_pass: Arc<Stop>,
 ) -> Result<Handlers> {
     let part = of_pass.part().context("could not make an eventfd")?;
-    let (all, stop) = (context.clone(), part.clone());
+    let (all, stop) =
+        (HandlerContext { jobs: fitting(context.jobs), ..context.clone() }, part.clone());
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
         options::Handler::Exec { argv, give_up_on } => {
-            Arc::new(Exec { argv, give_up_on, context: all, stop }.commands()?)
+            Arc::new(Exec::new(argv, give_up_on, all, stop).commands()?)
         }
         options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
@@ -241,8 +242,7 @@ pub fn handlers(
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let context = HandlerContext { jobs: 1, ..context.clone() };
-        let exec = Exec { argv, give_up_on: Vec::new(), context, stop: of_pass };
-        Ok(Arc::new(exec.commands()?))
+        Ok(Arc::new(Exec::new(argv, Vec::new(), context, of_pass).commands()?))
     });
     Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

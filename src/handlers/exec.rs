@@ -17,8 +17,9 @@ use super::error_line::error_line;
 use super::lost_claims::{LOST_KILL_DELAY, LostClaims};
 use super::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program, read,
-    shown,
+    shown, termination_signal,
 };
+use super::shortage::{Running, RunningCommand, is_shortage};
 use super::{Handler, HandlerContext, Job, Workers};
 use crate::record::{Attempt, Id, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
@@ -29,11 +30,12 @@ const EXIT_SNOOZE: i32 = 75;
 
 pub struct Exec {
     /// The command and its arguments, with `{column}` still in them.
-    pub argv: Vec<OsString>,
+    argv: Vec<OsString>,
     /// Its exit codes that say that no attempt will ever succeed.
-    pub give_up_on: Vec<i32>,
-    pub context: HandlerContext,
-    pub stop: Arc<Stop>,
+    give_up_on: Vec<i32>,
+    context: HandlerContext,
+    stop: Arc<Stop>,
+    running: Running,
 }
 
 /// Worker threads that each run one command at a time.
@@ -76,6 +78,15 @@ struct Ended {
 }
 
 impl Exec {
+    pub fn new(
+        argv: Vec<OsString>,
+        give_up_on: Vec<i32>,
+        context: HandlerContext,
+        stop: Arc<Stop>,
+    ) -> Self {
+        Self { argv, give_up_on, context, stop, running: Running::default() }
+    }
+
     pub fn commands(self) -> Result<Commands> {
         let lost = Arc::<LostClaims>::default();
         let losses = lost.clone();
@@ -98,7 +109,7 @@ impl Exec {
     /// Runs the command once, for no record, with this on its standard input.
     pub fn once(&self, input: OwnedFd) -> Outcome {
         let command = Command::new(&self.argv, &self.context.environment);
-        let ended = self.run(command, input, None);
+        let ended = Process::start(command, input).and_then(|process| self.stay(process, None));
         ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
     }
 
@@ -106,14 +117,32 @@ impl Exec {
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;
         body.extend(self.context.payload.is_none().then_some(b'\n'));
-        let input = complete(&body);
+        let (_running, process) = self.start(job, &body)?;
         // Not kept while the command runs.
         drop(body);
-        let ended = input.and_then(|input| self.run(self.command(job), input, lost));
-        let ended = ended.map_err(|error| self.spawn_failure(&error))?;
+        let ended = self.stay(process, lost).map_err(|error| self.spawn_failure(&error))?;
         let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
         let (outcome, exit) = self.outcome(&ended);
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
+    }
+
+    /// Starts the command for a record. If the system has no room for it, waits for the end of another one.
+    fn start(&self, job: &Job, body: &[u8]) -> Result<(RunningCommand<'_>, Process<Why>), Outcome> {
+        loop {
+            let running = self.running.begin();
+            let started = complete(body);
+            let error = match started.and_then(|input| Process::start(self.command(job), input)) {
+                Ok(process) => return Ok((running, process)),
+                Err(error) => error,
+            };
+            drop(running);
+            if !is_shortage(&error) || !self.running.wait_for_an_end() {
+                return Err(self.spawn_failure(&error));
+            }
+            if self.stop.stage() > Stage::Running {
+                return Err(Outcome::Interrupted);
+            }
+        }
     }
 
     /// The payload is on its standard input only: the environment and the arguments have limits.
@@ -135,12 +164,11 @@ impl Exec {
         command
     }
 
-    /// Starts the command, and stays with it until its end, with which its process group ends.
-    /// `lost` becomes readable when the claim of its record is lost.
-    fn run(&self, command: Command, input: OwnedFd, lost: Option<&OwnedFd>) -> io::Result<Ended> {
+    /// Stays with a command until its end, with which its process group ends. `lost` becomes readable when
+    /// the claim of its record is lost.
+    fn stay(&self, mut process: Process<Why>, lost: Option<&OwnedFd>) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
-        let mut process = Process::start(command, input)?;
         let [mut output, mut errors] = [Tail::default(), Tail::default()];
         let timeout = context.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
         let stayed = loop {
@@ -187,6 +215,12 @@ impl Exec {
         let said = |otherwise: String| ended.said().unwrap_or(otherwise);
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
             (Some(Why::Stop | Why::ClaimLost), _) => Outcome::Interrupted,
+            // Another process has ended it, as a machine that stops does.
+            (None, _)
+                if termination_signal(*status).is_some() && self.stop.is_asked_in_a_moment() =>
+            {
+                Outcome::Interrupted
+            }
             (Some(Why::Timeout), _) => {
                 let limit = humantime::format_duration(self.context.timeout.unwrap_or_default());
                 return (failure(format!("timed out after {limit}")), Some(EXIT_TIMEOUT));

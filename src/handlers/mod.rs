@@ -9,6 +9,7 @@ mod lost_claims;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
+mod shortage;
 mod stream;
 mod webhook;
 mod workers;
@@ -32,6 +33,7 @@ use exec::is_the_id;
 pub use exec::{Exec, is_replaced, misspelt};
 pub use injection::check as check_injection;
 pub use process::{cannot_run, in_one_word, is_executable, obstacle, reader, spool};
+pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,

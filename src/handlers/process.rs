@@ -21,6 +21,8 @@ use rustix::process::{
     waitpid,
 };
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+
 use super::command::Command;
 use crate::record::one_line;
 use crate::secure_file::path_of;
@@ -131,6 +133,15 @@ impl<Why: Copy> Process<Why> {
             None => {}
         }
     }
+}
+
+/// The signal that ended a process, or a command of a shell: its exit is then 128 and that number. Only those
+/// count by which one process asks or forces another to end (termination signals in the manual of the GNU C
+/// library), not those that a program brings on itself.
+pub fn termination_signal(status: ExitStatus) -> Option<i32> {
+    let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
+    let signal = status.signal().or_else(of_a_shell);
+    signal.filter(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM].contains(signal))
 }
 
 /// Waits for the end of a process that was started here, whose number is free from then on.

@@ -8,17 +8,32 @@ use anyhow::{Context, Result};
 
 use super::{Handler, Job};
 use crate::lock;
+use crate::system_error::words;
 
 /// Threads of a handler, which are waited for together.
 pub struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
+    /// Starts as many as the system allows, and at least one.
     pub fn start(name: &str, runs: impl Iterator<Item: FnOnce() + Send + 'static>) -> Result<Self> {
-        let start = |(number, run)| {
-            let thread = thread::Builder::new().name(format!("{name} {number}")).spawn(run);
-            thread.context("could not start a thread for the handlers; lower --jobs")
-        };
-        Ok(Self(Mutex::new(runs.enumerate().map(start).collect::<Result<_>>()?)))
+        let mut threads = Vec::new();
+        for (number, run) in runs.enumerate() {
+            match thread::Builder::new().name(format!("{name} {number}")).spawn(run) {
+                Ok(thread) => threads.push(thread),
+                Err(error) if threads.is_empty() => {
+                    return Err(error).context("could not start a thread for the handlers");
+                }
+                Err(error) => {
+                    log::warn!("only {number} threads for handlers: {}", words(&error));
+                    break;
+                }
+            }
+        }
+        Ok(Self(Mutex::new(threads)))
+    }
+
+    pub fn count(&self) -> usize {
+        lock(&self.0).len()
     }
 
     pub fn join(&self) {
@@ -88,7 +103,7 @@ impl Workers {
         });
         let runs = (0..count).map(|_| work.clone()).map(|work| move || work());
         let threads = Threads::start("handler", runs)?;
-        Ok(Self { count, queue, threads })
+        Ok(Self { count: threads.count(), queue, threads })
     }
 }
 

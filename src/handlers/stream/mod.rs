@@ -74,19 +74,20 @@ impl Stream {
             Ok(Arc::new(Mailbox { jobs, lost, in_hand, wakeup }))
         };
         let mailboxes: io::Result<Vec<_>> = (0..shared.context.jobs).map(mailbox).collect();
-        let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
+        let mut mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let runs = mailboxes.iter().map(|mailbox| {
             let (shared, mailbox) = (shared.clone(), mailbox.clone());
             move || Supervisor::run(shared, mailbox)
         });
         let supervisors = Threads::start("co-process", runs)?;
+        mailboxes.truncate(supervisors.count());
         Ok(Self { mailboxes, shared, supervisors })
     }
 }
 
 impl Handler for Stream {
     fn capacity(&self) -> usize {
-        self.shared.context.jobs * self.shared.settings.window
+        self.mailboxes.len() * self.shared.settings.window
     }
 
     /// Each goes where there is least to do.

@@ -13,7 +13,9 @@ use super::coprocess::{CoProcess, Why, hello, reply};
 use super::{Mailbox, Shared, StreamSettings};
 use crate::handlers::command::Command;
 use crate::handlers::lost_claims::LOST_KILL_DELAY;
-use crate::handlers::process::{EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run};
+use crate::handlers::process::{
+    EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
+};
 use crate::handlers::{Job, Submit, json_line};
 use crate::lock;
 use crate::record::{Attempt, Cause, Id, Outcome, counted, cut_line};
@@ -264,6 +266,10 @@ impl Supervisor {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);
         let end = end(status, running.log.last_line());
+        let is_signalled = running.process.why.is_none() && termination_signal(status).is_some();
+        if is_signalled {
+            self.shared.stop.is_asked_in_a_moment();
+        }
         match (running.process.why, heard) {
             // Whoever stopped the pass may have signalled its handler as well.
             _ if self.shared.stop.stage() >= Stage::Ending => {

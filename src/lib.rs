@@ -50,7 +50,7 @@ use std::time::Instant as Monotonic;
 use anyhow::Result;
 
 use cli::Typed;
-use commands::{Console, Endings};
+use commands::{Console, Endings, Signals};
 use exit::Exit;
 use options::Environment;
 use report::Screen;
@@ -103,8 +103,8 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let screen = Screen { width: terminal::width(&io::stdout()), now: clock.now() };
-    let endings = Endings::default();
-    let mut console = Console { clock, terminal, screen, out: &mut out, endings };
+    let (endings, signals) = (Endings::default(), Signals::default());
+    let mut console = Console { clock, terminal, screen, out: &mut out, endings, signals };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;
     Ok(exit)

@@ -75,7 +75,7 @@ impl Ticking {
     }
 
     fn reached_before(&self, now: Instant) -> Option<Slot> {
-        let slot = self.line.reached()?;
+        let slot = self.line.reached(self.first_pass)?;
         let (tick, first) = (now.tick(self.every_secs), self.first_pass.tick(self.every_secs));
         if tick <= first {
             return Some(slot);

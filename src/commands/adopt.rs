@@ -146,6 +146,7 @@ fn checked(
         screen: *screen,
         out: &mut stderr,
         endings: super::Endings::default(),
+        signals: super::Signals::default(),
     };
     check::run(&resolved, &Check::default(), &mut aside).map(drop)
 }

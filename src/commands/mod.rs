@@ -17,6 +17,7 @@ mod pause;
 mod process;
 mod progress;
 mod queue_arguments;
+mod signals;
 mod simulate;
 mod status;
 
@@ -25,6 +26,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 
 pub use monitoring::Endings;
+pub use signals::Signals;
 
 use crate::cli::{self, Cli, Command, Process, Typed};
 use crate::exit::{self, Exit, usage};
@@ -43,14 +45,15 @@ pub struct Console<'a> {
     pub screen: Screen,
     pub out: &'a mut dyn Write,
     pub endings: Endings,
+    pub signals: Signals,
 }
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options } = typed;
     let result = run_command(&cli, &options, environment, console);
-    console.endings.wait(&console.clock);
+    console.endings.wait(&console.clock, &console.signals);
     // One that has come since the pass was over.
-    let signal = console.endings.signalled().filter(|_| result.is_ok());
+    let signal = console.signals.first().filter(|_| result.is_ok());
     if let Some(signal) = signal {
         return Ok(Exit::Signal(signal));
     }
@@ -209,7 +212,7 @@ fn all_queues(
             }
         };
         console.terminal.name_queue(None);
-        if matches!(exit, Exit::Signal(_)) || console.endings.signalled().is_some() {
+        if matches!(exit, Exit::Signal(_)) || console.signals.first().is_some() {
             return Ok(exit);
         }
         worst = worst.max(exit);

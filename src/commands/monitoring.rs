@@ -1,22 +1,22 @@
 //! Monitoring of a pass: the pings of a service and the file of metrics. None of it changes what the pass
 //! does or how it exits, and no later pass waits for it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result, anyhow};
 
 use super::assemble::line_policy;
 use super::passes::own_interval;
+use super::signals::Signals;
 use crate::exit::{self, Exit};
 use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, PassFigures};
 use crate::secure_file;
-use crate::stop::{Stage, Stop};
 use crate::store::{Complaint, Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
@@ -28,6 +28,8 @@ const READABLE: u32 = 0o644;
 const SLUG: usize = 80;
 /// How often a wait for a service looks whether a signal has come.
 const LOOK: Duration = Duration::from_millis(20);
+/// How many passes may wait for their services at a time.
+const MOST_PINGS: usize = 8;
 
 /// What is reported of one pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
@@ -103,8 +105,9 @@ impl<'a> Monitoring<'a> {
         mut self,
         result: &Result<Exit>,
         took: Duration,
-        now: Instant,
+        clock: &Clock,
         endings: &mut Endings,
+        signals: &Signals,
     ) {
         let exit = result.as_ref().map_or_else(exit::of, |exit| *exit);
         if matches!(self.phase, Phase::Busy) && exit == Exit::Done {
@@ -114,7 +117,7 @@ impl<'a> Monitoring<'a> {
             self.summary = format!("{}\n{}", chain(error), self.summary);
         }
         if !self.has_metrics {
-            self.measure(exit, took, None, now);
+            self.measure(exit, took, None, clock.now());
         }
         let begun = match std::mem::replace(&mut self.phase, Phase::Opening) {
             Phase::Running(pings) => pings,
@@ -122,7 +125,7 @@ impl<'a> Monitoring<'a> {
         };
         if let Some(pings) = begun {
             pings.end(exit.code(), &self.summary);
-            endings.pings.push((pings, self.complaints));
+            endings.add(pings, self.complaints, clock, signals);
         }
     }
 
@@ -132,51 +135,53 @@ impl<'a> Monitoring<'a> {
     }
 }
 
-/// What is left of passes that have ended, before the program ends: their last pings, which are waited for
-/// together, and their stops, as a signal may come meanwhile.
+/// The last pings of passes that have ended. The program waits for them before it ends, and for the oldest
+/// one when there are many: each has a thread and a connection.
 #[derive(Default)]
-pub struct Endings {
-    pings: Vec<(Pings, Complaints)>,
-    stops: Vec<Arc<Stop>>,
+pub struct Endings(VecDeque<LastPing>);
+
+struct LastPing {
+    pings: Pings,
+    complaints: Complaints,
+    sent_at: Monotonic,
 }
 
 impl Endings {
-    pub fn heed(&mut self, stop: &Arc<Stop>) {
-        self.stops.push(stop.clone());
+    fn add(&mut self, pings: Pings, complaints: Complaints, clock: &Clock, signals: &Signals) {
+        if self.0.len() >= MOST_PINGS {
+            self.wait_for_oldest(clock, signals, signals.count());
+        }
+        self.0.push_back(LastPing { pings, complaints, sent_at: clock.monotonic() });
     }
 
-    /// The signal that has come since the first pass.
-    pub fn signalled(&self) -> Option<i32> {
-        self.stops.iter().find_map(|stop| stop.signalled())
-    }
-
-    /// Waits for the pings, until a signal comes or the time that all of them have is over.
-    pub fn wait(&mut self, clock: &Clock) {
-        let heard = self.heard();
-        let began = clock.monotonic();
-        for (pings, complaints) in std::mem::take(&mut self.pings) {
-            let result = loop {
-                let passed = clock.monotonic().saturating_duration_since(began);
-                if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(passed))) {
-                    break result;
-                }
-                if self.heard() != heard {
-                    break Err("the program was stopped".into());
-                }
-                if passed >= MOST_WAIT {
-                    let most = humantime::format_duration(MOST_WAIT);
-                    break Err(format!("no answer within {most}"));
-                }
-            };
-            if let Err(why) = result {
-                let why = format!("could not ping: {why}");
-                complaints.complain(Complaint::Ping, &why, clock.now());
-            }
+    /// Waits for all pings, each until a signal comes or its time is over.
+    pub fn wait(&mut self, clock: &Clock, signals: &Signals) {
+        let heard = signals.count();
+        while !self.0.is_empty() {
+            self.wait_for_oldest(clock, signals, heard);
         }
     }
 
-    fn heard(&self) -> Vec<(Stage, Option<i32>)> {
-        self.stops.iter().map(|stop| (stop.stage(), stop.signalled())).collect()
+    /// `heard` is the number of signals that have come before.
+    fn wait_for_oldest(&mut self, clock: &Clock, signals: &Signals, heard: usize) {
+        let Some(LastPing { pings, complaints, sent_at }) = self.0.pop_front() else { return };
+        let result = loop {
+            let passed = clock.monotonic().saturating_duration_since(sent_at);
+            if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(passed))) {
+                break result;
+            }
+            if signals.count() != heard {
+                break Err("the program was stopped".into());
+            }
+            if passed >= MOST_WAIT {
+                let most = humantime::format_duration(MOST_WAIT);
+                break Err(format!("no answer within {most}"));
+            }
+        };
+        if let Err(why) = result {
+            let why = format!("could not ping: {why}");
+            complaints.complain(Complaint::Ping, &why, clock.now());
+        }
     }
 }
 

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::archived::ArchivedRecords;
 use super::assemble::{self, Assembly, handlers, require};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::progress::Progress;
+use super::signals::StoppedBySignals;
 use super::{AMBIGUOUS, Console, open};
-use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally, Wake};
+use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally};
 use crate::exit::{self, Exit};
 use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue, Resolved};
@@ -26,7 +25,7 @@ use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
 use crate::schedule::{Policy, Verdict};
 use crate::secure_file;
-use crate::stop::{IgnoredSignals, Stop};
+use crate::stop::Stop;
 use crate::store::{
     Access, Complaint, Count, Database, Found, LineName, LineState, PauseWatch, Purpose, StateDir,
 };
@@ -48,7 +47,7 @@ pub fn run(
     let summed_up = archived.sum_up(queue, resolved);
     summed_up.unwrap_or_else(|error| log::error!("{error}"));
     let took = clock.monotonic().saturating_duration_since(began);
-    monitoring.end(&result, took, clock.now(), &mut console.endings);
+    monitoring.end(&result, took, &clock, &mut console.endings, &console.signals);
     result
 }
 
@@ -77,8 +76,8 @@ fn locked(
     let log = PassLog::open(&assembly, settings, database.table(), run, clock.now());
     let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
     let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
-    console.endings.heed(&stop);
-    let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop };
+    let signals = console.signals.begin_pass(&stop);
+    let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop, signals };
     let result = pass.run(database, assembly);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     let (ended, exit) = match result {
@@ -113,11 +112,12 @@ struct LockedPass<'a> {
     log: &'a PassLog,
     archived: &'a ArchivedRecords,
     stop: Arc<Stop>,
+    signals: StoppedBySignals,
 }
 
 impl LockedPass<'_> {
     fn run(self, database: Box<dyn Database>, mut assembly: Assembly) -> Result<Tally> {
-        let Self { queue, settings, terminal, log, archived, stop } = self;
+        let Self { queue, settings, terminal, log, archived, stop, signals } = self;
         let (clock, now) = (stop.clock, log.began);
         let token = random_hex::<16>()?;
         let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
@@ -141,6 +141,7 @@ impl LockedPass<'_> {
             line_state: LineState {
                 began_at: Some(now),
                 began_behind: time.span.map(|span| span.after),
+                later: assembly.line.slots_later(now),
                 ..assembly.last.clone()
             },
             is_saved: false,
@@ -157,7 +158,7 @@ impl LockedPass<'_> {
         // It goes when the pass has ended, however that was.
         let mut _running = None;
         let tally = engine::run(pass, |wake| {
-            heed_signals(wake)?;
+            signals.heed(wake)?;
             log.begin();
             _running = assembly.state.begin_pass(&token)?;
             handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
@@ -248,7 +249,8 @@ fn say_if_unmapped(
 ) -> Result<()> {
     let (directory, line) = (&assembly.state, assembly.key());
     let mut state = directory.line_state(&line, Purpose::Write)?;
-    let is_due = state.unmapped_sought_at.is_none_or(|at| at.saturating_add(DAY) <= now);
+    let since = state.unmapped_sought_at.map(|at| now.0.saturating_sub(at.0));
+    let is_due = since.is_none_or(|since| !(0..DAY).contains(&since));
     if !terminal.attended && !is_due {
         return Ok(());
     }
@@ -279,23 +281,6 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
         database.table().name,
         values.join(", ")
     )))
-}
-
-/// A hangup is heeded unless the parent process has had it ignored, as nohup does. If the ends of child
-/// processes are ignored, the system forgets how they ended: then they are listened for, too.
-fn heed_signals(wake: Wake) -> Result<()> {
-    let ignored = IgnoredSignals::of_this_process();
-    let ignores = |signal| ignored.is_some_and(|it| it.contains(signal));
-    let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
-    let ends = ignores(SIGCHLD).then_some(SIGCHLD);
-    let signals = [SIGINT, SIGTERM].into_iter().chain(hangup).chain(ends);
-    let mut signals = Signals::new(signals).context("could not listen for signals")?;
-    std::thread::spawn(move || {
-        for signal in signals.forever().filter(|signal| *signal != SIGCHLD) {
-            wake.signal(signal);
-        }
-    });
-    Ok(())
 }
 
 /// So many random bytes in hexadecimal: the mark of this pass's handlers, or its name.

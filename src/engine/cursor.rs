@@ -19,24 +19,48 @@ pub struct CronLine {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub cursor: Cursor,
+    /// See [`slots_later`](Self::slots_later): those that the last pass left.
+    pub later: Vec<Slot>,
 }
 
 impl CronLine {
     pub fn new(schedule: Schedule, capabilities: Capabilities) -> Self {
-        Self { schedule, capabilities, cursor: Cursor::default() }
+        Self { schedule, capabilities, cursor: Cursor::default(), later: Vec::new() }
     }
 
     /// Where a pass by slots begins; nowhere where each record says itself when it is due.
-    pub fn reached(&self) -> Option<Slot> {
+    pub fn reached(&self, now: Instant) -> Option<Slot> {
+        let tick = now.tick(self.schedule.policy.every_secs());
+        self.slots_reached().filter(|slot| slot.tick <= tick).max()
+    }
+
+    /// The slots that passes have reached and that lie after the clock of this one. Either their clocks were
+    /// ahead or the clock of this pass is behind, so it leaves them to later passes.
+    pub fn slots_later(&self, now: Instant) -> Vec<Slot> {
+        let tick = now.tick(self.schedule.policy.every_secs());
+        let mut later: Vec<_> = self.slots_reached().filter(|slot| slot.tick > tick).collect();
+        later.sort_unstable();
+        later.dedup();
+        later.truncate(MOST_LATER);
+        later
+    }
+
+    /// Whether the last pass has reached a slot after this instant.
+    pub fn has_clock_gone_back(&self, now: Instant) -> bool {
+        let last = self.slots_reached().next();
+        last.is_some_and(|last| last.tick > now.tick(self.schedule.policy.every_secs()))
+    }
+
+    /// The slot that the last pass has reached, and those that it has left.
+    fn slots_reached(&self) -> impl Iterator<Item = Slot> {
         let Capabilities { keeps_schedule, has_due_column, .. } = self.capabilities;
-        if keeps_schedule || has_due_column {
-            return None;
-        }
-        self.cursor.reached.as_ref().and_then(Position::slot)
+        let last = self.cursor.reached.as_ref().and_then(Position::slot);
+        let reached = last.into_iter().chain(self.later.iter().copied());
+        reached.filter(move |_| !keeps_schedule && !has_due_column)
     }
 
     pub fn pass_time(&self, now: Instant, drain: bool) -> PassTime {
-        self.schedule.policy.pass_time(self.reached(), now, drain)
+        self.schedule.policy.pass_time(self.reached(now), now, drain)
     }
 
     pub fn due_rule(&self, now: Instant, drain: bool) -> DueRule {
@@ -66,6 +90,9 @@ impl CronLine {
         Plan { order, kind, is_unlimited, stuck }
     }
 }
+
+/// How many slots are remembered that lie after the clock of the last pass: one for each jump of the clock.
+const MOST_LATER: usize = 4;
 
 /// How many bytes of ids are listed: so a cursor is written in one page, which no kill can cut in two.
 /// What is more is listed apart, and in case that is lost, the cursor does not go past it.

@@ -105,11 +105,18 @@ impl LinePasses {
     fn last(&self, last: &PassEntry, screen: &Screen) -> String {
         let at = last.last_began();
         let is_ahead = at.0.saturating_sub(screen.now.0) > SKEW_SECS;
-        let back = if is_ahead { ", so the clock was set back" } else { "" };
-        let ago = format!("{}{back}", screen.distance(at));
-        let text = format!("last pass {}, {ago}{}", screen.at(at), behind_its_time(last));
         let entries = self.history.entries.iter().rev();
         let before = entries.skip_while(|it| *it != last).nth(1);
+        // Passes that find nothing share an entry.
+        let latest = before.map_or(last.began, |before| before.last_began().max(last.began));
+        let is_behind = latest.0.saturating_sub(at.0) > SKEW_SECS;
+        let back = match (is_ahead, is_behind) {
+            (true, _) => ", so the clock was set back",
+            (false, true) => ", when the clock was behind",
+            (false, false) => "",
+        };
+        let ago = format!("{}{back}", screen.distance(at));
+        let text = format!("last pass {}, {ago}{}", screen.at(at), behind_its_time(last));
         match before.filter(|_| last.did_nothing()) {
             Some(before) => {
                 let at = screen.at(before.last_began());

@@ -246,7 +246,7 @@ impl ClaimsPlace {
         ensure!(
             std::fs::symlink_metadata(&self.path).is_ok_and(|now| is_same(&now, &self.held)),
             "{} was moved, replaced or removed while the pass ran: other passes do not see its claims \
-             any more",
+             any more, and may try its records at the same time",
             self.path.display()
         );
         Ok(())
@@ -260,6 +260,8 @@ pub struct LineState {
     /// Behind which slot it began, if it went by slots.
     pub began_behind: Option<Slot>,
     pub cursor: Cursor,
+    /// Slots that passes have reached and that lie after the clock of the last one.
+    pub later: Vec<Slot>,
     /// When it was looked last whether any row has a status that is mapped.
     pub unmapped_sought_at: Option<Instant>,
 }
@@ -283,6 +285,7 @@ impl LineState {
             "id": key["id"],
             "stuck": stuck.as_ref().map(key_to_json),
             "kept": listed(kept),
+            "later": self.later.iter().map(|it| slot(*it)).collect::<Vec<_>>(),
             "ahead": ahead.as_ref().map(|(at, _)| slot(*at)),
         });
         let more =
@@ -313,9 +316,15 @@ impl LineState {
                 ahead,
                 stuck: json.get("stuck").and_then(key_from_json),
             },
+            later: json.get("later").and_then(slots).unwrap_or_default(),
             unmapped_sought_at: instant("unmapped_sought_at"),
         }
     }
+}
+
+fn slots(json: &Json) -> Option<Vec<Slot>> {
+    let slots = Vec::<(i64, u64)>::deserialize(json).ok()?.into_iter();
+    Some(slots.map(|(tick, phase)| Slot { tick, phase }).collect())
 }
 
 fn kept_of(json: &Json) -> Vec<Kept> {
@@ -405,6 +414,7 @@ mod tests {
                     reached: Some(reached),
                     kept: kept.clone(),
                 },
+                later: vec![Slot { tick: 30_000_000, phase: 7 }],
                 unmapped_sought_at: Some(Instant(1_795_232_401)),
             };
             state.save_line_state("line", &written);

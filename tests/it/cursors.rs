@@ -3,7 +3,7 @@
 
 use std::process::Child;
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, Pausing, TestEnv, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Pausing, TestEnv, wait_until};
 
 /// When the slot of record 7 comes: twenty minutes past each hour, for one of its age.
 const SLOT: i64 = MIDNIGHT + 20 * MINUTE;
@@ -138,4 +138,70 @@ fn a_state_directory_of_the_version_before_is_gone_on_with() {
     let files = std::fs::read_dir(state_dir).unwrap().map(|file| file.unwrap().file_name());
     let cursors = files.filter(|name| name.to_string_lossy().ends_with(".cursor"));
     assert_eq!(cursors.count(), 2, "the lines have the names that they had");
+}
+
+/// Twelve passes, of which the fifth is followed by others with these clocks. Returns what these tried, and
+/// what each of the later ones did.
+fn tried_after_a_jump(
+    mode: &[&str],
+    every: i64,
+    clocks: &[i64],
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let env = TestEnv::minimal();
+    for id in 1..=15 {
+        env.insert_one(id, MIDNIGHT - DAY - id * 8 * HOUR);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let handler = env.noting("exit 1");
+    let pass = |now| {
+        env.run_at(now, &[&["process"], mode, &["--", &handler]].concat()).success();
+        let mut handled = env.handled();
+        handled.sort();
+        handled
+    };
+    let passes = |ticks: std::ops::Range<i64>| -> Vec<_> {
+        ticks.map(|tick| pass(MIDNIGHT + tick * every)).collect()
+    };
+    passes(0..5);
+    let wrong = clocks.iter().flat_map(|clock| pass(*clock)).collect();
+    (wrong, passes(5..12))
+}
+
+#[test]
+fn passes_with_a_wrong_clock_change_nothing_for_those_with_the_right_one() {
+    const BOOT: i64 = 100;
+    const LATE: i64 = 4_000_000_000;
+    for (mode, every) in [
+        (&["--progressive"][..], 5 * MINUTE),
+        (&["--policy", "constant:delay=4m", "--by-age"], MINUTE),
+    ] {
+        let (_, usual) = tried_after_a_jump(mode, every, &[]);
+        assert!(usual.iter().filter(|tried| !tried.is_empty()).count() > 3, "{usual:?}");
+        for clocks in
+            [&[MIDNIGHT - DAY][..], &[BOOT], &[BOOT, BOOT + 5 * MINUTE, BOOT + 10 * MINUTE]]
+        {
+            assert_eq!(tried_after_a_jump(mode, every, clocks).1, usual, "{mode:?} {clocks:?}");
+        }
+        // A pass whose clock is ahead takes the slots of four ticks.
+        for clocks in [&[MIDNIGHT + DAY][..], &[LATE], &[LATE, BOOT], &[BOOT, LATE]] {
+            let (wrong, tried) = tried_after_a_jump(mode, every, clocks);
+            for (tick, (tried, usual)) in tried.iter().zip(&usual).enumerate() {
+                let is_right =
+                    tried == usual || tick < 4 && usual.iter().all(|it| wrong.contains(it));
+                assert!(is_right, "{mode:?} {clocks:?} {tick}: {tried:?}, not {usual:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn status_says_that_the_clock_of_the_last_pass_was_behind() {
+    let env = one_failed_record();
+    pass(&env, 100);
+    let status = env.run_at(SLOT, &["status"]).success().stdout;
+    let says = "last pass 1970-01-01T00:01:40Z, 20778 d ago, when the clock was behind";
+    assert!(status.contains(says), "{status}");
+    assert_eq!(pass(&env, SLOT), ["7"]);
+    let status = env.run_at(SLOT, &["status"]).success().stdout;
+    assert!(!status.contains("behind"), "{status}");
 }

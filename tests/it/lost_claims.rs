@@ -272,7 +272,8 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
         let _ = fs::remove_file(scene.second.path("handled"));
         let (port, is_cut) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
         let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
-        let args = ["process", "--fibonacci", "--drain", "--jobs", "2", "--", &handler];
+        let args =
+            ["process", "--policy", "constant:delay=1h", "--drain", "--jobs", "2", "--", &handler];
         let cut = ran(&scene.second.command(&args).env("BACKLOG_DB", url).output().unwrap());
         if cut.exit == Some(75) {
             assert_eq!(scene.second.handled(), [""; 0], "{messages}: {cut:?}");
@@ -312,7 +313,7 @@ fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
             true => &["--stream", "--", "python3", "-c", by_line, &notes],
             false => &["--jobs", "4", "--", "sh", "-c", &by_record],
         };
-        let args = [&["process", "--fibonacci", "--drain"], handler].concat();
+        let args = [&["process", "--policy", "constant:delay=1h", "--drain"], handler].concat();
         let spawn = |env: &TestEnv| {
             let mut command = env.command(&args);
             let url = scene.database.url();

@@ -149,3 +149,39 @@ fn the_passes_of_several_queues_are_those_of_one_that_is_named() {
     run(&env, &["status", "--passes", "3"]).fails(2, &["no queue chosen", "--queue"]);
     run(&env, &["status", "--passes", "3", "--queue", "mails"]).success();
 }
+
+/// Each pass gives back what it had open before the next one begins.
+#[test]
+fn many_queues_need_no_more_descriptors_than_one() {
+    const COUNT: usize = 120;
+    let env = TestEnv::empty();
+    let (mut tables, mut queues) = (String::new(), String::from("[defaults]\nndays = 9\n"));
+    for number in 0..COUNT {
+        // Every third queue has nothing to do.
+        let is_idle = number % 3 == 0;
+        let rows = if is_idle { "" } else { "INSERT INTO t VALUES (1, 'NEW', '2026-11-20')" };
+        let table = format!(
+            "CREATE TABLE t (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT); {rows};"
+        );
+        tables += &table.replace(" t ", &format!(" t{number} "));
+        queues += &format!("[queue.q{number}]\ntable = 't{number}'\n");
+    }
+    env.sql(&format!("BEGIN; {tables} COMMIT"));
+    std::fs::write(env.path("backlog.toml"), queues).unwrap();
+    let limited = |limit: &str| {
+        let program = env.command(&["process", "--all-queues", "--on-archive", "true"]);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(program.get_program());
+        command.args(program.get_args()).args(["--now", &format!("@{MIDNIGHT}"), "--", "true"]);
+        command.current_dir(program.get_current_dir().unwrap());
+        for (name, value) in program.get_envs() {
+            value.map(|value| command.env(name, value));
+        }
+        ran(&command.output().unwrap())
+    };
+    limited("64").silent();
+    let done = (0..COUNT).filter(|number| {
+        env.query(&format!("SELECT count(*) FROM t{number} WHERE STATUS = 'SUCCESS'")) == "1"
+    });
+    assert_eq!(done.count(), COUNT * 2 / 3);
+}

@@ -2,6 +2,7 @@
 //! server, the time that it has, the terminal that it was started from.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, cluster};
@@ -254,4 +255,69 @@ fn a_lock_holds_an_outcome_no_longer_than_the_grace_of_a_stopped_pass() {
     assert_ne!(pass.wait().unwrap().code(), Some(0));
     drop(lock);
     assert_eq!(env.count("SUCCESS"), 0);
+}
+
+/// A handler that a signal ends, alone or just before the pass hears of its own stop.
+struct Signalled {
+    env: TestEnv,
+    handler: String,
+    is_stream: bool,
+}
+
+impl Signalled {
+    /// The script notes in `pid` what the signal is sent to.
+    fn new(script: &str, is_stream: bool) -> Self {
+        let env = TestEnv::new();
+        env.insert(1, HOUR_AGO);
+        let pid = env.path("pid").display().to_string();
+        let handler = env.script("signalled", &script.replace("PID", &pid));
+        Self { env, handler, is_stream }
+    }
+
+    /// Runs a pass, signals the handler, and the pass as well if it `stops`, and returns its exit and the
+    /// record.
+    fn pass(&self, name: &str, stops: bool) -> (Option<i32>, String) {
+        let Self { env, handler, is_stream } = self;
+        let stream: &[&str] = if *is_stream { &["--stream"] } else { &[] };
+        let options = ["process", "--fibonacci", "--max-attempts", "1", "--now", &now()];
+        let mut pass = env.spawn(&[&options[..], stream, &["--", handler]].concat());
+        let noted = || fs::read_to_string(env.path("pid")).unwrap_or_default();
+        wait_until("the handler runs", || noted().ends_with('\n'));
+        assert!(signal(name, noted().trim()));
+        if stops {
+            std::thread::sleep(Duration::from_millis(40));
+            assert!(signal("-TERM", pass.id()));
+        }
+        let exit = pass.wait().unwrap().code();
+        (exit, env.query("SELECT STATUS, FAILURES, coalesce(LAST_ERROR, '-') FROM BACKLOG"))
+    }
+}
+
+#[test]
+fn a_handler_that_a_stopping_machine_ends_before_its_pass_is_not_charged() {
+    let child = "sleep 60 & echo $! >PID; wait $!";
+    for (script, is_stream) in [
+        ("echo $$ >PID; exec sleep 60", false),
+        // A shell whose command was ended.
+        (child, false),
+        ("read hello; read record; echo $$ >PID; exec sleep 60", true),
+        ("read hello; read record; sleep 60 & echo $! >PID; wait $!", true),
+    ] {
+        for name in ["-TERM", "-KILL", "-HUP"] {
+            let (exit, record) = Signalled::new(script, is_stream).pass(name, true);
+            assert_eq!((exit, &*record), (Some(143), "NEW|0|-"), "{name} {script}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_a_signal_ends_in_a_pass_that_goes_on_has_failed() {
+    for (script, name, error) in [
+        ("echo $$ >PID; exec sleep 60", "-TERM", "killed by signal 15"),
+        ("exec 2>/dev/null; sleep 60 & echo $! >PID; wait $!", "-KILL", "exit status 137"),
+        ("echo $$ >PID; exec sleep 60", "-SEGV", "killed by signal 11"),
+    ] {
+        let (exit, record) = Signalled::new(script, false).pass(name, false);
+        assert_eq!((exit, record), (Some(1), format!("ARCHIVED|1|{error}")), "{script}");
+    }
 }

@@ -285,6 +285,28 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                              (8, 'NEW', '2026-11-20T23:50:00Z', 0, NULL)";
                 with_table(env, table, &["process", "--fibonacci", "--", "true"])
             }),
+            ("record ... could not be set to SUCCESS: ...; its handler succeeded", |env| {
+                let trigger = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); \
+                               END";
+                let handler = env.script("no", &format!("sqlite3 test.db \"{trigger}\""));
+                pass(env, &["--max-runtime", "500ms"], &[&handler])
+            }),
+            ("... error text could not be stored, because the table refuses them: ...", |env| {
+                let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, \
+                             LAST_ERROR CHECK (length(LAST_ERROR) < 5)); INSERT INTO BACKLOG \
+                             VALUES (7, 'NEW', '2026-11-20T23:00:00Z', NULL)";
+                with_table(env, table, &["process", "--ndays", "1", "--", "false"])
+            }),
+            (
+                "table ... has triggers and ..., by which a write of one record could delete another \
+                 one or undo other writes: ...",
+                |env| {
+                    let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, \
+                                 UNIQUE (STATUS) ON CONFLICT REPLACE); CREATE TRIGGER t AFTER UPDATE ON \
+                                 BACKLOG BEGIN SELECT 1; END";
+                    with_table(env, table, &["process", "--ndays", "1", "--", "true"])
+                },
+            ),
             ("not tried: more than one row has the id ...", |env| {
                 let table = "CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED);
                              INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-20T23:00:00Z'), \

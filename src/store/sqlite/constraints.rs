@@ -158,7 +158,66 @@ fn parenthesized<'t, 's>(tokens: &'t [Token<'s>]) -> &'t [Token<'s>] {
 fn definitions<'t, 's>(created: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     let begin = created.iter().position(|token| token.is("(")).unwrap_or(created.len());
     let listed = parenthesized(&created[begin..]);
-    let depths: Vec<_> = depths(listed).collect();
-    let mut commas = listed.iter().zip(depths).map(|(token, depth)| token.is(",") && depth == 1);
-    listed.split(|_| commas.next().unwrap_or_default()).collect()
+    let mut depths = depths(listed).skip(1);
+    let listed = listed.get(1..).unwrap_or_default();
+    listed.split(|token| depths.next() == Some(1) && token.is(",")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::Mapping;
+
+    fn refuses(columns: &str, more: &str) -> bool {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let table = format!(
+            "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL \
+             CHECK (STATUS IN ('NEW', 'ERROR, (')), DATE_INSERTED TEXT UNIQUE, k INT{columns}); {more}"
+        );
+        connection.execute_batch(&table).unwrap();
+        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        refuses_single_rows(&connection, &table).unwrap()
+    }
+
+    #[test]
+    fn only_what_depends_on_a_written_column_may_refuse_single_rows() {
+        for (columns, more) in [
+            ("", ""),
+            (", CHECK (k > ID)", ""),
+            (", FAILURES INT CHECK (FAILURES >= 0 -- STATUS, k\n)", ""),
+            (", UNIQUE (k, ID)", "CREATE INDEX i ON BACKLOG (STATUS, k)"),
+            ("", "CREATE UNIQUE INDEX i ON BACKLOG (k) WHERE ID > 7"),
+            (" REFERENCES other (k)", "CREATE TABLE other (k INT PRIMARY KEY)"),
+            ("", "CREATE TABLE other (id INT REFERENCES BACKLOG (ID))"),
+        ] {
+            assert!(!refuses(columns, more), "{columns} {more}");
+        }
+        for (columns, more) in [
+            (", CHECK (\"status\" <> 'NEW' OR [k] > 0)", ""),
+            (", FAILURES INT CHECK (FAILURES < k)", ""),
+            (", UNIQUE (k, STATUS)", ""),
+            (", s AS (STATUS), UNIQUE (k, s)", ""),
+            ("", "CREATE UNIQUE INDEX i ON BACKLOG (k) WHERE \"Status\" = 'NEW'"),
+            ("", "CREATE UNIQUE INDEX i ON BACKLOG (k, upper(STATUS))"),
+            (
+                ", FOREIGN KEY (k, STATUS) REFERENCES other (k, s)",
+                "CREATE TABLE other (k INT, s TEXT, PRIMARY KEY (k, s))",
+            ),
+            (", UNIQUE (STATUS)", "CREATE TABLE other (s TEXT REFERENCES backlog (Status))"),
+            ("", "CREATE TRIGGER t AFTER UPDATE OF STATUS ON BACKLOG BEGIN SELECT 1; END"),
+        ] {
+            assert!(refuses(columns, more), "{columns} {more}");
+        }
+    }
+
+    #[test]
+    fn a_definition_ends_at_a_comma_that_no_parenthesis_or_quote_holds() {
+        let created =
+            "CREATE TABLE t (a INT CHECK (a IN (1, 2)), \"b,\" TEXT DEFAULT 'x,(y', UNIQUE (a))";
+        let tokens = tokens(created);
+        let texts =
+            |definition: &[Token<'_>]| definition.iter().map(|it| it.text).collect::<String>();
+        let found: Vec<_> = definitions(&tokens).into_iter().map(texts).collect();
+        assert_eq!(found, ["aINTCHECK(aIN(1,2))", "\"b,\"TEXTDEFAULT'x,(y'", "UNIQUE(a)"]);
+    }
 }

@@ -190,7 +190,7 @@ impl Engine for SqliteEngine {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
-        let Self { connection, statements, overrides_conflict_clauses, .. } = self;
+        let Self { connection, statements, has_triggers, .. } = self;
         // The statement for the change before, which mostly serves the next one as well.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();
@@ -201,9 +201,8 @@ impl Engine for SqliteEngine {
                 Some(before) if before.0 == shape => prepared.insert(before),
                 Some(_) | None => {
                     let sql = statements.entry(shape.clone());
-                    let sql = sql.or_insert_with(|| {
-                        dialect::statement(table, verb, &terms, *overrides_conflict_clauses)
-                    });
+                    let sql = sql
+                        .or_insert_with(|| dialect::statement(table, verb, &terms, *has_triggers));
                     prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
                 }
             };
@@ -233,7 +232,7 @@ impl Engine for SqliteEngine {
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
+        Ok(self.has_triggers || table.guard_columns().iter().any(is_affected))
     }
 
     fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
@@ -320,8 +319,8 @@ impl SqliteEngine {
     /// would also override the clauses of their statements: then a clause of the table is returned, because
     /// an update could delete another record by it.
     fn conflict_clause(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        self.overrides_conflict_clauses = !constraints::has_triggers(&self.connection, table)?;
-        if self.overrides_conflict_clauses {
+        self.has_triggers = constraints::has_triggers(&self.connection, table)?;
+        if !self.has_triggers {
             return Ok(None);
         }
         let constraint = constraints::conflict_clause(&self.connection, table)?;

@@ -40,8 +40,9 @@ pub struct SqliteEngine {
     pub connection: Connection,
     /// The texts of statements about rows, by their shape.
     pub statements: HashMap<String, String>,
-    /// Whether a conflict is an error of the update, whatever the table's constraints say.
-    pub overrides_conflict_clauses: bool,
+    /// Whether the table may have triggers. Without them a conflict is an error of each update, whatever the
+    /// table's constraints say.
+    pub has_triggers: bool,
     /// What it is closed with, which goes after it.
     closing: Option<ActingAs>,
     pub rights: Rights,
@@ -95,7 +96,7 @@ pub fn open_file(
     let engine = SqliteEngine {
         connection,
         statements,
-        overrides_conflict_clauses: false,
+        has_triggers: true,
         closing: None,
         rights,
         path,

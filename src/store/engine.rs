@@ -9,7 +9,10 @@ use anyhow::Result;
 use super::error::DbError;
 use super::table::{Cells, Charged, Table};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Claim, EndHandlers, Inspection, Interrupter, Moved, RowWrite, Sessions, WriteResult};
+use super::{
+    Claim, EndHandlers, Inspection, Interrupter, Moved, RowConstraints, RowWrite, Sessions,
+    WriteResult,
+};
 use crate::query::Query;
 use crate::record::{Id, Value};
 use crate::secure_file::ActingAs;
@@ -141,9 +144,9 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
 
-    /// Whether the table may refuse a write of one row that it accepts of another: by a unique index, a
-    /// foreign key, a trigger or a CHECK of several columns that depends on what a pass writes.
-    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError>;
+    /// What the table may refuse of one row and accept of another: by a unique index, a foreign key, a
+    /// trigger or a CHECK of several columns that depends on what a pass writes.
+    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError>;
 
     fn interrupter(&self) -> Option<Interrupter>;
 

@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
     Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, PossibleWrites, Reader,
-    Rehearsal, Retry, RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
+    Rehearsal, Retry, RowConstraints, RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
 };
 use crate::lock;
 use crate::query::Query;
@@ -161,12 +161,16 @@ impl Store for Interruptible {
         self.during(operation, |store| store.apply(changes))
     }
 
-    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
-        self.during(Operation::Search, |store| store.rehearse(records))
+    fn rehearse(
+        &mut self,
+        records: &[PossibleWrites],
+        in_hand: &[RowWrite],
+    ) -> Result<Vec<Rehearsal>> {
+        self.during(Operation::Search, |store| store.rehearse(records, in_hand))
     }
 
-    fn refuses_single_rows(&mut self) -> Result<bool> {
-        self.during(Operation::Search, |store| store.refuses_single_rows())
+    fn row_constraints(&mut self) -> Result<RowConstraints> {
+        self.during(Operation::Search, |store| store.row_constraints())
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

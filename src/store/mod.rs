@@ -173,13 +173,17 @@ pub trait Store {
     /// written, and the death of this process undoes nothing.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
-    /// Makes the writes that may become necessary for each record, and takes everything back.
-    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>>;
+    /// Makes the writes that may become necessary for each record, and takes everything back. Where records
+    /// can be in each other's way, `in_hand` are the successes of those that handlers have.
+    fn rehearse(
+        &mut self,
+        records: &[PossibleWrites],
+        in_hand: &[RowWrite],
+    ) -> Result<Vec<Rehearsal>>;
 
-    /// Whether the table may refuse a write of one record that it accepts of another. Then each record
-    /// has to be rehearsed.
-    fn refuses_single_rows(&mut self) -> Result<bool> {
-        Ok(false)
+    /// What the table may refuse of one record and accept of another.
+    fn row_constraints(&mut self) -> Result<RowConstraints> {
+        Ok(RowConstraints::None)
     }
 
     /// Called before the first claim: makes sure that the handlers of a killed pass, which have
@@ -304,7 +308,7 @@ pub enum Found {
 }
 
 /// A row to be changed, if it still is what the record says, or what the charge made of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RowWrite<'a> {
     pub record: &'a Arc<Record>,
     /// What this pass made of the row when it wrote that an attempt has begun, if it did.
@@ -386,6 +390,16 @@ pub const STILL_PENDING: &str = "it would still be pending: its condition holds 
 pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
                                its condition hold";
 
+/// What a table may refuse of one record and accept of another. Then each record has to be rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RowConstraints {
+    None,
+    /// By the row itself, or rows of other tables.
+    OfOneRow,
+    /// Also by other records, as a unique index does.
+    AcrossRows,
+}
+
 /// What a pass may come to write for a record: each chain is the charge, if there is one, and an outcome.
 /// All records of a pass have chains of the same form.
 #[derive(Debug)]
@@ -408,6 +422,12 @@ impl PossibleWrites {
         RowWrite { retry_at, ..RowWrite::new(&self.record, charged, settlement) }
     }
 
+    /// The success, which is the end of the first chain, as it is written to a row that is not charged.
+    fn success(&self) -> Option<RowWrite<'_>> {
+        let settlement = self.chains.first()?.last()?.clone();
+        Some(RowWrite::new(&self.record, None, settlement))
+    }
+
     /// The same without the texts of errors, which may be all that a table refuses.
     pub fn without_errors(&self) -> Self {
         let plain = |chain: &Vec<_>| chain.iter().map(Settlement::without_error).collect();
@@ -418,6 +438,8 @@ impl PossibleWrites {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {
     Taken,
+    /// The success of a record that a handler has would be in the way.
+    Blocked,
     /// The row is not what the record says any more.
     ChangedMeanwhile,
     Refused(String),

@@ -15,8 +15,8 @@ use super::survey::Undated;
 use super::table::{Cells, Charged, Places, Selected, Table};
 use super::{
     Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page,
-    PossibleWrites, Reader, Rehearsal, RowWrite, STILL_PENDING, Sessions, Store, Wakeup,
-    WriteResult,
+    PossibleWrites, Reader, Rehearsal, RowConstraints, RowWrite, STILL_PENDING, Sessions, Store,
+    Wakeup, WriteResult,
 };
 use crate::query::{Query, Window};
 use crate::record::{Counter, Id, Record, Settlement, Status, Transition, Value};
@@ -216,8 +216,8 @@ pub struct TableStore<E: Engine> {
     retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
-    /// Whether each record is rehearsed, once that was asked.
-    refuses_single_rows: Option<bool>,
+    /// What the table may refuse of single rows, once that was asked.
+    row_constraints: Option<RowConstraints>,
     /// Whether the sessions were used since the last heartbeat.
     is_used: bool,
     /// Since when heartbeats cannot reach the server.
@@ -241,7 +241,7 @@ impl<E: Engine> TableStore<E> {
             database,
             retry,
             looks_again: None,
-            refuses_single_rows: None,
+            row_constraints: None,
             is_used: false,
             lost_at: None,
             stage: Stage::Begun,
@@ -392,22 +392,60 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Rehearses all records together. If that fails for any of them, each is rehearsed by itself.
-    fn rehearse_all(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
-        if records.len() > 1 && self.rehearse_together(records)? == Rehearsal::Taken {
+    /// Rehearses all records together. If that fails for any of them, each is rehearsed by itself, after the
+    /// successes of those that were accepted before it.
+    fn rehearse_all(
+        &mut self,
+        records: &[PossibleWrites],
+        in_hand: &[RowWrite],
+    ) -> Result<Vec<Rehearsal>, DbError> {
+        if records.len() > 1 && self.rehearse_after(in_hand, records)? == Rehearsal::Taken {
             return Ok(vec![Rehearsal::Taken; records.len()]);
         }
-        records.chunks(1).map(|record| self.rehearse_together(record)).collect()
+        let mut before = in_hand.to_vec();
+        let is_across_rows = self.row_constraints == Some(RowConstraints::AcrossRows);
+        let mut rehearsed = Vec::with_capacity(records.len());
+        for record in records {
+            let one = std::slice::from_ref(record);
+            let mut result = self.rehearse_after(&before, one)?;
+            if matches!(result, Rehearsal::Refused(_)) && !before.is_empty() {
+                let alone = self.rehearse_after(&[], one)?;
+                result = if alone == Rehearsal::Taken { Rehearsal::Blocked } else { alone };
+            }
+            if result == Rehearsal::Taken && is_across_rows {
+                before.extend(record.success());
+            }
+            rehearsed.push(result);
+        }
+        Ok(rehearsed)
     }
 
-    /// Makes the writes of each chain in a transaction, and takes them back.
-    fn rehearse_together(&mut self, records: &[PossibleWrites]) -> Result<Rehearsal, DbError> {
+    /// Makes other writes and then those of each chain in a transaction, and takes them back.
+    fn rehearse_after(
+        &mut self,
+        before: &[RowWrite],
+        records: &[PossibleWrites],
+    ) -> Result<Rehearsal, DbError> {
         let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
             if records.iter().all(|it| self.adds_nothing(&it.chains[chain])) {
                 continue;
             }
             self.database.engine.begin(true)?;
+            let before: Vec<_> = before.iter().enumerate().collect();
+            let written = if before.is_empty() {
+                Ok(Vec::new())
+            } else {
+                self.change(&before, Ask::Rehearse)
+            };
+            match written {
+                // One that the table refuses by now is in nobody's way.
+                Err(error) if error.is_refusal => {
+                    self.database.engine.roll_back();
+                    self.database.engine.begin(true)?;
+                }
+                written => drop(written?),
+            }
             let result = self.rehearse_chain(records, chain)?;
             if result != Rehearsal::Taken {
                 self.database.engine.roll_back();
@@ -584,26 +622,33 @@ impl<E: Engine> Store for TableStore<E> {
         self.write_all(changes, Self::write)
     }
 
-    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
+    fn rehearse(
+        &mut self,
+        records: &[PossibleWrites],
+        in_hand: &[RowWrite],
+    ) -> Result<Vec<Rehearsal>> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        let rehearsed = self.retrying("write to", |store, _| store.rehearse_all(records))?;
+        let rehearsed =
+            self.retrying("write to", |store, _| store.rehearse_all(records, in_hand))?;
         if self.stage == Stage::Watched && rehearsed.contains(&Rehearsal::Taken) {
             self.stage = Stage::Written;
         }
         Ok(rehearsed)
     }
 
-    fn refuses_single_rows(&mut self) -> Result<bool> {
-        if let Some(known) = self.refuses_single_rows {
+    fn row_constraints(&mut self) -> Result<RowConstraints> {
+        if let Some(known) = self.row_constraints {
             return Ok(known);
         }
         let _acting = self.database.engine.take_rights()?;
-        let known = self.database.table.ends_depend_on_row()
-            || self.retrying("read", |store, _| {
-                store.database.engine.refuses_single_rows(&store.database.table)
-            })?;
-        Ok(*self.refuses_single_rows.insert(known))
+        let mut known = self.retrying("read", |store, _| {
+            store.database.engine.row_constraints(&store.database.table)
+        })?;
+        if self.database.table.ends_depend_on_row() {
+            known = known.max(RowConstraints::OfOneRow);
+        }
+        Ok(*self.row_constraints.insert(known))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

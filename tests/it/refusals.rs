@@ -297,3 +297,46 @@ fn the_outcome_of_a_row_that_is_locked_is_written_once_it_is_free() {
     assert_eq!(rows, "1|SUCCESS|0|\n2|ERROR|1|exit status 1\n3|SUCCESS|0|", "{ran:?}");
     assert_eq!(env.handled().len(), 3);
 }
+
+/// A table that takes one success for each key.
+const TWINS: &str = "CREATE TABLE job (id INT PRIMARY KEY, k INT, status VARCHAR(9) DEFAULT 'NEW',
+    at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z');
+    CREATE UNIQUE INDEX one ON job (k) WHERE status = 'SUCCESS';
+    INSERT INTO job (id, k) VALUES (1, 7), (2, 8), (3, 7), (4, 9), (5, 7)";
+
+/// Of twins that are pending in one pass the next one waits for the outcome of the first.
+fn starts_one_twin_at_a_time(env: &TestEnv, query: impl Fn(&str) -> String) {
+    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let process = |more: &[&str], handler: &str| {
+        env.run_at(MIDNIGHT, &[&args[..], more, &["--order", "oldest", "--", handler]].concat())
+    };
+    for jobs in ["1", "4"] {
+        let ran = process(&["--jobs", jobs], &env.noting("[ $BACKLOG_ID != 1 ]"));
+        let says = ["record 5 is not tried", "no handler was started"];
+        let ran = ran.fails(1, &says);
+        let mut handled = env.handled();
+        handled.sort();
+        assert_eq!(handled, ["1", "2", "3", "4"], "{jobs}: {ran:?}");
+        let statuses = query("SELECT id, status FROM job ORDER BY id");
+        let expected = "1|ERROR\n2|SUCCESS\n3|SUCCESS\n4|SUCCESS\n5|NEW";
+        assert_eq!(statuses.replace("1|NEW", "1|ERROR"), expected, "{jobs}");
+        query("UPDATE job SET status = 'NEW' WHERE id > 0 RETURNING ''");
+    }
+    // In a drain the third one is tried as well, once the second has failed.
+    process(&["--jobs", "4", "--drain"], &env.noting("[ $BACKLOG_ID != 1 -a $BACKLOG_ID != 3 ]"))
+        .silent();
+    assert_eq!(query("SELECT id FROM job WHERE status = 'SUCCESS' ORDER BY id"), "2\n4\n5");
+    let mut handled = env.handled();
+    handled.sort();
+    assert_eq!(handled, ["1", "2", "3", "4", "5"]);
+}
+
+#[test]
+fn of_twins_one_is_tried_at_a_time() {
+    let env = TestEnv::with_schema(TWINS);
+    starts_one_twin_at_a_time(&env, |sql| env.query(sql));
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(TWINS);
+    starts_one_twin_at_a_time(&TestEnv::on(&database), |sql| database.query(sql));
+}

@@ -103,16 +103,18 @@ fn rehearse(
 ) -> Result<Trial> {
     let chains = rule.possible_writes(record, clock.now());
     let writes = PossibleWrites { record: record.clone(), chains };
-    let mut rehearse = |writes| store.rehearse(&[writes]).map(|mut rehearsed| rehearsed.pop());
+    let mut rehearse = |writes| store.rehearse(&[writes], &[]).map(|mut rehearsed| rehearsed.pop());
     let plain = writes.without_errors();
     let why = match rehearse(writes)? {
         Some(Rehearsal::Refused(why)) => why,
         Some(Rehearsal::Taken) => return Ok(Trial::Taken),
-        Some(Rehearsal::ChangedMeanwhile) | None => return Ok(Trial::ChangedMeanwhile),
+        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => {
+            return Ok(Trial::ChangedMeanwhile);
+        }
     };
     Ok(match rehearse(plain)? {
         Some(Rehearsal::Taken) => Trial::TakenWithoutErrors(why),
-        Some(Rehearsal::ChangedMeanwhile) | None => Trial::ChangedMeanwhile,
+        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => Trial::ChangedMeanwhile,
         Some(Rehearsal::Refused(_)) => Trial::Refused(why),
     })
 }

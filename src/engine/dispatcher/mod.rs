@@ -2,6 +2,7 @@
 
 mod circuit_breaker;
 mod completion;
+mod rehearsal;
 mod round;
 mod unreported;
 mod unwritten;
@@ -48,6 +49,8 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
+    /// Records that the success of another one in hand may be in the way of.
+    blocked: Vec<Candidate>,
     /// Records whose last attempt has not reported back, so that a handler may still have them.
     unreported: Unreported,
     unwritten: Unwritten,
@@ -118,6 +121,7 @@ impl Dispatcher {
             due,
             in_hand: HashMap::new(),
             busy: Vec::new(),
+            blocked: Vec::new(),
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
             to_be_alone: Vec::new(),
@@ -260,6 +264,10 @@ impl Dispatcher {
     fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;
+        }
+        if !self.blocked.is_empty() {
+            self.due.put_back(std::mem::take(&mut self.blocked));
+            return Some(BUSY_PAUSE);
         }
         if !self.pass.limits.drain {
             let is_first = !std::mem::replace(&mut self.has_looked_again, true);

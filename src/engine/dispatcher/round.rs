@@ -14,9 +14,7 @@ use crate::query::Slot;
 use crate::record::last_error::is_begun;
 use crate::record::{Attempt, Id, Record, Status};
 use crate::schedule::{self, End, Policy, Reason, Verdict};
-use crate::store::{
-    Claim, Moved, PossibleWrites, Refusal, Rehearsal, RowWrite, Store, WriteResult,
-};
+use crate::store::{Claim, Moved, Refusal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
 
 /// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
@@ -24,13 +22,13 @@ use crate::time::Instant;
 const SPARE: usize = 8;
 const FEW: usize = 64;
 
-type Claimed = (Arc<Record>, Option<Slot>);
+pub(super) type Claimed = (Arc<Record>, Option<Slot>);
 
 /// A record that is due under its claim.
-struct Due {
-    record: Arc<Record>,
-    slot: Option<Slot>,
-    was_new: bool,
+pub(super) struct Due {
+    pub record: Arc<Record>,
+    pub slot: Option<Slot>,
+    pub was_new: bool,
 }
 
 impl Dispatcher {
@@ -194,7 +192,7 @@ impl Dispatcher {
                 }
             }
         }
-        for Due { record, slot, was_new } in self.rehearse(due)? {
+        for Due { record, slot, was_new } in self.rehearse(due, claimed)? {
             if self.sets_aside(&record, was_new) {
                 self.pass.store.release(&record.id);
                 continue;
@@ -337,87 +335,6 @@ impl Dispatcher {
         let now = self.pass.clock.now();
         let by_age = matches!(policy, Policy::Age(_));
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
-    }
-
-    /// Returns the records whose possible outcomes the table accepts, and releases the others.
-    fn rehearse(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
-        let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
-        let accepted = self.accepted(due);
-        let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
-        ids.iter().filter(|id| !kept.contains(id)).for_each(|id| self.pass.store.release(id));
-        accepted
-    }
-
-    /// The first record that the table accepts answers for all, unless the table may refuse single rows.
-    fn accepted(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
-        let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
-        while self.takes_errors.is_none()
-            && let Some(first) = due.next()
-        {
-            accepted.extend(self.rehearse_each(vec![first])?);
-        }
-        let others: Vec<_> = due.collect();
-        if others.is_empty() || !self.pass.store.refuses_single_rows()? {
-            accepted.extend(others);
-        } else {
-            accepted.extend(self.rehearse_each(others)?);
-        }
-        Ok(accepted)
-    }
-
-    fn rehearse_each(&mut self, due: Vec<Due>) -> Result<Vec<Due>> {
-        let now = self.pass.clock.now();
-        let possible_writes = |it: &Due| {
-            let chains = self.rule.possible_writes(&it.record, now);
-            let writes = PossibleWrites { record: it.record.clone(), chains };
-            if self.takes_errors == Some(false) { writes.without_errors() } else { writes }
-        };
-        let writes: Vec<_> = due.iter().map(possible_writes).collect();
-        let rehearsed = self.pass.store.rehearse(&writes)?;
-        ensure!(rehearsed.len() == due.len(), "the store answered for some records only");
-        let mut accepted = Vec::with_capacity(due.len());
-        for ((it, writes), rehearsal) in due.into_iter().zip(&writes).zip(rehearsed) {
-            if self.is_accepted(&it, writes, rehearsal)? {
-                accepted.push(it);
-            }
-        }
-        Ok(accepted)
-    }
-
-    fn is_accepted(
-        &mut self,
-        due: &Due,
-        writes: &PossibleWrites,
-        rehearsal: Rehearsal,
-    ) -> Result<bool> {
-        let why = match rehearsal {
-            Rehearsal::Taken => {
-                self.takes_errors.get_or_insert(true);
-                return Ok(true);
-            }
-            Rehearsal::ChangedMeanwhile => return Ok(false),
-            Rehearsal::Refused(why) => why,
-        };
-        // The texts of errors may be all that the table refuses.
-        let plain = [writes.without_errors()];
-        let has_texts = self.takes_errors != Some(false);
-        let again = if has_texts { self.pass.store.rehearse(&plain)?.pop() } else { None };
-        match again {
-            Some(Rehearsal::Taken) => {
-                log::warn!("attempts begin without a text in the column of errors: {why}");
-                self.takes_errors = Some(false);
-                return Ok(true);
-            }
-            Some(Rehearsal::ChangedMeanwhile) => {}
-            Some(Rehearsal::Refused(_)) | None => {
-                self.refuse_to_try(
-                    &due.record,
-                    due.slot,
-                    &format!("{why}; no handler was started"),
-                );
-            }
-        }
-        Ok(false)
     }
 
     /// Archives a record without another attempt: the last one killed its pass, or it is too old.

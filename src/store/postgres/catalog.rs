@@ -12,6 +12,7 @@ use super::dialect::{Param, Postgres, value};
 use super::session::Session;
 use crate::date::Spelling;
 use crate::record::Value;
+use crate::store::RowConstraints;
 use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
@@ -245,35 +246,36 @@ pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS par
 
 /// Whether constraints, indexes, triggers or rules of table `$1` or a part of it depend on one of the
 /// columns `$2`, which are written, together with something else: other columns, other rows, or the value
-/// before, for the columns `$3`. `$4` says that rows are deleted.
-const CONSTRAINS_SINGLE_ROWS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclass::oid AS part \
+/// before, for the columns `$3`. `$4` says that rows are deleted. True if other rows of the table count.
+const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclass::oid AS part \
              UNION SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part), \
              columns AS (SELECT attrelid, attnum, attname = ANY ($3::text[]) AS grows \
              FROM pg_catalog.pg_attribute JOIN parts ON attrelid = part \
              WHERE attnum > 0 AND (attname = ANY ($2::text[]) OR attgenerated <> '')) \
-             SELECT FROM pg_catalog.pg_constraint AS c JOIN columns ON \
+             SELECT false FROM pg_catalog.pg_constraint AS c JOIN columns ON \
              attrelid = c.conrelid AND (attnum = ANY (c.conkey) OR c.conkey IS NULL) AND \
              (c.contype = 'f' OR c.contype = 'c' AND \
              (grows OR coalesce(pg_catalog.cardinality(c.conkey), 2) > 1)) \
              OR c.contype = 'f' AND attrelid = c.confrelid AND attnum = ANY (c.confkey) \
-             UNION ALL SELECT FROM pg_catalog.pg_constraint JOIN parts ON confrelid = part \
+             UNION ALL SELECT false FROM pg_catalog.pg_constraint JOIN parts ON confrelid = part \
              WHERE $4::boolean AND contype = 'f' \
-             UNION ALL SELECT FROM pg_catalog.pg_index AS i JOIN columns ON attrelid = i.indrelid \
+             UNION ALL SELECT true FROM pg_catalog.pg_index AS i JOIN columns ON attrelid = i.indrelid \
              WHERE (i.indisunique OR i.indisexclusion) AND (attnum = ANY (i.indkey) OR EXISTS \
              (SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::regclass \
              AND objid = i.indexrelid AND refobjid = i.indrelid AND refobjsubid = attnum)) \
-             UNION ALL SELECT FROM pg_catalog.pg_partitioned_table JOIN columns \
+             UNION ALL SELECT false FROM pg_catalog.pg_partitioned_table JOIN columns \
              ON attrelid = partrelid AND attnum = ANY (partattrs) \
-             UNION ALL SELECT FROM pg_catalog.pg_trigger AS t JOIN parts ON tgrelid = part \
+             UNION ALL SELECT false FROM pg_catalog.pg_trigger AS t JOIN parts ON tgrelid = part \
              WHERE NOT tgisinternal AND tgenabled <> 'D' AND (tgtype & 8 <> 0 AND $4::boolean \
              OR tgtype & 16 <> 0 AND (tgattr = ''::int2vector OR EXISTS (SELECT FROM columns \
              WHERE attrelid = tgrelid AND attnum = ANY (tgattr)))) \
-             UNION ALL SELECT FROM pg_catalog.pg_rewrite JOIN parts ON ev_class = part LIMIT 1";
+             UNION ALL SELECT false FROM pg_catalog.pg_rewrite JOIN parts ON ev_class = part \
+             ORDER BY 1 DESC LIMIT 1";
 
 impl PgEngine {
-    /// See [`Engine::refuses_single_rows`](crate::store::engine::Engine::refuses_single_rows). Row level
-    /// security may refuse rows by its own conditions.
-    pub fn constrains_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
+    /// See [`Engine::row_constraints`](crate::store::engine::Engine::row_constraints). Row level security may
+    /// refuse rows by its own conditions.
+    pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
         let growing = table.growing_columns().map(|column| &column.name);
         let written = table.written_columns().into_iter().map(|column| &column.name);
         let params = [
@@ -282,8 +284,12 @@ impl PgEngine {
             Param::texts(growing),
             Param::text(table.deletes_finished.to_string()),
         ];
-        let found = self.session.query(CONSTRAINS_SINGLE_ROWS, &params)?;
-        Ok(self.session.has_row_security || !found.is_empty())
+        let found = self.session.query(ROW_CONSTRAINTS, &params)?;
+        Ok(match found.first().map(|row| row.get(0)) {
+            Some(true) => RowConstraints::AcrossRows,
+            None if !self.session.has_row_security => RowConstraints::None,
+            Some(false) | None => RowConstraints::OfOneRow,
+        })
     }
 
     /// Why records could not be settled here, if so: it is a standby, or what this user may not do.

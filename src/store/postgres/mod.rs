@@ -29,7 +29,9 @@ use super::error::{DbError, Kind, Reconnecting};
 use super::sql::recent;
 use super::table::{Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Access, Claiming, Database, Inspection, Interrupter, Retry, RowWrite, StateDir};
+use super::{
+    Access, Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite, StateDir,
+};
 use crate::mapping::Mapping;
 use crate::query::Query;
 use crate::record::{Id, Status, Value};
@@ -237,8 +239,8 @@ impl Engine for PgEngine {
         Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
     }
 
-    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
-        self.constrains_single_rows(table)
+    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
+        self.constraints_of_rows(table)
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::store::RowConstraints;
 use crate::store::condition::{condition_of_index, identifiers};
 use crate::store::table::Table;
 use crate::store::tokens::{Token, tokens};
@@ -38,13 +39,16 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Resu
     Ok(found.and_then(text))
 }
 
-/// See [`Engine::refuses_single_rows`](crate::store::engine::Engine::refuses_single_rows).
-pub fn refuses_single_rows(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
+/// See [`Engine::row_constraints`](crate::store::engine::Engine::row_constraints).
+pub fn row_constraints(connection: &Connection, table: &Table) -> rusqlite::Result<RowConstraints> {
     let written = Written::of(table);
-    Ok(has_triggers(connection, table)?
-        || is_in_unique_index(connection, table, &written)?
+    if is_in_unique_index(connection, table, &written)? {
+        return Ok(RowConstraints::AcrossRows);
+    }
+    let is_of_one_row = has_triggers(connection, table)?
         || is_in_foreign_key(connection, table, &written)?
-        || is_in_check(&created(connection, table)?, table, &written))
+        || is_in_check(&created(connection, table)?, table, &written);
+    Ok(if is_of_one_row { RowConstraints::OfOneRow } else { RowConstraints::None })
 }
 
 /// The columns that a pass writes, in lower case.
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
     use crate::mapping::Mapping;
 
-    fn refuses(columns: &str, more: &str) -> bool {
+    fn refuses(columns: &str, more: &str) -> RowConstraints {
         let mut connection = Connection::open_in_memory().unwrap();
         let table = format!(
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL \
@@ -176,7 +180,7 @@ mod tests {
         );
         connection.execute_batch(&table).unwrap();
         let table = Table::find(&mut connection, &Mapping::default()).unwrap();
-        refuses_single_rows(&connection, &table).unwrap()
+        row_constraints(&connection, &table).unwrap()
     }
 
     #[test]
@@ -190,7 +194,7 @@ mod tests {
             (" REFERENCES other (k)", "CREATE TABLE other (k INT PRIMARY KEY)"),
             ("", "CREATE TABLE other (id INT REFERENCES BACKLOG (ID))"),
         ] {
-            assert!(!refuses(columns, more), "{columns} {more}");
+            assert_eq!(refuses(columns, more), RowConstraints::None, "{columns} {more}");
         }
         for (columns, more) in [
             (", CHECK (\"status\" <> 'NEW' OR [k] > 0)", ""),
@@ -206,7 +210,10 @@ mod tests {
             (", UNIQUE (STATUS)", "CREATE TABLE other (s TEXT REFERENCES backlog (Status))"),
             ("", "CREATE TRIGGER t AFTER UPDATE OF STATUS ON BACKLOG BEGIN SELECT 1; END"),
         ] {
-            assert!(refuses(columns, more), "{columns} {more}");
+            let is_unique = columns.contains("UNIQUE") || more.contains("UNIQUE");
+            let expected =
+                if is_unique { RowConstraints::AcrossRows } else { RowConstraints::OfOneRow };
+            assert_eq!(refuses(columns, more), expected, "{columns} {more}");
         }
     }
 

@@ -32,7 +32,7 @@ use super::sql::{id_params, recent};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
-use super::{Claiming, Database, Inspection, Interrupter, Retry, RowWrite};
+use super::{Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::Value;
 use crate::secure_file::ActingAs;
@@ -235,8 +235,8 @@ impl Engine for SqliteEngine {
         Ok(self.has_triggers || table.guard_columns().iter().any(is_affected))
     }
 
-    fn refuses_single_rows(&mut self, table: &Table) -> Result<bool, DbError> {
-        Ok(constraints::refuses_single_rows(&self.connection, table)?)
+    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
+        Ok(constraints::row_constraints(&self.connection, table)?)
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -26,8 +26,8 @@ use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{
-    Charged, Claim, EndHandlers, Interrupter, PossibleWrites, Reader, Rehearsal, RowWrite, Store,
-    Wakeup, WriteResult,
+    Charged, Claim, EndHandlers, Interrupter, PossibleWrites, Reader, Rehearsal, RowConstraints,
+    RowWrite, Store, Wakeup, WriteResult,
 };
 use crate::time::Instant;
 
@@ -69,8 +69,8 @@ pub struct Work {
     has_functions: bool,
     /// Whether the rehearsal has written, so that the server accepts writes.
     is_writable: bool,
-    /// Whether each message is rehearsed, once that was asked.
-    refuses_single_rows: Option<bool>,
+    /// What its tables may refuse of single messages, once that was asked.
+    row_constraints: Option<RowConstraints>,
 }
 
 /// A message that this process is at.
@@ -138,7 +138,7 @@ impl Work {
             given_back: Vec::new(),
             has_functions: false,
             is_writable: false,
-            refuses_single_rows: None,
+            row_constraints: None,
         }
     }
 
@@ -478,7 +478,11 @@ impl Store for Work {
     }
 
     /// What can be refused is to archive it, or to delete it.
-    fn rehearse(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>> {
+    fn rehearse(
+        &mut self,
+        records: &[PossibleWrites],
+        _in_hand: &[RowWrite],
+    ) -> Result<Vec<Rehearsal>> {
         let rehearse = |PossibleWrites { record, .. }: &PossibleWrites| {
             let tried = self.retrying_or_refused(false, |work, _| work.try_out(record))?;
             Ok(match tried {
@@ -496,16 +500,16 @@ impl Store for Work {
         records.iter().map(rehearse).collect()
     }
 
-    fn refuses_single_rows(&mut self) -> Result<bool> {
-        if let Some(known) = self.refuses_single_rows {
+    fn row_constraints(&mut self) -> Result<RowConstraints> {
+        if let Some(known) = self.row_constraints {
             return Ok(known);
         }
         let tables = Param::texts([&self.queue.waiting, &self.queue.archive]);
         let known = self.retrying("read", |work, _| {
             let found = work.session().query(CONSTRAINS_MESSAGES, std::slice::from_ref(&tables))?;
-            Ok(!found.is_empty())
+            Ok(if found.is_empty() { RowConstraints::None } else { RowConstraints::OfOneRow })
         })?;
-        Ok(*self.refuses_single_rows.insert(known))
+        Ok(*self.row_constraints.insert(known))
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {

@@ -1,0 +1,126 @@
+//! Rehearsal of all that may have to be written for a record, before its handler starts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+
+use super::round::{Claimed, Due};
+use super::{Dispatcher, InHand};
+use crate::engine::due_queue::Candidate;
+use crate::record::{Outcome, Record};
+use crate::schedule::settle;
+use crate::store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
+
+impl Dispatcher {
+    /// Returns the records whose possible outcomes the table accepts, and releases the others. `claimed` are
+    /// those that are handed out with them.
+    pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
+        let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
+        let accepted = self.accepted(due, claimed);
+        let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
+        ids.iter().filter(|id| !kept.contains(id)).for_each(|id| self.pass.store.release(id));
+        accepted
+    }
+
+    /// The first record that the table accepts answers for all, unless the table may refuse single rows.
+    fn accepted(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
+        let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
+        while self.takes_errors.is_none()
+            && let Some(first) = due.next()
+        {
+            accepted.extend(self.rehearse_each(vec![first], &[])?);
+        }
+        let others: Vec<_> = due.collect();
+        if others.is_empty() {
+            return Ok(accepted);
+        }
+        let others = match self.pass.store.row_constraints()? {
+            RowConstraints::None => others,
+            RowConstraints::OfOneRow => self.rehearse_each(others, &[])?,
+            RowConstraints::AcrossRows => {
+                let with_handlers = self.in_hand.values();
+                let with_handlers = with_handlers
+                    .map(|InHand { record, charged, .. }| (record.clone(), charged.clone()));
+                let accepted = accepted.iter().map(|it| &it.record);
+                let before = claimed.iter().map(|(record, _)| record).chain(accepted);
+                let before = before.map(|record| (record.clone(), None)).chain(with_handlers);
+                self.rehearse_each(others, &before.collect::<Vec<_>>())?
+            }
+        };
+        accepted.extend(others);
+        Ok(accepted)
+    }
+
+    /// Rehearses each of these records, after the successes of others.
+    fn rehearse_each(
+        &mut self,
+        due: Vec<Due>,
+        others: &[(Arc<Record>, Option<Charged>)],
+    ) -> Result<Vec<Due>> {
+        let now = self.pass.clock.now();
+        let possible_writes = |it: &Due| {
+            let chains = self.rule.possible_writes(&it.record, now);
+            let writes = PossibleWrites { record: it.record.clone(), chains };
+            if self.takes_errors == Some(false) { writes.without_errors() } else { writes }
+        };
+        let writes: Vec<_> = due.iter().map(possible_writes).collect();
+        let (capabilities, limits) = (self.rule.capabilities, self.rule.schedule.limits);
+        let successes = others.iter().map(|(record, charged)| {
+            let success = settle(record, &Outcome::Success, now, capabilities, limits);
+            RowWrite::new(record, charged.as_ref(), success)
+        });
+        let rehearsed = self.pass.store.rehearse(&writes, &successes.collect::<Vec<_>>())?;
+        ensure!(rehearsed.len() == due.len(), "the store answered for some records only");
+        let mut accepted = Vec::with_capacity(due.len());
+        for ((it, writes), rehearsal) in due.into_iter().zip(&writes).zip(rehearsed) {
+            if self.is_accepted(&it, writes, rehearsal)? {
+                accepted.push(it);
+            }
+        }
+        Ok(accepted)
+    }
+
+    fn is_accepted(
+        &mut self,
+        due: &Due,
+        writes: &PossibleWrites,
+        rehearsal: Rehearsal,
+    ) -> Result<bool> {
+        let why = match rehearsal {
+            Rehearsal::Taken => {
+                self.takes_errors.get_or_insert(true);
+                return Ok(true);
+            }
+            Rehearsal::ChangedMeanwhile => return Ok(false),
+            Rehearsal::Blocked => {
+                let id = due.record.id.clone();
+                log::debug!("record {id} waits for another one whose success may be in its way");
+                self.keep_slot(&id);
+                self.blocked.push(Candidate { id, was_new: due.was_new });
+                return Ok(false);
+            }
+            Rehearsal::Refused(why) => why,
+        };
+        // The texts of errors may be all that the table refuses.
+        let plain = [writes.without_errors()];
+        let has_texts = self.takes_errors != Some(false);
+        let again = if has_texts { self.pass.store.rehearse(&plain, &[])?.pop() } else { None };
+        match again {
+            Some(Rehearsal::Taken) => {
+                log::warn!("attempts begin without a text in the column of errors: {why}");
+                self.takes_errors = Some(false);
+                return Ok(true);
+            }
+            Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) => {}
+            Some(Rehearsal::Refused(_)) | None => {
+                self.refuse_to_try(
+                    &due.record,
+                    due.slot,
+                    &format!("{why}; no handler was started"),
+                );
+            }
+        }
+        Ok(false)
+    }
+}

@@ -18,10 +18,10 @@ const RESERVED: u64 = 32;
 
 /// As many of these handlers as there are descriptors for, and at least one.
 pub fn fitting(jobs: usize) -> usize {
-    let Some(limit) = getrlimit(Resource::Nofile).current else { return jobs };
+    let Some(limit) = getrlimit(Resource::Nofile).current.filter(|_| jobs > 1) else { return jobs };
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let free = limit.saturating_sub(open as u64).saturating_sub(RESERVED);
-    let fitting = usize::try_from(free / OF_A_HANDLER).unwrap_or(jobs).clamp(1, jobs.max(1));
+    let fitting = usize::try_from(free / OF_A_HANDLER).unwrap_or(jobs).clamp(1, jobs);
     if fitting < jobs {
         log::warn!(
             "the limit of {limit} open files (ulimit -n) allows --jobs {fitting}, not {jobs}"
@@ -77,5 +77,31 @@ impl Drop for RunningCommand<'_> {
         counts.running -= 1;
         counts.ended += 1;
         self.0.has_ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_command_waits_for_the_end_of_one_that_runs_and_of_no_other() {
+        let running = Arc::new(Running::default());
+        assert!(!running.wait_for_an_end(), "none runs");
+        let first = running.begin();
+        let waiting = running.clone();
+        let waits = thread::spawn(move || waiting.wait_for_an_end());
+        // Others that begin meanwhile are no end.
+        let second = running.begin();
+        drop(first);
+        while !waits.is_finished() {
+            drop(running.begin());
+        }
+        assert!(waits.join().unwrap());
+        drop(second);
+        assert!(!running.wait_for_an_end());
     }
 }

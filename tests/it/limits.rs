@@ -1,6 +1,6 @@
 //! What ends attempts early and what keeps them back, on every kind of handler.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, exists, signal, wait_until};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, exists, limited, signal, wait_until};
 
 fn env(records: i64) -> TestEnv {
     let env = TestEnv::new();
@@ -314,4 +314,33 @@ fn what_makes_no_sense_is_a_usage_error() {
         env.run_at(MIDNIGHT, &args).fails(2, &[says]);
     }
     assert_eq!(env.statuses(), "1|NEW");
+}
+
+/// Commands and co-processes need some descriptors each, and the pass its own.
+#[test]
+fn as_many_handlers_run_as_there_are_descriptors_for() {
+    for (records, handler) in [
+        (90, &["--", "sleep", "0.02"][..]),
+        (
+            400,
+            &[
+                "--stream",
+                "--window",
+                "2",
+                "--",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stream.sh"),
+            ],
+        ),
+    ] {
+        let env = TestEnv::new();
+        env.insert(records, MIDNIGHT);
+        let now = format!("@{MIDNIGHT}");
+        let args = ["process", "--fibonacci", "--jobs", "60", "-v", "--now", &now];
+        let ran = limited(&env, "--nofile=128", &[&args[..], handler].concat()).success();
+        assert!(
+            ran.stderr.contains("the limit of 128 open files (ulimit -n) allows --jobs "),
+            "{ran:?}"
+        );
+        assert_eq!(env.query("SELECT STATUS, count(*) FROM BACKLOG"), format!("SUCCESS|{records}"));
+    }
 }

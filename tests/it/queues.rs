@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, limited, ran};
 
 /// Two queues, of which one is on fire, and one whose table is not there.
 pub fn env(queues: &str) -> TestEnv {
@@ -168,18 +168,9 @@ fn many_queues_need_no_more_descriptors_than_one() {
     }
     env.sql(&format!("BEGIN; {tables} COMMIT"));
     std::fs::write(env.path("backlog.toml"), queues).unwrap();
-    let limited = |limit: &str| {
-        let program = env.command(&["process", "--all-queues", "--on-archive", "true"]);
-        let mut command = Command::new("prlimit");
-        command.arg(format!("--nofile={limit}")).arg(program.get_program());
-        command.args(program.get_args()).args(["--now", &format!("@{MIDNIGHT}"), "--", "true"]);
-        command.current_dir(program.get_current_dir().unwrap());
-        for (name, value) in program.get_envs() {
-            value.map(|value| command.env(name, value));
-        }
-        ran(&command.output().unwrap())
-    };
-    limited("64").silent();
+    let args =
+        ["process", "--all-queues", "--on-archive", "true", "--now", &format!("@{MIDNIGHT}")];
+    limited(&env, "--nofile=64", &[&args[..], &["--", "true"]].concat()).silent();
     let done = (0..COUNT).filter(|number| {
         env.query(&format!("SELECT count(*) FROM t{number} WHERE STATUS = 'SUCCESS'")) == "1"
     });

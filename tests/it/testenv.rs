@@ -321,6 +321,21 @@ pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_backlog"))
 }
 
+/// The program under limits of prlimit(1), such as `--nofile=64`.
+pub fn limited(env: &TestEnv, limit: &str, args: &[&str]) -> Ran {
+    let program = env.command(args);
+    let mut command = Command::new("prlimit");
+    command.arg(limit).arg(program.get_program()).args(program.get_args());
+    command.current_dir(program.get_current_dir().unwrap());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    ran(&command.output().unwrap())
+}
+
 pub fn ran(output: &Output) -> Ran {
     Ran {
         exit: output.status.code(),

@@ -1,5 +1,5 @@
-//! Shortages of what the system gives a process: descriptors, processes, memory. As many handlers run as
-//! it allows, and where one cannot start another one's end is waited for.
+//! Shortages of descriptors, processes and memory. As many handlers run as the system allows. A command
+//! that cannot be started waits until another one has ended.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::lock;
 
-/// Descriptors that a handler has open at the most: the wake-up of its thread, its process, and both ends
-/// of three pipes.
+/// Descriptors that a handler has open at most: the wake-up of its thread, its process, and both ends of
+/// three pipes.
 const OF_A_HANDLER: u64 = 8;
 /// Descriptors for all else that a pass may come to open: files of the database and of the state directory,
 /// new connections, pings, and the command of --on-archive.
 const RESERVED: u64 = 32;
 
-/// As many of these handlers as there are descriptors for, and at least one.
+/// The number of handlers for which there are descriptors: at most `jobs`, and at least one.
 pub fn fitting(jobs: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current.filter(|_| jobs > 1) else { return jobs };
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -144,8 +144,8 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
 
-    /// What the table may refuse of one row and accept of another: by a unique index, a foreign key, a
-    /// trigger or a CHECK of several columns that depends on what a pass writes.
+    /// The constraints by which the table may refuse one row and accept another: a unique index, a foreign
+    /// key, a trigger or a CHECK of several columns that depends on a written column.
     fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError>;
 
     fn interrupter(&self) -> Option<Interrupter>;

@@ -181,7 +181,7 @@ pub trait Store {
         in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>>;
 
-    /// What the table may refuse of one record and accept of another.
+    /// The constraints by which the table may refuse one record and accept another.
     fn row_constraints(&mut self) -> Result<RowConstraints> {
         Ok(RowConstraints::None)
     }
@@ -390,13 +390,14 @@ pub const STILL_PENDING: &str = "it would still be pending: its condition holds 
 pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
                                its condition hold";
 
-/// What a table may refuse of one record and accept of another. Then each record has to be rehearsed.
+/// The constraints by which a table may refuse one record and accept another. With any of them each record
+/// has to be rehearsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowConstraints {
     None,
-    /// By the row itself, or rows of other tables.
+    /// They depend on the row itself or on other tables.
     OfOneRow,
-    /// Also by other records, as a unique index does.
+    /// They also depend on other records, as a unique index does.
     AcrossRows,
 }
 

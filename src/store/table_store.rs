@@ -216,7 +216,7 @@ pub struct TableStore<E: Engine> {
     retry: Retry,
     /// Whether a charge is read back, once that was asked.
     looks_again: Option<bool>,
-    /// What the table may refuse of single rows, once that was asked.
+    /// The constraints on single rows, once they are known.
     row_constraints: Option<RowConstraints>,
     /// Whether the sessions were used since the last heartbeat.
     is_used: bool,

@@ -1,4 +1,4 @@
-//! What a table's constraints may refuse of one row and accept of another, as far as its schema shows.
+//! The constraints of a table that may accept one row and refuse another, read from its schema.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::store::condition::{condition_of_index, identifiers};
 use crate::store::table::Table;
 use crate::store::tokens::{Token, tokens};
 
-/// The words behind `ON CONFLICT` that make more of a conflict than an error of one statement.
+/// The clauses after `ON CONFLICT` that do more than fail the statement. ABORT, the default, is not one.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 
 pub fn has_triggers(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
@@ -17,8 +17,7 @@ pub fn has_triggers(connection: &Connection, table: &Table) -> rusqlite::Result<
     connection.prepare_cached(sql)?.exists([&table.name])
 }
 
-/// A constraint on what a pass writes that resolves a conflict in another way than by an error: it may
-/// delete another row. It is returned as the schema has it.
+/// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
     let written = Written::of(table);
     let created = created(connection, table)?;
@@ -144,7 +143,7 @@ fn is_in_check(created: &str, table: &Table, written: &Written) -> bool {
     (0..tokens.len()).any(|at| tokens[at].is("CHECK") && depends_on_row(at))
 }
 
-/// How many parentheses are open behind each token.
+/// The number of parentheses that are open after each token.
 fn depths(tokens: &[Token<'_>]) -> impl Iterator<Item = i32> {
     tokens.iter().scan(0, |depth, token| {
         *depth += i32::from(token.is("(")) - i32::from(token.is(")"));

@@ -69,7 +69,7 @@ pub struct Work {
     has_functions: bool,
     /// Whether the rehearsal has written, so that the server accepts writes.
     is_writable: bool,
-    /// What its tables may refuse of single messages, once that was asked.
+    /// The constraints on single messages, once they are known.
     row_constraints: Option<RowConstraints>,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{End, Obstacle, PassTime, Policy, Reason, RetryLimits, Schedule};
-use super::{charge, exhausted, expire, settle};
+use super::{charge, exhausted, settle};
 use crate::query::{Kept, Slot};
 use crate::record::{Capabilities, Counter, Facts, Id, Outcome, Record, Settlement, Status};
 use crate::time::Instant;
@@ -116,7 +116,7 @@ impl DueRule {
             vec![end(Outcome::Success), end(Outcome::Failure { error: "rehearsal".into() })];
         let is_limited = limits.limits_attempts() || limits.max_age_secs.is_some();
         if capabilities.may_give_up || is_limited {
-            ends.push(expire(now));
+            ends.push(end(Outcome::GiveUp { error: "rehearsal".into() }));
         }
         let charge = capabilities.has_charge().then(|| charge(record, now, capabilities));
         ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()

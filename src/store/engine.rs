@@ -119,13 +119,17 @@ pub trait Engine: Sized + Send + 'static {
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// Begins a transaction. Where the engine can check deferred constraints at once, it does so in one
-    /// that rehearses.
-    fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
+    fn begin(&mut self) -> Result<(), DbError>;
 
     /// Takes the changes of a rehearsal back. The error is a deferred constraint that its commit would
     /// have violated.
     fn end_rehearsal(&mut self) -> Result<(), DbError>;
+
+    /// Tries each chain of writes by itself, and takes it back, where several in one go are cheaper than one
+    /// after the other. True for those that the table is known to accept.
+    fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+        Ok(vec![false; chains.len()])
+    }
 
     /// Runs statements without parameters or results.
     fn batch(&mut self, sql: &str) -> Result<(), DbError>;

@@ -300,7 +300,7 @@ impl<E: Engine> TableStore<E> {
         let has_begun = open.iter().any(|(_, change)| change.begins());
         let is_transaction = E::WRITES_SINGLY || sees_ends || has_begun && self.looks_again()?;
         if is_transaction {
-            self.database.engine.begin(false)?;
+            self.database.engine.begin()?;
         }
         let seen = self.change(&open, Ask::Write)?;
         for seen in seen {
@@ -392,30 +392,64 @@ impl<E: Engine> TableStore<E> {
         Ok(())
     }
 
-    /// Rehearses all records together. If that fails for any of them, each is rehearsed by itself, after the
-    /// successes of those that were accepted before it.
+    /// Rehearses each record by itself, and where records can be in each other's way also after the successes
+    /// of those that come before it.
     fn rehearse_all(
         &mut self,
         records: &[PossibleWrites],
         in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>, DbError> {
-        if records.len() > 1 && self.rehearse_after(in_hand, records)? == Rehearsal::Taken {
-            return Ok(vec![Rehearsal::Taken; records.len()]);
+        let mut rehearsed = self.rehearse_each(records)?;
+        if self.row_constraints != Some(RowConstraints::AcrossRows) {
+            return Ok(rehearsed);
+        }
+        let is_accepted = |(_, rehearsal): &(_, &mut _)| **rehearsal == Rehearsal::Taken;
+        let accepted = records.iter().zip(&mut rehearsed).filter(is_accepted);
+        let mut accepted: Vec<_> = accepted.collect();
+        let together: Vec<_> = accepted.iter().map(|(writes, _)| *writes).collect();
+        if in_hand.len() + together.len() < 2
+            || self.rehearse_after(in_hand, &together)? == Rehearsal::Taken
+        {
+            return Ok(rehearsed);
         }
         let mut before = in_hand.to_vec();
-        let is_across_rows = self.row_constraints == Some(RowConstraints::AcrossRows);
+        for (writes, rehearsal) in &mut accepted {
+            match self.rehearse_after(&before, &[*writes])? {
+                Rehearsal::Taken => before.extend(writes.success()),
+                Rehearsal::Refused(_) => **rehearsal = Rehearsal::Blocked,
+                other @ (Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) => **rehearsal = other,
+            }
+        }
+        Ok(rehearsed)
+    }
+
+    /// Rehearses each record by itself: at first what several can be tried of in one go, with the charges that
+    /// are to be expected.
+    fn rehearse_each(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
+        let table = &self.database.table;
+        let charged: Vec<_> = records.iter().map(|it| table.charged(&it.record)).collect();
+        let chains = records.iter().zip(&charged).flat_map(|(writes, charged)| {
+            let chains = 0..writes.chains.len();
+            chains.map(move |chain| {
+                let steps = 0..writes.chains[chain].len();
+                let charged = |step| Some(charged).filter(|_| step > 0);
+                steps.map(|step| writes.write(chain, step, charged(step))).collect::<Vec<_>>()
+            })
+        });
+        let chains: Vec<_> = chains.collect();
+        // Of the first record of a pass it is to be known what is refused.
+        let mut is_accepted = match self.stage == Stage::Written {
+            true => self.database.engine.try_each(table, &chains)?,
+            false => vec![false; chains.len()],
+        }
+        .into_iter();
         let mut rehearsed = Vec::with_capacity(records.len());
-        for record in records {
-            let one = std::slice::from_ref(record);
-            let mut result = self.rehearse_after(&before, one)?;
-            if matches!(result, Rehearsal::Refused(_)) && !before.is_empty() {
-                let alone = self.rehearse_after(&[], one)?;
-                result = if alone == Rehearsal::Taken { Rehearsal::Blocked } else { alone };
-            }
-            if result == Rehearsal::Taken && is_across_rows {
-                before.extend(record.success());
-            }
-            rehearsed.push(result);
+        for writes in records {
+            let chains = is_accepted.by_ref().take(writes.chains.len());
+            rehearsed.push(match chains.fold(true, |all, one| all & one) {
+                true => Rehearsal::Taken,
+                false => self.rehearse_after(&[], &[writes])?,
+            });
         }
         Ok(rehearsed)
     }
@@ -424,14 +458,11 @@ impl<E: Engine> TableStore<E> {
     fn rehearse_after(
         &mut self,
         before: &[RowWrite],
-        records: &[PossibleWrites],
+        records: &[&PossibleWrites],
     ) -> Result<Rehearsal, DbError> {
         let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
-            if records.iter().all(|it| self.adds_nothing(&it.chains[chain])) {
-                continue;
-            }
-            self.database.engine.begin(true)?;
+            self.database.engine.begin()?;
             let before: Vec<_> = before.iter().enumerate().collect();
             let written = if before.is_empty() {
                 Ok(Vec::new())
@@ -442,7 +473,7 @@ impl<E: Engine> TableStore<E> {
                 // One that the table refuses by now is in nobody's way.
                 Err(error) if error.is_refusal => {
                     self.database.engine.roll_back();
-                    self.database.engine.begin(true)?;
+                    self.database.engine.begin()?;
                 }
                 written => drop(written?),
             }
@@ -455,19 +486,10 @@ impl<E: Engine> TableStore<E> {
         Ok(Rehearsal::Taken)
     }
 
-    /// Whether a chain need not be tried for each record: its last write sets the same columns as its charge,
-    /// with which all chains begin, and the table has accepted such a chain of the first record.
-    fn adds_nothing(&self, chain: &[Settlement]) -> bool {
-        let [charge, end] = chain else { return false };
-        (charge.transition, end.transition) == (Transition::Begun, Transition::Failed)
-            && self.database.table.on_failure.is_empty()
-            && self.stage == Stage::Written
-    }
-
     /// Makes the writes of one chain of each record.
     fn rehearse_chain(
         &mut self,
-        records: &[PossibleWrites],
+        records: &[&PossibleWrites],
         chain: usize,
     ) -> Result<Rehearsal, DbError> {
         let mut charged: Vec<Option<Charged>> = vec![None; records.len()];

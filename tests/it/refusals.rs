@@ -9,7 +9,7 @@ use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, wait_until};
 
 /// Tables in which the success of record 3 cannot be written and that of the others can: columns and
 /// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
-const ONE_ROW: [(&str, &str, &str); 9] = [
+const ONE_ROW: [(&str, &str, &str); 10] = [
     ("k INT, UNIQUE (k, status)", "", ""),
     ("k INT", "CREATE UNIQUE INDEX one ON job (k) WHERE status = 'SUCCESS'", ""),
     ("k INT", "CREATE UNIQUE INDEX one ON job (k, (upper(status)))", ""),
@@ -21,6 +21,12 @@ const ONE_ROW: [(&str, &str, &str); 9] = [
         "",
     ),
     ("k INT", "TRIGGER", ""),
+    (
+        "k INT, g INT GENERATED ALWAYS AS (CASE status WHEN 'SUCCESS' THEN k - 30 ELSE 1 END) STORED
+         CHECK (g <> 0)",
+        "",
+        "",
+    ),
     (
         "k INT",
         "CREATE TABLE line (job INT REFERENCES job (id)); INSERT INTO line VALUES (3)",
@@ -111,6 +117,77 @@ fn a_success_that_one_row_refuses_starts_no_handler_on_a_server() {
     }
 }
 
+/// Whatever the code of the error is, a trigger or a policy refuses one record and no other.
+#[test]
+fn an_error_of_any_code_that_one_row_raises_ends_no_pass() {
+    let Some(cluster) = cluster() else { return };
+    let trigger = |code: &str| {
+        format!(
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF new.id = 3 AND new.status = 'SUCCESS' THEN \
+             RAISE 'not this one' USING ERRCODE = '{code}'; END IF; RETURN new; END $$;
+             CREATE TRIGGER no BEFORE UPDATE ON job FOR EACH ROW EXECUTE FUNCTION no()"
+        )
+    };
+    for code in ["55000", "U0001", "42501", "XX000", "54000", "08000", "25006", "P0001"] {
+        let database = cluster.database();
+        database.sql(&one_row("k INT", "TRIGGER", &trigger(code)));
+        starts_no_handler_in_vain(&TestEnv::on(&database), "", code);
+    }
+    let database = cluster.database();
+    let policy = "ALTER TABLE job ENABLE ROW LEVEL SECURITY;
+                  CREATE POLICY a ON job USING (true) WITH CHECK (status <> 'SUCCESS' OR id <> 3);
+                  DROP ROLE IF EXISTS refused_worker; CREATE ROLE refused_worker LOGIN;
+                  GRANT SELECT, UPDATE ON job TO refused_worker";
+    database.sql(&one_row("k INT", policy, ""));
+    let env = TestEnv::on_as(&database, "refused_worker");
+    starts_no_handler_in_vain(&env, "", "row level security");
+}
+
+/// A child that succeeds is deleted, and its parent cannot be before that.
+#[test]
+fn a_record_is_rehearsed_without_what_others_would_change() {
+    let family = "CREATE TABLE job (id INT PRIMARY KEY, status VARCHAR(9) DEFAULT 'NEW',
+        at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z', parent INT REFERENCES job (id));
+        INSERT INTO job (id, parent) VALUES (1, NULL), (2, 1), (3, NULL)";
+    let args = ["--table", "job", "--set", "date_inserted=at", "--set", "on_success=delete"];
+    let holds = |env: &TestEnv, says: &str| {
+        let handler = env.noting("[ $BACKLOG_ID != 2 ]");
+        let pass = [&["process", "--ndays", "9", "--jobs", "3"], &args[..], &["--", &handler]];
+        env.run_at(MIDNIGHT, &pass.concat()).fails(1, &["record 1 is not tried", says]);
+        let mut handled = env.handled();
+        handled.sort();
+        assert_eq!(handled, ["2", "3"]);
+    };
+    holds(&TestEnv::with_schema(family), "FOREIGN KEY constraint failed");
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(family);
+    holds(&TestEnv::on(&database), "violates foreign key constraint");
+}
+
+/// What an application does in a transaction is checked at its end.
+#[test]
+fn a_deferred_constraint_that_holds_at_the_end_refuses_nothing() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(
+        "CREATE TABLE job (id INT PRIMARY KEY, status VARCHAR(9) DEFAULT 'NEW',
+           at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z');
+         INSERT INTO job (id) VALUES (1), (2), (3);
+         CREATE TABLE log (id serial PRIMARY KEY);
+         CREATE TABLE line (log INT REFERENCES log (id) DEFERRABLE INITIALLY DEFERRED);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE next INT; BEGIN
+           next = nextval('log_id_seq'); INSERT INTO line VALUES (next); INSERT INTO log VALUES (next);
+           RETURN new; END $$;
+         CREATE TRIGGER note AFTER UPDATE ON job FOR EACH ROW EXECUTE FUNCTION note()",
+    );
+    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let env = TestEnv::on(&database);
+    env.run_at(MIDNIGHT, &[&args[..], &["--jobs", "2", "--", "true"]].concat()).silent();
+    assert_eq!(database.query("SELECT DISTINCT status FROM job"), "SUCCESS");
+}
+
 /// The table of schema.postgres.sql has none of that: what one record has shown is believed of the others.
 #[test]
 fn an_ordinary_table_is_rehearsed_once_in_a_pass() {
@@ -178,6 +255,27 @@ fn a_conflict_clause_beside_triggers_is_named_before_the_first_record() {
     );
     // The id is not written, and the clauses of triggers are as the trigger has them.
     env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
+    // Nor does one of NOT NULL delete anything.
+    let null = "note TEXT NOT NULL ON CONFLICT REPLACE DEFAULT ''";
+    env.sql(&format!(
+        "CREATE TABLE noted (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, {null});
+         INSERT INTO noted VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 'a');"
+    ));
+    for trigger in ["", "CREATE TRIGGER noted AFTER UPDATE ON noted BEGIN SELECT 1; END"] {
+        env.sql(&format!("UPDATE noted SET STATUS = 'NEW', note = 'a'; {trigger}"));
+        let set = ["--table", "noted", "--set", "on_success={note=\"{null}\"}"];
+        let args = [&["process", "--ndays", "1"], &set[..], &["--", "true"]].concat();
+        env.run_at(MIDNIGHT, &args).silent();
+        assert_eq!(env.query("SELECT STATUS, note FROM noted"), "SUCCESS|");
+    }
+    env.sql(
+        "CREATE TABLE text (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, k TEXT, \
+         UNIQUE (k, 'STATUS') ON CONFLICT REPLACE);
+         CREATE TRIGGER text AFTER UPDATE ON text BEGIN SELECT 1; END",
+    );
+    let args = ["process", "--table", "text", "--ndays", "1", "--", "true"];
+    env.run_at(MIDNIGHT, &args)
+        .fails(1, &["has triggers and `UNIQUE (k, 'STATUS') ON CONFLICT REPLACE`"]);
     env.sql(
         "CREATE TABLE other (ID INTEGER PRIMARY KEY, STATUS TEXT, DATE_INSERTED TEXT, \"k, \" TEXT, \
          CONSTRAINT one UNIQUE (\"k, \", STATUS) ON CONFLICT REPLACE);

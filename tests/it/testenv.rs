@@ -58,6 +58,12 @@ impl TestEnv {
         Self { url: Some(database.url()), ..Self::empty() }
     }
 
+    /// The same as another role of the server.
+    pub fn on_as(database: &Database, role: &str) -> Self {
+        let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+        Self { url: Some(url), ..Self::empty() }
+    }
+
     /// A database that somebody else made.
     pub fn with_schema(sql: &str) -> Self {
         let env = Self::empty();

@@ -12,6 +12,8 @@ use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
 use crate::store::Found;
 
 const MOST_IN_A_ROW: usize = 10;
+/// How many records are named of which the same is true.
+const MOST_NAMED: usize = 50;
 
 #[derive(Default)]
 pub struct CircuitBreaker {
@@ -27,26 +29,30 @@ pub struct CircuitBreaker {
     pub others_got_further: bool,
     /// How many attempts have failed since the last one that did not.
     pub failures_in_a_row: u32,
-    /// What was said last, and how often it was not said again.
-    said: Option<(String, u64)>,
+    /// What was said last, and of which other records the same is true.
+    said: Option<(String, Vec<Id>)>,
 }
 
 impl CircuitBreaker {
     /// The same of several in a row is said once.
     fn say(&mut self, id: &Id, what: String) {
-        if let Some((_, times)) = self.said.as_mut().filter(|(before, _)| *before == what) {
-            *times += 1;
+        if let Some((_, others)) = self.said.as_mut().filter(|(before, _)| *before == what) {
+            others.push(id.clone());
         } else {
             self.say_repeated();
             log::error!("record {id} {what}");
-            self.said = Some((what, 0));
+            self.said = Some((what, Vec::new()));
         }
     }
 
     pub fn say_repeated(&mut self) {
-        if let Some((_, times @ 1..)) = self.said.take() {
-            log::error!("{}: the same", counted(times, "more record"));
-        }
+        let Some((_, others)) = self.said.take().filter(|(_, others)| !others.is_empty()) else {
+            return;
+        };
+        let more = (others.len() > MOST_NAMED).then(|| "...".into());
+        let ids: Vec<_> = others.iter().take(MOST_NAMED).map(Id::to_string).chain(more).collect();
+        let records = counted(others.len() as u64, "more record");
+        log::error!("{records}: the same ({})", ids.join(", "));
     }
 }
 

@@ -36,10 +36,17 @@ impl Dispatcher {
             }
             WriteResult::ChangedMeanwhile | WriteResult::ClaimLost => None,
             WriteResult::Refused(error) => {
-                let has_succeeded = attempt.outcome == Outcome::Success;
-                let although = if has_succeeded { "; its handler succeeded" } else { "" };
-                let error = format!("{}{although}", error.why);
-                return self.refused(&record, settlement.status(record.status), &error);
+                let status = settlement.status(record.status);
+                if attempt.outcome != Outcome::Success {
+                    return self.refused(&record, status, &error.why);
+                }
+                // A person may have to set each of these by hand.
+                self.breaker.say_repeated();
+                return self.refused(
+                    &record,
+                    status,
+                    &format!("{}; its handler succeeded", error.why),
+                );
             }
         };
         if *applied == WriteResult::WrittenAfterLoss {

@@ -197,6 +197,9 @@ impl Dispatcher {
             None => self.begin_again(),
             pause => pause,
         };
+        let is_over =
+            pause.is_none() && !self.unwritten.is_worth_waiting(self.pass.clock.monotonic());
+        let again = again.filter(|_| !is_over);
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 

@@ -1,6 +1,6 @@
 //! Outcomes that could not be written: the table refuses them, or another session keeps their rows locked.
-//! The pass keeps each with the claim of its record, and tries to write it again until it is written, for
-//! [`LIMIT`] at most, and once more when the pass must end.
+//! The pass keeps each with the claim of its record, and tries to write it again until the pass must end.
+//! A pass that has nothing else to do waits for [`LIMIT`].
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant as Monotonic};
@@ -10,7 +10,8 @@ use anyhow::Result;
 use super::Dispatcher;
 use crate::record::{Attempt, Id, Settlement};
 
-/// How long an outcome is kept: as long as the pass would wait for a server that is gone.
+/// How long a pass waits for an outcome, from the first attempt to write it: as long as for a server that is
+/// gone.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The least time between two attempts to write.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,6 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Unwritten {
     attempts: Vec<Attempt>,
+    /// How long the pass waits for each.
     deadlines: HashMap<Id, Monotonic>,
     next_at: Option<Monotonic>,
     /// Whether the pass ends, so that nothing is kept any longer.
@@ -35,30 +37,33 @@ impl Unwritten {
         std::mem::take(&mut self.attempts)
     }
 
-    /// Keeps an outcome unless its time is over. Returns whether it is kept, and for the first time.
-    fn keep(&mut self, attempt: &Attempt, now: Monotonic) -> (bool, bool) {
+    /// Whether a pass that has nothing else to do waits for any of them.
+    pub fn is_worth_waiting(&self, now: Monotonic) -> bool {
+        self.attempts.iter().any(|it| self.deadlines.get(&it.id).is_some_and(|at| now < *at))
+    }
+
+    /// Keeps an outcome. Returns whether it is the first time.
+    fn keep(&mut self, attempt: &Attempt, now: Monotonic) -> bool {
+        self.attempts.push(attempt.clone());
+        self.next_at.get_or_insert(now + PAUSE);
         let is_first = !self.deadlines.contains_key(&attempt.id);
-        let deadline = *self.deadlines.entry(attempt.id.clone()).or_insert(now + LIMIT);
-        let is_kept = !self.is_over && now < deadline;
-        if is_kept {
-            self.attempts.push(attempt.clone());
-            self.next_at.get_or_insert(now + PAUSE);
-        }
-        (is_kept, is_first)
+        self.deadlines.entry(attempt.id.clone()).or_insert(now + LIMIT);
+        is_first
     }
 }
 
 impl Dispatcher {
-    /// Keeps an outcome that was refused, to write it again. Returns false if its time is over.
+    /// Keeps an outcome that was refused, to write it again. Returns false if the pass ends.
     pub(super) fn keep_unwritten(
         &mut self,
         attempt: &Attempt,
         settlement: &Settlement,
         why: &str,
     ) -> bool {
-        let now = self.pass.clock.monotonic();
-        let (is_kept, is_first) = self.unwritten.keep(attempt, now);
-        if is_kept && is_first {
+        if self.unwritten.is_over {
+            return false;
+        }
+        if self.unwritten.keep(attempt, self.pass.clock.monotonic()) {
             // A drain leaves it alone.
             self.breaker.all.insert(attempt.id.clone());
             let status = self.in_hand.get(&attempt.id).map(|it| it.record.status);
@@ -68,7 +73,7 @@ impl Dispatcher {
                 attempt.id
             );
         }
-        is_kept
+        true
     }
 
     /// When the outcomes that are kept are written again; `None` in a pass that is to stop.

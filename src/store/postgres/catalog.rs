@@ -245,28 +245,31 @@ pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS par
              AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
 
 /// Whether constraints, indexes, triggers or rules of table `$1` or a part of it depend on one of the
-/// columns `$2`, which are written, together with something else: other columns, other rows, or the value
-/// before, for the columns `$3`. `$4` says that rows are deleted. True if other rows of the table count.
+/// columns `$2`, which are written, together with other columns, other rows or the part. `$3` says that rows
+/// are deleted. True if other rows of the table count. Column 0 is the whole row.
 const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclass::oid AS part \
              UNION SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part), \
-             columns AS (SELECT attrelid, attnum, attname = ANY ($3::text[]) AS grows \
-             FROM pg_catalog.pg_attribute JOIN parts ON attrelid = part \
-             WHERE attnum > 0 AND (attname = ANY ($2::text[]) OR attgenerated <> '')) \
+             columns AS (SELECT attrelid, attnum FROM pg_catalog.pg_attribute JOIN parts ON attrelid = part \
+             WHERE attnum > 0 AND attname = ANY ($2::text[]) \
+             UNION SELECT part, 0 FROM parts) \
              SELECT false FROM pg_catalog.pg_constraint AS c JOIN columns ON \
-             attrelid = c.conrelid AND (attnum = ANY (c.conkey) OR c.conkey IS NULL) AND \
-             (c.contype = 'f' OR c.contype = 'c' AND \
-             (grows OR coalesce(pg_catalog.cardinality(c.conkey), 2) > 1)) \
+             attrelid = c.conrelid AND attnum = ANY (c.conkey) AND \
+             (c.contype = 'f' AND attnum > 0 OR c.contype = 'c' AND (attnum = 0 OR \
+             pg_catalog.cardinality(c.conkey) > 1 OR c.conrelid <> $1::text::regclass AND c.coninhcount = 0)) \
              OR c.contype = 'f' AND attrelid = c.confrelid AND attnum = ANY (c.confkey) \
              UNION ALL SELECT false FROM pg_catalog.pg_constraint JOIN parts ON confrelid = part \
-             WHERE $4::boolean AND contype = 'f' \
-             UNION ALL SELECT true FROM pg_catalog.pg_index AS i JOIN columns ON attrelid = i.indrelid \
-             WHERE (i.indisunique OR i.indisexclusion) AND (attnum = ANY (i.indkey) OR EXISTS \
+             WHERE $3::boolean AND contype = 'f' \
+             UNION ALL SELECT i.indisunique OR i.indisexclusion FROM pg_catalog.pg_index AS i \
+             JOIN columns ON attrelid = i.indrelid \
+             WHERE (i.indisunique OR i.indisexclusion OR i.indexprs IS NOT NULL) \
+             AND (attnum > 0 AND attnum = ANY (i.indkey) OR EXISTS \
              (SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::regclass \
-             AND objid = i.indexrelid AND refobjid = i.indrelid AND refobjsubid = attnum)) \
-             UNION ALL SELECT false FROM pg_catalog.pg_partitioned_table JOIN columns \
-             ON attrelid = partrelid AND attnum = ANY (partattrs) \
+             AND objid = i.indexrelid AND refobjid = i.indrelid AND refobjsubid = attnum \
+             AND (attnum > 0 OR i.indexprs IS NOT NULL))) \
+             UNION ALL SELECT false FROM pg_catalog.pg_partitioned_table JOIN columns ON attrelid = partrelid \
+             AND (attnum > 0 AND attnum = ANY (partattrs) OR partexprs IS NOT NULL) \
              UNION ALL SELECT false FROM pg_catalog.pg_trigger AS t JOIN parts ON tgrelid = part \
-             WHERE NOT tgisinternal AND tgenabled <> 'D' AND (tgtype & 8 <> 0 AND $4::boolean \
+             WHERE NOT tgisinternal AND tgenabled <> 'D' AND (tgtype & 8 <> 0 AND $3::boolean \
              OR tgtype & 16 <> 0 AND (tgattr = ''::int2vector OR EXISTS (SELECT FROM columns \
              WHERE attrelid = tgrelid AND attnum = ANY (tgattr)))) \
              UNION ALL SELECT false FROM pg_catalog.pg_rewrite JOIN parts ON ev_class = part \
@@ -276,18 +279,17 @@ impl PgEngine {
     /// See [`Engine::row_constraints`](crate::store::engine::Engine::row_constraints). Row level security may
     /// refuse rows by its own conditions.
     pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
-        let growing = table.growing_columns().map(|column| &column.name);
         let written = table.written_columns().into_iter().map(|column| &column.name);
         let params = [
             Param::text(&table.sql),
             Param::texts(written),
-            Param::texts(growing),
             Param::text(table.deletes_finished.to_string()),
         ];
         let found = self.session.query(ROW_CONSTRAINTS, &params)?;
+        let is_of_one_row = self.session.has_row_security || table.has_generated_or_growing();
         Ok(match found.first().map(|row| row.get(0)) {
             Some(true) => RowConstraints::AcrossRows,
-            None if !self.session.has_row_security => RowConstraints::None,
+            None if !is_of_one_row => RowConstraints::None,
             Some(false) | None => RowConstraints::OfOneRow,
         })
     }

@@ -204,13 +204,29 @@ impl Engine for PgEngine {
         found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
     }
 
-    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
-        let constraints = if rehearses { "; SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
-        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{constraints}"))
+    fn begin(&mut self) -> Result<(), DbError> {
+        self.batch("BEGIN ISOLATION LEVEL READ COMMITTED")
     }
 
     fn end_rehearsal(&mut self) -> Result<(), DbError> {
+        self.batch("SET CONSTRAINTS ALL IMMEDIATE")?;
         self.session.roll_back()
+    }
+
+    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+        let mut statements = Statements::default();
+        let mut ask = |write| statements.ask(table, &[(0, write)], Ask::Rehearse, false);
+        let requests = chains.iter().map(|chain| chain.iter().map(&mut ask).collect());
+        let tried = self.session.try_each(&requests.collect::<Vec<_>>())?;
+        let is_accepted = |(chain, tried): (&Vec<RowWrite>, Option<Vec<Vec<Row>>>)| {
+            let answers = tried.unwrap_or_default();
+            let is_made = |(write, rows): (&RowWrite, &Vec<Row>)| {
+                let seen = statements::seen(table, rows);
+                seen.len() == 1 && !(write.ends() && seen[0].is_pending)
+            };
+            answers.len() == chain.len() && chain.iter().zip(&answers).all(is_made)
+        };
+        Ok(chains.iter().zip(tried).map(is_accepted).collect())
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {

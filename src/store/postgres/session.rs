@@ -1,14 +1,16 @@
 //! One session on the server, and its errors, sorted by what can be done about them.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
-use futures_util::future::join;
+use futures_util::future::{MaybeDone, join, maybe_done};
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
@@ -50,6 +52,8 @@ fn begin_to_read() -> String {
 fn begin_to_search() -> String {
     format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
 }
+
+const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10ms'";
 
 /// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -174,6 +178,49 @@ impl Session {
                 Ok(Some(known.insert(prepared?).clone()))
             }
         }
+    }
+
+    /// Tries each group of requests by itself in one transaction, which is rolled back, in a single round trip.
+    /// Returns the rows of all requests of a group; `None` if the server has refused any, or a constraint that is
+    /// deferred to the end. No row lock is waited for.
+    pub fn try_each(
+        &mut self,
+        groups: &[Vec<Request>],
+    ) -> Result<Vec<Option<Vec<Vec<Row>>>>, DbError> {
+        let mut statements = Vec::new();
+        for request in groups.iter().flatten() {
+            statements.push(self.statement(&request.sql, &request.params)?);
+        }
+        let answers = self.connection.wait(async |client| {
+            let mut asked = vec![batch(client, BEGIN_TO_TRY)];
+            let mut statements = statements.iter();
+            for group in groups {
+                asked.push(batch(client, "SAVEPOINT tried"));
+                for (request, statement) in group.iter().zip(statements.by_ref()) {
+                    let Request { sql, params } = request;
+                    let answer = query(client, statement.as_ref(), sql, params);
+                    asked.push(maybe_done(Box::pin(answer)));
+                }
+                asked.push(batch(client, "SET CONSTRAINTS ALL IMMEDIATE"));
+                asked.push(batch(client, "ROLLBACK TO tried"));
+            }
+            asked.push(batch(client, "ROLLBACK"));
+            Ok(in_order(asked).await)
+        })?;
+        let mut answers = answers.into_iter();
+        answers.next().transpose()?;
+        let mut tried = Vec::with_capacity(groups.len());
+        for group in groups {
+            let answers: Vec<_> = answers.by_ref().take(group.len() + 3).collect();
+            let rows: Result<Vec<_>, _> = answers.into_iter().collect();
+            let rows = rows.ok().map(|mut rows| {
+                rows.truncate(group.len() + 1);
+                rows.split_off(1)
+            });
+            tried.push(rows);
+        }
+        answers.next().transpose()?;
+        Ok(tried)
     }
 
     /// Asks for something, and goes on without the answer; one such thing at a time.
@@ -346,6 +393,25 @@ async fn query(
     }
 }
 
+type Answer = Result<Vec<Row>, SqlError>;
+type Asked<'a> = MaybeDone<Pin<Box<dyn Future<Output = Answer> + 'a>>>;
+
+/// The answers to requests that are sent one behind the other, without waiting between them: the first poll of
+/// a request sends it.
+async fn in_order(mut requests: Vec<Asked<'_>>) -> Vec<Answer> {
+    poll_fn(|context| {
+        let poll = |request: &mut Asked<'_>| Pin::new(request).poll(context).is_ready();
+        let answered = requests.iter_mut().map(poll).filter(|is_answered| *is_answered).count();
+        if answered == requests.len() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    requests.iter_mut().filter_map(|request| Pin::new(request).take_output()).collect()
+}
+
+fn batch<'a>(client: &'a Client, sql: &'a str) -> Asked<'a> {
+    maybe_done(Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) }))
+}
+
 /// Asks one session for two things, one behind the other, and the other session for what `then` makes
 /// of the first answer, while the second is awaited.
 pub fn ask_both(
@@ -449,7 +515,7 @@ impl From<SqlError> for DbError {
             ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
             ErrorPosition::Internal { .. } => None,
         });
-        let is_refusal = kind != Kind::Forbidden && is_one_of(&REFUSALS);
+        let is_refusal = is_raised(&error) || kind != Kind::Forbidden && is_one_of(&REFUSALS);
         Self { kind, words, hint, place, is_of_a_row: is_one_of(&OF_A_ROW), is_refusal }
     }
 }
@@ -462,6 +528,9 @@ fn kind(error: &SqlError) -> Kind {
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
     let server = error.as_db_error();
+    if is_raised(error) {
+        return if code.code().starts_with("22") { Kind::NoValue } else { Kind::Other };
+    }
     // An error that ends the session does not mean that the statement is wrong.
     let ends_session = server.and_then(ServerError::parsed_severity);
     let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
@@ -492,6 +561,19 @@ fn kind(error: &SqlError) -> Kind {
         _ if code.code().starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
+}
+
+/// Whether a trigger or another function of the table has raised the error, by whatever code, or a policy of
+/// row level security. The codes of locks, of cancellation and of lacking resources keep their meaning.
+fn is_raised(error: &SqlError) -> bool {
+    const OF_THE_SERVER: [&str; 5] = ["40", "53", "55P03", "57", "58"];
+    error.as_db_error().is_some_and(|error| {
+        let code = error.code().code();
+        let has_ended = matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
+        let is_of_policy = error.routine() == Some("ExecWithCheckOptions");
+        let is_of_server = OF_THE_SERVER.iter().any(|class| code.starts_with(class));
+        !has_ended && !is_of_server && (error.where_().is_some() || is_of_policy)
+    })
 }
 
 fn says(error: Option<&ServerError>, words: &str) -> bool {

@@ -1,5 +1,6 @@
 //! The constraints of a table that may accept one row and refuse another, read from its schema.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -19,18 +20,23 @@ pub fn has_triggers(connection: &Connection, table: &Table) -> rusqlite::Result<
 
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
-    let written = Written::of(table);
-    let created = created(connection, table)?;
-    let tokens = tokens(&created);
+    let created = created(connection, table, "AND sql LIKE '%conflict%'")?;
+    let (written, tokens) = (Written::of(table), tokens(&created));
     let is_clause = |words: &[Token<'_>]| {
-        words[0].is("ON")
-            && words[1].is("CONFLICT")
-            && CONFLICT_CLAUSES.iter().any(|word| words[2].is(word))
+        let is_conflict = words[1].is("ON") && words[2].is("CONFLICT");
+        // What replaces a NULL by the default deletes nothing.
+        let replaces_null = words[0].is("NULL") && words[3].is("REPLACE");
+        let is_of_rows = CONFLICT_CLAUSES.iter().any(|clause| words[3].is(clause));
+        is_conflict && is_of_rows && !replaces_null
+    };
+    // SQLite also takes a text for a name here.
+    let name = |token: &Token<'_>| {
+        token.name().map_or_else(|| token.text.trim_matches('\'').into(), Cow::into_owned)
     };
     let mut definitions = definitions(&tokens).into_iter();
     let found = definitions.find(|definition| {
-        definition.windows(3).any(is_clause)
-            && definition.iter().filter_map(Token::name).any(|name| written.contains(&name))
+        definition.windows(4).any(is_clause)
+            && definition.iter().map(name).any(|name| written.contains(&name))
     });
     let text = |definition: &[Token<'_>]| {
         Some(created[definition.first()?.at..definition.last()?.end()].to_string())
@@ -41,66 +47,68 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Resu
 /// See [`Engine::row_constraints`](crate::store::engine::Engine::row_constraints).
 pub fn row_constraints(connection: &Connection, table: &Table) -> rusqlite::Result<RowConstraints> {
     let written = Written::of(table);
-    if is_in_unique_index(connection, table, &written)? {
-        return Ok(RowConstraints::AcrossRows);
-    }
-    let is_of_one_row = has_triggers(connection, table)?
+    let by_indexes = index_constraints(connection, table, &written)?;
+    let is_of_one_row = table.has_generated_or_growing()
+        || has_triggers(connection, table)?
         || is_in_foreign_key(connection, table, &written)?
-        || is_in_check(&created(connection, table)?, table, &written);
-    Ok(if is_of_one_row { RowConstraints::OfOneRow } else { RowConstraints::None })
+        || is_in_check(&created(connection, table, "")?, table, &written);
+    Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })
 }
 
+/// The names of the row number, where no column has them.
+const ROW_NUMBERS: [&str; 3] = ["rowid", "oid", "_rowid_"];
+
 /// The columns that a pass writes, in lower case.
-struct Written {
-    all: HashSet<String>,
-    /// Those whose new value depends on the old one.
-    growing: HashSet<String>,
-}
+struct Written(HashSet<String>);
 
 impl Written {
     fn of(table: &Table) -> Self {
-        let generated = table.columns.iter().filter(|column| column.is_generated);
-        let all = table.written_columns().into_iter().chain(generated);
-        Self {
-            all: all.map(|column| column.name.to_lowercase()).collect(),
-            growing: table.growing_columns().map(|column| column.name.to_lowercase()).collect(),
-        }
+        let written = table.written_columns().into_iter();
+        Self(written.map(|column| column.name.to_lowercase()).collect())
     }
 
     fn contains(&self, column: &str) -> bool {
-        self.all.contains(&column.to_lowercase())
+        self.0.contains(&column.to_lowercase())
     }
 }
 
-fn created(connection: &Connection, table: &Table) -> rusqlite::Result<String> {
-    let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
-    Ok(connection.query_row(sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
+/// The statement that created the table, if it is one that the condition holds for.
+fn created(connection: &Connection, table: &Table, condition: &str) -> rusqlite::Result<String> {
+    let sql = format!(
+        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE {condition}"
+    );
+    Ok(connection.query_row(&sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
 /// An index on an expression, or on a part of the rows, has its columns only in its text.
-fn is_in_unique_index(
+/// An expression may fail for the values of a row, whatever index it is in.
+fn index_constraints(
     connection: &Connection,
     table: &Table,
     written: &Written,
-) -> rusqlite::Result<bool> {
-    let sql = "SELECT i.name, c.name, s.sql FROM pragma_index_list(?1) AS i \
+) -> rusqlite::Result<RowConstraints> {
+    let sql = "SELECT i.\"unique\", c.name, s.sql FROM pragma_index_list(?1) AS i \
                JOIN pragma_index_xinfo(i.name) AS c \
                LEFT JOIN sqlite_schema AS s ON s.type = 'index' AND s.name = i.name \
-               WHERE i.\"unique\" AND c.key";
+               WHERE c.key";
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([&table.name])?;
+    let mut found = RowConstraints::None;
     while let Some(row) = rows.next()? {
-        let (column, created): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
-        let created = created.unwrap_or_default();
+        let (is_unique, column): (bool, Option<String>) = (row.get(0)?, row.get(1)?);
+        let created = row.get::<_, Option<String>>(2)?.unwrap_or_default();
         let read = match &column {
             Some(_) => identifiers(condition_of_index(&created).unwrap_or_default()),
             None => identifiers(&created),
         };
-        if column.iter().chain(&read).any(|name| written.contains(name)) {
-            return Ok(true);
-        }
+        let is_read = column.iter().chain(&read).any(|name| written.contains(name));
+        found = found.max(match (is_read, is_unique, column) {
+            (true, true, _) => RowConstraints::AcrossRows,
+            (true, false, None) => RowConstraints::OfOneRow,
+            (true, false, Some(_)) | (false, ..) => RowConstraints::None,
+        });
     }
-    Ok(false)
+    Ok(found)
 }
 
 /// A foreign key of the table on a written column, or one of any table to such a column, or to a row that
@@ -129,16 +137,16 @@ fn is_in_foreign_key(
     Ok(false)
 }
 
-/// Whether a CHECK reads a written column together with another one, or one that grows.
+/// Whether a CHECK reads a written column together with another one.
 fn is_in_check(created: &str, table: &Table, written: &Written) -> bool {
     let tokens = tokens(created);
     let depends_on_row = |at: usize| {
         let names = parenthesized(&tokens[at + 1..]).iter().filter_map(Token::name);
         let names: HashSet<_> = names.map(|name| name.to_lowercase()).collect();
         let columns = table.columns.iter().map(|column| column.name.to_lowercase());
-        let read: Vec<_> = columns.filter(|column| names.contains(column)).collect();
-        read.iter().any(|column| written.growing.contains(column))
-            || read.len() > 1 && read.iter().any(|column| written.all.contains(column))
+        let columns = columns.chain(ROW_NUMBERS.map(String::from));
+        let read: HashSet<_> = columns.filter(|column| names.contains(column)).collect();
+        read.len() > 1 && read.iter().any(|column| written.contains(column))
     };
     (0..tokens.len()).any(|at| tokens[at].is("CHECK") && depends_on_row(at))
 }
@@ -199,7 +207,9 @@ mod tests {
             (", CHECK (\"status\" <> 'NEW' OR [k] > 0)", ""),
             (", FAILURES INT CHECK (FAILURES < k)", ""),
             (", UNIQUE (k, STATUS)", ""),
-            (", s AS (STATUS), UNIQUE (k, s)", ""),
+            (", s AS (STATUS) CHECK (s <> 'x')", ""),
+            (", CHECK (STATUS <> 'SUCCESS' OR rowid <> 2)", ""),
+            ("", "CREATE INDEX i ON BACKLOG (json(STATUS))"),
             ("", "CREATE UNIQUE INDEX i ON BACKLOG (k) WHERE \"Status\" = 'NEW'"),
             ("", "CREATE UNIQUE INDEX i ON BACKLOG (k, upper(STATUS))"),
             (

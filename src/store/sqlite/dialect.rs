@@ -187,11 +187,16 @@ pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
 }
 
 /// A statement about one row. It changes no row, or the one that is meant.
-pub fn statement(table: &Table, verb: Verb, terms: &[Term<'_>], has_triggers: bool) -> String {
+pub fn statement(
+    table: &Table,
+    verb: Verb,
+    terms: &[Term<'_>],
+    overrides_conflict_clauses: bool,
+) -> String {
     let name = &table.sql;
     let mut sql = match verb {
-        Verb::Update if has_triggers => format!("UPDATE {name} SET"),
-        Verb::Update => format!("UPDATE OR ABORT {name} SET"),
+        Verb::Update if overrides_conflict_clauses => format!("UPDATE OR ABORT {name} SET"),
+        Verb::Update => format!("UPDATE {name} SET"),
         Verb::Delete => format!("DELETE FROM {name}"),
         Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
     };

@@ -157,7 +157,7 @@ impl Engine for SqliteEngine {
         found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
     }
 
-    fn begin(&mut self, _: bool) -> Result<(), DbError> {
+    fn begin(&mut self) -> Result<(), DbError> {
         self.batch("BEGIN IMMEDIATE")
     }
 
@@ -190,7 +190,7 @@ impl Engine for SqliteEngine {
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
-        let Self { connection, statements, has_triggers, .. } = self;
+        let Self { connection, statements, overrides_conflict_clauses, .. } = self;
         // The statement for the change before, which mostly serves the next one as well.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();
@@ -201,8 +201,9 @@ impl Engine for SqliteEngine {
                 Some(before) if before.0 == shape => prepared.insert(before),
                 Some(_) | None => {
                     let sql = statements.entry(shape.clone());
-                    let sql = sql
-                        .or_insert_with(|| dialect::statement(table, verb, &terms, *has_triggers));
+                    let sql = sql.or_insert_with(|| {
+                        dialect::statement(table, verb, &terms, *overrides_conflict_clauses)
+                    });
                     prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
                 }
             };
@@ -232,7 +233,8 @@ impl Engine for SqliteEngine {
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        Ok(self.has_triggers || table.guard_columns().iter().any(is_affected))
+        Ok(table.guard_columns().iter().any(is_affected)
+            || constraints::has_triggers(&self.connection, table)?)
     }
 
     fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
@@ -290,8 +292,8 @@ impl Database for SqlDatabase<SqliteEngine> {
         if let Err(errno) = writable {
             return Ok(Some(why(errno)));
         }
-        let conflict = self.engine.conflict_clause(&self.table);
-        self.reading(conflict)
+        let refused = self.engine.refused_clause(&self.table);
+        self.reading(refused)
     }
 
     fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming> {
@@ -305,8 +307,8 @@ impl Database for SqlDatabase<SqliteEngine> {
         // What ends a pass before that ends the waiting as well.
         let waits = wait_for_locks(connection, path, PASS, Some(retry.clone()));
         waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
-        let conflict = self.engine.conflict_clause(&self.table);
-        if let Some(why) = self.reading(conflict)? {
+        let refused = self.engine.refused_clause(&self.table);
+        if let Some(why) = self.reading(refused)? {
             bail!("could not use {}: {why}", self.engine.place());
         }
         let locks = SqliteLocks::new(&self.table, state)?;
@@ -315,16 +317,16 @@ impl Database for SqlDatabase<SqliteEngine> {
 }
 
 impl SqliteEngine {
-    /// Decides whether updates override the conflict clauses of the table. Where there are triggers this
-    /// would also override the clauses of their statements: then a clause of the table is returned, because
-    /// an update could delete another record by it.
-    fn conflict_clause(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        self.has_triggers = constraints::has_triggers(&self.connection, table)?;
-        if !self.has_triggers {
+    /// Decides whether updates override the conflict clauses of the table, by which one could delete another
+    /// record. Where there are triggers this would also override the clauses of their statements: then the
+    /// table is refused, and the reason returned.
+    fn refused_clause(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        let Some(constraint) = constraints::conflict_clause(&self.connection, table)? else {
             return Ok(None);
-        }
-        let constraint = constraints::conflict_clause(&self.connection, table)?;
-        Ok(constraint.map(|constraint| {
+        };
+        self.overrides_conflict_clauses = !constraints::has_triggers(&self.connection, table)?;
+        let refused = (!self.overrides_conflict_clauses).then_some(constraint);
+        Ok(refused.map(|constraint| {
             format!(
                 "table {} has triggers and `{constraint}`, by which a write of one record could delete \
                  another one or undo other writes: create the table without the ON CONFLICT clause",

@@ -40,9 +40,8 @@ pub struct SqliteEngine {
     pub connection: Connection,
     /// The texts of statements about rows, by their shape.
     pub statements: HashMap<String, String>,
-    /// Whether the table may have triggers. Without them a conflict is an error of each update, whatever the
-    /// table's constraints say.
-    pub has_triggers: bool,
+    /// Whether a conflict is an error of each update, whatever the constraints of the table say.
+    pub overrides_conflict_clauses: bool,
     /// What it is closed with, which goes after it.
     closing: Option<ActingAs>,
     pub rights: Rights,
@@ -96,7 +95,7 @@ pub fn open_file(
     let engine = SqliteEngine {
         connection,
         statements,
-        has_triggers: true,
+        overrides_conflict_clauses: false,
         closing: None,
         rights,
         path,

@@ -154,12 +154,6 @@ impl Table {
         distinct(self.counter_columns().chain(&self.statuses.column).chain(effects))
     }
 
-    /// The written columns whose new value depends on the old one.
-    pub fn growing_columns(&self) -> impl Iterator<Item = &Column> {
-        let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
-        effects.filter(|effect| matches!(effect.to, Assigned::Add(_))).map(|effect| &effect.column)
-    }
-
     /// A status as it is written, `STATUS = 'ERROR'`.
     pub fn shown(&self, status: Status) -> String {
         match (&self.statuses.column, self.statuses.value(status)) {
@@ -173,14 +167,21 @@ impl Table {
         self.statuses.column.is_none() || self.archived.is_some()
     }
 
-    /// Whether what ends a record may leave another one pending: by a condition that also reads what is not
-    /// written, or a column that grows.
+    /// Whether a value depends on what the row held before, or is calculated from other columns: the table
+    /// may refuse it for one row and accept it for another.
+    pub fn has_generated_or_growing(&self) -> bool {
+        let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
+        effects.into_iter().any(|effect| matches!(effect.to, Assigned::Add(_)))
+            || self.columns.iter().any(|column| column.is_generated)
+    }
+
+    /// Whether what ends one record may leave another one pending, because the condition also reads columns
+    /// that a success does not write.
     pub fn ends_depend_on_row(&self) -> bool {
-        let written = self.written_columns();
+        let written = self.on_success.iter().map(|effect| &effect.column);
+        let written: Vec<_> = written.chain(&self.statuses.column).collect();
         let is_written = |column: &Column| written.iter().any(|it| it.name == column.name);
-        self.ends_by_condition()
-            && (self.growing_columns().next().is_some()
-                || !self.condition_columns.iter().all(is_written))
+        self.ends_by_condition() && !self.condition_columns.iter().all(is_written)
     }
 
     /// The keys of ends that leave the condition true, as far as the columns show that.

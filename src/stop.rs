@@ -30,8 +30,10 @@ pub enum Stage {
 /// For how long the same signal is the same order: timeout(1) signals its child and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// How long a signal to the pass may come after one to its handler, on a machine that is busy.
-const MOMENT: Duration = Duration::from_millis(500);
+/// How long a signal to the pass may come after one to its handler on a busy machine: some looks, and the time
+/// between two.
+const MOMENTS: usize = 10;
+const MOMENT: Duration = Duration::from_millis(50);
 
 pub struct Stop {
     pub clock: Clock,
@@ -39,7 +41,8 @@ pub struct Stop {
     pub grace: Duration,
     /// When the pass is to stop without a signal.
     pub deadline: Option<Monotonic>,
-    first_signal: OnceLock<(i32, Monotonic)>,
+    /// The parts have the same.
+    first_signal: Arc<OnceLock<(i32, Monotonic)>>,
     /// Each stays readable once the stage has come: all but the first one.
     stage_fds: [OwnedFd; 3],
     state: Mutex<State>,
@@ -58,12 +61,22 @@ impl Stop {
         grace: Duration,
         max_runtime: Option<Duration>,
     ) -> io::Result<Arc<Self>> {
+        let deadline = max_runtime.and_then(|limit| clock.monotonic().checked_add(limit));
+        Self::with(clock, grace, deadline, Arc::default())
+    }
+
+    fn with(
+        clock: Clock,
+        grace: Duration,
+        deadline: Option<Monotonic>,
+        first_signal: Arc<OnceLock<(i32, Monotonic)>>,
+    ) -> io::Result<Arc<Self>> {
         let fd = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         Ok(Arc::new(Self {
             clock,
             grace,
-            deadline: max_runtime.and_then(|limit| clock.monotonic().checked_add(limit)),
-            first_signal: OnceLock::new(),
+            deadline,
+            first_signal,
             stage_fds: [fd()?, fd()?, fd()?],
             state: Mutex::new(State { stage: Stage::Running, ends_at: None, parts: Vec::new() }),
         }))
@@ -71,7 +84,7 @@ impl Stop {
 
     /// The stop of a part, which ends with the whole and may be ended before it.
     pub fn part(&self) -> io::Result<Arc<Self>> {
-        let part = Self::new(self.clock, self.grace, None)?;
+        let part = Self::with(self.clock, self.grace, None, self.first_signal.clone())?;
         let mut state = lock(&self.state);
         state.parts.push(part.clone());
         if state.stage >= Stage::Ending {
@@ -138,18 +151,19 @@ impl Stop {
         self.first_signal.get().map(|(signal, _)| *signal)
     }
 
-    /// Whether the pass is to end, or is told so within a moment. A handler that a signal of another process
-    /// has ended is judged only after that: a machine that stops signals every process, and the handler may
-    /// be the first to notice.
-    pub fn is_asked_in_a_moment(&self) -> bool {
-        let is_running = self.stage() < Stage::Ending;
-        let ending = self.fd_above(Stage::Closing).filter(|_| is_running);
-        if let Some(ending) = ending {
+    /// Whether a signal has told the pass to stop, or does so within a moment. A handler that a signal of another
+    /// process has ended is judged only after that: a machine that stops signals every process, and the handler
+    /// may be the first to notice.
+    pub fn is_signalled_in_a_moment(&self) -> bool {
+        for _ in 0..MOMENTS {
+            let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);
+            let Some(ending) = ending else { break };
             let mut fds = [PollFd::new(ending, PollFlags::IN)];
-            // Who is interrupted looks once more, and that is all.
+            // An interrupted poll counts as well: the signal that interrupts it is handled by another thread,
+            // which may come later. So may one that a stopped process gets when it goes on.
             let _ = poll(&mut fds, Timespec::try_from(MOMENT).ok().as_ref());
         }
-        self.is_asked()
+        self.signalled().is_some()
     }
 
     /// Waits until what runs is to be ended; false if `over` became readable before.

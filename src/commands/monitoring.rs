@@ -138,7 +138,11 @@ impl<'a> Monitoring<'a> {
 /// The last pings of passes that have ended. The program waits for them before it ends, and for the oldest
 /// one when there are many: each has a thread and a connection.
 #[derive(Default)]
-pub struct Endings(VecDeque<LastPing>);
+pub struct Endings {
+    pings: VecDeque<LastPing>,
+    /// Whether a signal has ended a wait, so that nothing is waited for any more.
+    is_over: bool,
+}
 
 struct LastPing {
     pings: Pings,
@@ -148,29 +152,32 @@ struct LastPing {
 
 impl Endings {
     fn add(&mut self, pings: Pings, complaints: Complaints, clock: &Clock, signals: &Signals) {
-        if self.0.len() >= MOST_PINGS {
-            self.wait_for_oldest(clock, signals, signals.count());
+        if self.pings.len() >= MOST_PINGS {
+            signals.await_for(|| self.wait_for_oldest(clock, signals, signals.count()));
         }
-        self.0.push_back(LastPing { pings, complaints, sent_at: clock.monotonic() });
+        self.pings.push_back(LastPing { pings, complaints, sent_at: clock.monotonic() });
     }
 
     /// Waits for all pings, each until a signal comes or its time is over.
     pub fn wait(&mut self, clock: &Clock, signals: &Signals) {
         let heard = signals.count();
-        while !self.0.is_empty() {
-            self.wait_for_oldest(clock, signals, heard);
-        }
+        signals.await_for(|| {
+            while !self.pings.is_empty() {
+                self.wait_for_oldest(clock, signals, heard);
+            }
+        });
     }
 
     /// `heard` is the number of signals that have come before.
     fn wait_for_oldest(&mut self, clock: &Clock, signals: &Signals, heard: usize) {
-        let Some(LastPing { pings, complaints, sent_at }) = self.0.pop_front() else { return };
+        let Some(LastPing { pings, complaints, sent_at }) = self.pings.pop_front() else { return };
         let result = loop {
             let passed = clock.monotonic().saturating_duration_since(sent_at);
             if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(passed))) {
                 break result;
             }
-            if signals.count() != heard {
+            self.is_over |= signals.count() != heard;
+            if self.is_over {
                 break Err("the program was stopped".into());
             }
             if passed >= MOST_WAIT {

@@ -43,7 +43,8 @@ pub fn run(
     let began = clock.monotonic();
     let archived = ArchivedRecords::new(queue.on_archive_digest.is_some());
     let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal);
-    let result = locked(queue, settings, console, run, &archived, &mut monitoring);
+    let signals = console.signals.begin_pass();
+    let result = locked(queue, settings, console, run, &archived, &mut monitoring, &signals);
     let summed_up = archived.sum_up(queue, resolved);
     summed_up.unwrap_or_else(|error| log::error!("{error}"));
     let took = clock.monotonic().saturating_duration_since(began);
@@ -59,6 +60,7 @@ fn locked(
     run: String,
     archived: &ArchivedRecords,
     monitoring: &mut Monitoring<'_>,
+    signals: &StoppedBySignals,
 ) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
@@ -76,7 +78,6 @@ fn locked(
     let log = PassLog::open(&assembly, settings, database.table(), run, clock.now());
     let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
     let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
-    let signals = console.signals.begin_pass(&stop);
     let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop, signals };
     let result = pass.run(database, assembly);
     let elapsed = clock.monotonic().saturating_duration_since(began);
@@ -112,7 +113,7 @@ struct LockedPass<'a> {
     log: &'a PassLog,
     archived: &'a ArchivedRecords,
     stop: Arc<Stop>,
-    signals: StoppedBySignals,
+    signals: &'a StoppedBySignals,
 }
 
 impl LockedPass<'_> {

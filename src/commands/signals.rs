@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::engine::Wake;
 use crate::lock;
-use crate::stop::{IgnoredSignals, Stop};
+use crate::stop::IgnoredSignals;
 
 #[derive(Clone, Default)]
 pub struct Signals(Arc<Mutex<Heard>>);
@@ -19,24 +20,17 @@ struct Heard {
     first: Option<i32>,
     /// How many have come.
     count: usize,
-    /// The stop of the pass that runs, and what wakes it once it has something to do.
-    stop: Option<Arc<Stop>>,
+    /// What stops the pass that has something to do.
     wake: Option<Wake>,
+    /// Whether the program waits for what it looks at the signals itself.
+    is_awaited: bool,
 }
 
 /// A pass that signals stop, until this is dropped.
 pub struct StoppedBySignals(Signals);
 
 impl Signals {
-    /// From now on a signal stops this pass, if the program listens to signals.
-    pub fn begin_pass(&self, stop: &Arc<Stop>) -> StoppedBySignals {
-        let mut heard = lock(&self.0);
-        // One that came between two passes.
-        if let Some(signal) = heard.first {
-            stop.signal(signal);
-        }
-        heard.stop = Some(stop.clone());
-        drop(heard);
+    pub fn begin_pass(&self) -> StoppedBySignals {
         StoppedBySignals(self.clone())
     }
 
@@ -49,14 +43,23 @@ impl Signals {
         lock(&self.0).count
     }
 
+    /// Does something that ends by itself when a signal comes.
+    pub fn await_for<T>(&self, act: impl FnOnce() -> T) -> T {
+        lock(&self.0).is_awaited = true;
+        let done = act();
+        lock(&self.0).is_awaited = false;
+        done
+    }
+
+    /// Where no handler runs and nothing is awaited there is nothing to lose, as before the first pass.
     fn hear(&self, signal: i32) {
         let mut heard = lock(&self.0);
         heard.first.get_or_insert(signal);
         heard.count += 1;
-        match (&heard.wake, &heard.stop) {
-            (Some(wake), _) => wake.signal(signal),
-            (None, Some(stop)) => stop.signal(signal),
-            (None, None) => {}
+        match &heard.wake {
+            Some(wake) => wake.signal(signal),
+            None if heard.is_awaited => {}
+            None => drop(emulate_default_handler(signal)),
         }
     }
 
@@ -81,8 +84,7 @@ impl Signals {
 }
 
 impl StoppedBySignals {
-    /// Begins to listen, at the latest now. The pass has something to do, so it does not just end at a
-    /// signal.
+    /// The pass has something to do, so a signal stops it in order from now on.
     pub fn heed(&self, wake: Wake) -> Result<()> {
         let Self(signals) = self;
         if !lock(&signals.0).is_listening {
@@ -97,7 +99,6 @@ impl StoppedBySignals {
 
 impl Drop for StoppedBySignals {
     fn drop(&mut self) {
-        let mut heard = lock(&self.0.0);
-        (heard.stop, heard.wake) = (None, None);
+        lock(&self.0.0).wake = None;
     }
 }

@@ -11,7 +11,7 @@ use super::due_queue::{Plan, PlanKind};
 use crate::query::{Cursor, Kept, Order, Position, Slot};
 use crate::record::{Capabilities, Id, Key, Record, Status};
 use crate::schedule::{DueRule, PassTime, Policy, Schedule, Span};
-use crate::time::Instant;
+use crate::time::{DAY, Instant};
 
 /// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
 #[derive(Debug, Clone)]
@@ -28,10 +28,12 @@ impl CronLine {
         Self { schedule, capabilities, cursor: Cursor::default(), later: Vec::new() }
     }
 
-    /// Where a pass by slots begins; nowhere where each record says itself when it is due.
+    /// Where a pass by slots begins; nowhere where each record says itself when it is due. What was reached
+    /// too long ago was reached by a clock that was wrong, and could not be caught up with.
     pub fn reached(&self, now: Instant) -> Option<Slot> {
-        let tick = now.tick(self.schedule.policy.every_secs());
-        self.slots_reached().filter(|slot| slot.tick <= tick).max()
+        let every_secs = self.schedule.policy.every_secs();
+        let ticks = now.saturating_sub(MOST_BEHIND).tick(every_secs)..=now.tick(every_secs);
+        self.slots_reached().filter(|slot| ticks.contains(&slot.tick)).max()
     }
 
     /// The slots that passes have reached and that lie after the clock of this one. Either their clocks were
@@ -91,6 +93,8 @@ impl CronLine {
     }
 }
 
+/// How far a pass may be behind and still go on from the last one.
+const MOST_BEHIND: i64 = 366 * DAY;
 /// How many slots are remembered that lie after the clock of the last pass: one for each jump of the clock.
 const MOST_LATER: usize = 4;
 

@@ -233,14 +233,18 @@ impl MainThread<'_> {
         self.shared.with(|dispatcher| dispatcher.stop(why));
     }
 
-    fn wait_for(&mut self, end: impl FnOnce() + Send) {
+    fn wait_for(&mut self, end: impl Fn() + Send + Sync) {
         let (wake, has_ended) = (self.wake, AtomicBool::new(false));
+        let run = || {
+            end();
+            has_ended.store(true, Ordering::SeqCst);
+            wake.turn();
+        };
         thread::scope(|threads| {
-            threads.spawn(|| {
-                end();
-                has_ended.store(true, Ordering::SeqCst);
-                wake.turn();
-            });
+            // Without another thread this one does not hear of a signal meanwhile.
+            if thread::Builder::new().spawn_scoped(threads, run).is_err() {
+                run();
+            }
             while !has_ended.load(Ordering::SeqCst) {
                 self.wait(None);
             }

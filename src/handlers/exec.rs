@@ -7,6 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags};
@@ -27,6 +29,10 @@ use crate::system_error::words;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
+
+/// How often a command is tried to start while no other runs, and the time between.
+const MOST_ALONE: u32 = 20;
+const PAUSE_ALONE: Duration = Duration::from_millis(50);
 
 pub struct Exec {
     /// The command and its arguments, with `{column}` still in them.
@@ -128,6 +134,7 @@ impl Exec {
 
     /// Starts the command for a record. If the system has no room for it, waits for the end of another one.
     fn start(&self, job: &Job, body: &[u8]) -> Result<(RunningCommand<'_>, Process<Why>), Outcome> {
+        let mut alone = 0;
         loop {
             let running = self.running.begin();
             let started = complete(body);
@@ -136,8 +143,13 @@ impl Exec {
                 Err(error) => error,
             };
             drop(running);
-            if !is_shortage(&error) || !self.running.wait_for_an_end() {
+            if !is_shortage(&error) || alone == MOST_ALONE {
                 return Err(self.spawn_failure(&error));
+            }
+            if !self.running.wait_for_an_end() {
+                alone += 1;
+                // Other programs have what it lacks, or others of its kind have just failed as well.
+                thread::sleep(PAUSE_ALONE);
             }
             if self.stop.stage() > Stage::Running {
                 return Err(Outcome::Interrupted);
@@ -217,7 +229,8 @@ impl Exec {
             (Some(Why::Stop | Why::ClaimLost), _) => Outcome::Interrupted,
             // Another process has ended it, as a machine that stops does.
             (None, _)
-                if termination_signal(*status).is_some() && self.stop.is_asked_in_a_moment() =>
+                if termination_signal(*status).is_some()
+                    && self.stop.is_signalled_in_a_moment() =>
             {
                 Outcome::Interrupted
             }

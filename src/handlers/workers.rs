@@ -1,6 +1,7 @@
 //! The threads of handlers, and the queue of jobs from which they take one after the other.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -8,6 +9,7 @@ use anyhow::{Context, Result};
 
 use super::{Handler, Job};
 use crate::lock;
+use crate::record::Outcome;
 use crate::system_error::words;
 
 /// Threads of a handler, which are waited for together.
@@ -64,14 +66,28 @@ struct JobQueueState {
     jobs: VecDeque<Job>,
     /// Whether no job is added any more. Those that wait are still taken.
     is_closed: bool,
+    /// How many threads are to end.
+    dismissed: usize,
 }
 
 impl JobQueue {
     /// Waits for a job; `None` once there are no more.
     fn next(&self) -> Option<Job> {
-        let has_to_wait = |state: &mut JobQueueState| state.jobs.is_empty() && !state.is_closed;
+        let has_to_wait = |state: &mut JobQueueState| {
+            state.jobs.is_empty() && !state.is_closed && state.dismissed == 0
+        };
         let state = self.has_changed.wait_while(lock(&self.state), has_to_wait);
-        state.unwrap_or_else(PoisonError::into_inner).jobs.pop_front()
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.dismissed > 0 {
+            state.dismissed -= 1;
+            return None;
+        }
+        state.jobs.pop_front()
+    }
+
+    fn dismiss(&self, threads: usize) {
+        lock(&self.state).dismissed = threads;
+        self.has_changed.notify_all();
     }
 
     fn add(&self, added: Vec<Job>) {
@@ -97,13 +113,23 @@ impl Workers {
             let queue = queue.clone();
             move || {
                 while let Some(job) = queue.next() {
-                    attempt(job);
+                    let spare =
+                        Job { record: job.record.clone(), submit: job.submit.clone(), ..job };
+                    if catch_unwind(AssertUnwindSafe(|| attempt(job))).is_err() {
+                        let error = "its thread has failed".into();
+                        let outcome = Outcome::Unable { error, ends_pass: true };
+                        (spare.submit)(vec![spare.ended(outcome)]);
+                    }
                 }
             }
         });
         let runs = (0..count).map(|_| work.clone()).map(|work| move || work());
         let threads = Threads::start("handler", runs)?;
-        Ok(Self { count: threads.count(), queue, threads })
+        let started = threads.count();
+        // Commands and requests need processes and threads as well.
+        let count = if started < count { (started / 2).max(1) } else { count };
+        queue.dismiss(started - count);
+        Ok(Self { count, queue, threads })
     }
 }
 

@@ -109,7 +109,7 @@ impl LinePasses {
         let before = entries.skip_while(|it| *it != last).nth(1);
         // Passes that find nothing share an entry.
         let latest = before.map_or(last.began, |before| before.last_began().max(last.began));
-        let is_behind = latest.0.saturating_sub(at.0) > SKEW_SECS;
+        let is_behind = latest.0.saturating_sub(at.0) > SKEW_SECS && latest <= screen.now;
         let back = match (is_ahead, is_behind) {
             (true, _) => ", so the clock was set back",
             (false, true) => ", when the clock was behind",

@@ -140,11 +140,12 @@ fn a_state_directory_of_the_version_before_is_gone_on_with() {
     assert_eq!(cursors.count(), 2, "the lines have the names that they had");
 }
 
-/// Twelve passes, of which the fifth is followed by others with these clocks. Returns what these tried, and
+/// Twelve passes, of which so many are followed by others with these clocks. Returns what these tried, and
 /// what each of the later ones did.
 fn tried_after_a_jump(
     mode: &[&str],
     every: i64,
+    before: i64,
     clocks: &[i64],
 ) -> (Vec<String>, Vec<Vec<String>>) {
     let env = TestEnv::minimal();
@@ -162,9 +163,9 @@ fn tried_after_a_jump(
     let passes = |ticks: std::ops::Range<i64>| -> Vec<_> {
         ticks.map(|tick| pass(MIDNIGHT + tick * every)).collect()
     };
-    passes(0..5);
+    passes(0..before);
     let wrong = clocks.iter().flat_map(|clock| pass(*clock)).collect();
-    (wrong, passes(5..12))
+    (wrong, passes(before..12))
 }
 
 #[test]
@@ -175,16 +176,19 @@ fn passes_with_a_wrong_clock_change_nothing_for_those_with_the_right_one() {
         (&["--progressive"][..], 5 * MINUTE),
         (&["--policy", "constant:delay=4m", "--by-age"], MINUTE),
     ] {
-        let (_, usual) = tried_after_a_jump(mode, every, &[]);
+        let (_, usual) = tried_after_a_jump(mode, every, 5, &[]);
         assert!(usual.iter().filter(|tried| !tried.is_empty()).count() > 3, "{usual:?}");
         for clocks in
             [&[MIDNIGHT - DAY][..], &[BOOT], &[BOOT, BOOT + 5 * MINUTE, BOOT + 10 * MINUTE]]
         {
-            assert_eq!(tried_after_a_jump(mode, every, clocks).1, usual, "{mode:?} {clocks:?}");
+            assert_eq!(tried_after_a_jump(mode, every, 5, clocks).1, usual, "{mode:?} {clocks:?}");
         }
+        // Also the first pass of all, as on a new machine.
+        let (_, from_the_first) = tried_after_a_jump(mode, every, 0, &[]);
+        assert_eq!(tried_after_a_jump(mode, every, 0, &[BOOT]).1, from_the_first, "{mode:?}");
         // A pass whose clock is ahead takes the slots of four ticks.
         for clocks in [&[MIDNIGHT + DAY][..], &[LATE], &[LATE, BOOT], &[BOOT, LATE]] {
-            let (wrong, tried) = tried_after_a_jump(mode, every, clocks);
+            let (wrong, tried) = tried_after_a_jump(mode, every, 5, clocks);
             for (tick, (tried, usual)) in tried.iter().zip(&usual).enumerate() {
                 let is_right =
                     tried == usual || tick < 4 && usual.iter().all(|it| wrong.contains(it));
@@ -203,5 +207,10 @@ fn status_says_that_the_clock_of_the_last_pass_was_behind() {
     assert!(status.contains(says), "{status}");
     assert_eq!(pass(&env, SLOT), ["7"]);
     let status = env.run_at(SLOT, &["status"]).success().stdout;
+    assert!(!status.contains("behind"), "{status}");
+    // Nor is it behind one whose clock was ahead.
+    pass(&env, 4_000_000_000);
+    pass(&env, SLOT + 5 * MINUTE);
+    let status = env.run_at(SLOT + 5 * MINUTE, &["status"]).success().stdout;
     assert!(!status.contains("behind"), "{status}");
 }

@@ -321,3 +321,49 @@ fn a_handler_that_a_signal_ends_in_a_pass_that_goes_on_has_failed() {
         assert_eq!((exit, record), (Some(1), format!("ARCHIVED|1|{error}")), "{script}");
     }
 }
+
+/// killall5 stops all processes before it signals them, and lets them go on after that.
+#[test]
+fn a_pass_that_was_stopped_when_its_signal_came_charges_nothing() {
+    let env = TestEnv::new();
+    env.insert(4, HOUR_AGO);
+    let handler = env.noting("echo $$ >>pids; exec sleep 60");
+    let args = ["process", "--fibonacci", "--jobs", "4", "--now", &now(), "--", &handler];
+    let mut pass = env.spawn(&args);
+    let pids = || fs::read_to_string(env.path("pids")).unwrap_or_default();
+    wait_until("all run", || pids().lines().count() == 4 && pids().ends_with('\n'));
+    assert!(signal("-STOP", pass.id()));
+    for pid in pids().lines() {
+        assert!(signal("-TERM", pid));
+    }
+    assert!(signal("-TERM", pass.id()) && signal("-CONT", pass.id()));
+    assert_eq!(pass.wait().unwrap().code(), Some(143));
+    assert_eq!(env.query("SELECT STATUS, FAILURES, count(*) FROM BACKLOG"), "NEW|0|4");
+}
+
+/// A signal ends a program that has nothing in hand, also if an earlier queue had.
+#[test]
+fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
+    let env = TestEnv::new();
+    env.insert(1, HOUR_AGO);
+    let locked = TestEnv::new();
+    locked.sql("PRAGMA journal_mode = delete");
+    let holder = locked.connection();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let file = format!(
+        "[queue.a]\ndb = '{}'\n[queue.b]\ndb = '{}'\n",
+        env.db().display(),
+        locked.db().display()
+    );
+    fs::write(env.path("backlog.toml"), file).unwrap();
+    let handler = env.noting("exit 0");
+    let args = ["process", "--all-queues", "--ndays", "9", "--now", &now(), "--", &handler];
+    let mut command = env.command(&args);
+    let mut pass = command.env_remove("BACKLOG_DB").spawn().unwrap();
+    wait_until("the first queue is done", || env.count("SUCCESS") == 1);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(signal("-TERM", pass.id()));
+    let ended = pass.wait().unwrap();
+    let signalled = std::os::unix::process::ExitStatusExt::signal(&ended);
+    assert!(signalled == Some(15) || ended.code() == Some(143), "{ended:?}");
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
 
@@ -74,14 +74,19 @@ impl Stream {
             Ok(Arc::new(Mailbox { jobs, lost, in_hand, wakeup }))
         };
         let mailboxes: io::Result<Vec<_>> = (0..shared.context.jobs).map(mailbox).collect();
-        let mut mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
+        let mailboxes = mailboxes.context("could not make an eventfd; lower --jobs")?;
         let runs = mailboxes.iter().map(|mailbox| {
             let (shared, mailbox) = (shared.clone(), mailbox.clone());
             move || Supervisor::run(shared, mailbox)
         });
         let supervisors = Threads::start("co-process", runs)?;
-        mailboxes.truncate(supervisors.count());
-        Ok(Self { mailboxes, shared, supervisors })
+        let is_complete = supervisors.count() == mailboxes.len();
+        let stream = Self { mailboxes, shared, supervisors };
+        if !is_complete {
+            stream.join();
+            bail!("could not start a thread for each co-process; lower --jobs");
+        }
+        Ok(stream)
     }
 }
 

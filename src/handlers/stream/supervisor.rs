@@ -268,7 +268,7 @@ impl Supervisor {
         let end = end(status, running.log.last_line());
         let is_signalled = running.process.why.is_none() && termination_signal(status).is_some();
         if is_signalled {
-            self.shared.stop.is_asked_in_a_moment();
+            self.shared.stop.is_signalled_in_a_moment();
         }
         match (running.process.why, heard) {
             // Whoever stopped the pass may have signalled its handler as well.

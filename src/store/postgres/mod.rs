@@ -47,7 +47,12 @@ pub struct PgEngine {
     session: Session,
     /// What the table is made of, where it is a queue.
     queue: Option<Queue>,
+    /// Whether the database has constraints that can be deferred, once that is known.
+    has_deferrable: Option<bool>,
 }
+
+const DEFERRABLE: &str = "SELECT FROM pg_catalog.pg_constraint WHERE condeferrable \
+                          UNION ALL SELECT FROM pg_catalog.pg_trigger WHERE tgdeferrable LIMIT 1";
 
 /// Opens a table on a server.
 pub fn open(
@@ -72,7 +77,7 @@ fn texts(params: &[Value]) -> Vec<Param> {
 
 impl PgEngine {
     fn new(session: Session) -> Self {
-        Self { session, queue: None }
+        Self { session, queue: None, has_deferrable: None }
     }
 
     /// Opens a second connection while the first one is in use, as a pass does.
@@ -217,7 +222,13 @@ impl Engine for PgEngine {
         let mut statements = Statements::default();
         let mut ask = |write| statements.ask(table, &[(0, write)], Ask::Rehearse, false);
         let requests = chains.iter().map(|chain| chain.iter().map(&mut ask).collect());
-        let tried = self.session.try_each(&requests.collect::<Vec<_>>())?;
+        let requests: Vec<_> = requests.collect();
+        let has_deferrable = match self.has_deferrable {
+            Some(known) => known,
+            None => !self.session.query(DEFERRABLE, &[])?.is_empty(),
+        };
+        self.has_deferrable = Some(has_deferrable);
+        let tried = self.session.try_each(&requests, has_deferrable)?;
         let is_accepted = |(chain, tried): (&Vec<RowWrite>, Option<Vec<Vec<Row>>>)| {
             let answers = tried.unwrap_or_default();
             let is_made = |(write, rows): (&RowWrite, &Vec<Row>)| {

@@ -53,7 +53,8 @@ fn begin_to_search() -> String {
     format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
 }
 
-const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10ms'";
+const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10ms'; \
+                            SAVEPOINT tried";
 
 /// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -186,7 +187,12 @@ impl Session {
     pub fn try_each(
         &mut self,
         groups: &[Vec<Request>],
+        has_deferrable: bool,
     ) -> Result<Vec<Option<Vec<Vec<Row>>>>, DbError> {
+        // What is deferred is checked at the end of each group.
+        let end = if has_deferrable { "SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
+        let ends: Vec<_> =
+            [end, "ROLLBACK TO tried"].into_iter().filter(|it| !it.is_empty()).collect();
         let mut statements = Vec::new();
         for request in groups.iter().flatten() {
             statements.push(self.statement(&request.sql, &request.params)?);
@@ -195,14 +201,12 @@ impl Session {
             let mut asked = vec![batch(client, BEGIN_TO_TRY)];
             let mut statements = statements.iter();
             for group in groups {
-                asked.push(batch(client, "SAVEPOINT tried"));
                 for (request, statement) in group.iter().zip(statements.by_ref()) {
                     let Request { sql, params } = request;
                     let answer = query(client, statement.as_ref(), sql, params);
                     asked.push(maybe_done(Box::pin(answer)));
                 }
-                asked.push(batch(client, "SET CONSTRAINTS ALL IMMEDIATE"));
-                asked.push(batch(client, "ROLLBACK TO tried"));
+                asked.extend(ends.iter().map(|end| batch(client, end)));
             }
             asked.push(batch(client, "ROLLBACK"));
             Ok(in_order(asked).await)
@@ -211,13 +215,12 @@ impl Session {
         answers.next().transpose()?;
         let mut tried = Vec::with_capacity(groups.len());
         for group in groups {
-            let answers: Vec<_> = answers.by_ref().take(group.len() + 3).collect();
+            let answers: Vec<_> = answers.by_ref().take(group.len() + ends.len()).collect();
             let rows: Result<Vec<_>, _> = answers.into_iter().collect();
-            let rows = rows.ok().map(|mut rows| {
-                rows.truncate(group.len() + 1);
-                rows.split_off(1)
-            });
-            tried.push(rows);
+            tried.push(rows.ok().map(|mut rows| {
+                rows.truncate(group.len());
+                rows
+            }));
         }
         answers.next().transpose()?;
         Ok(tried)

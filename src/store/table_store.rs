@@ -423,8 +423,8 @@ impl<E: Engine> TableStore<E> {
         Ok(rehearsed)
     }
 
-    /// Rehearses each record by itself: at first what several can be tried of in one go, with the charges that
-    /// are to be expected.
+    /// Rehearses each record by itself. The engine may try all of them in one round trip, with the charges that
+    /// are to be expected. A record that it does not accept then is rehearsed again, for the exact reason.
     fn rehearse_each(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
         let table = &self.database.table;
         let charged: Vec<_> = records.iter().map(|it| table.charged(&it.record)).collect();
@@ -437,7 +437,7 @@ impl<E: Engine> TableStore<E> {
             })
         });
         let chains: Vec<_> = chains.collect();
-        // Of the first record of a pass it is to be known what is refused.
+        // The first record of a pass is mostly the only one, and shows what the table refuses of all.
         let mut is_accepted = match self.stage == Stage::Written {
             true => self.database.engine.try_each(table, &chains)?,
             false => vec![false; chains.len()],

@@ -438,3 +438,15 @@ fn of_twins_one_is_tried_at_a_time() {
     database.sql(TWINS);
     starts_one_twin_at_a_time(&TestEnv::on(&database), |sql| database.query(sql));
 }
+
+#[test]
+fn a_twin_does_not_wait_for_one_whose_handler_could_not_be_run() {
+    let env = TestEnv::with_schema(TWINS);
+    env.sql("DELETE FROM job WHERE id NOT IN (1, 3)");
+    let handler = env.noting("[ $BACKLOG_ID = 3 ] || exit 127");
+    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let more = ["--jobs", "4", "--order", "oldest", "--", &handler];
+    env.run_at(MIDNIGHT, &[&args[..], &more].concat()).success();
+    assert_eq!(env.query("SELECT id, status FROM job ORDER BY id"), "1|ERROR\n3|SUCCESS");
+    assert_eq!(env.handled(), ["1", "3"]);
+}

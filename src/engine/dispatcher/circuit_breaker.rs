@@ -34,6 +34,10 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
+    pub fn is_doubtful(&self, id: &Id) -> bool {
+        self.doubtful.iter().any(|attempt| attempt.id == *id)
+    }
+
     /// The same of several in a row is said once.
     fn say(&mut self, id: &Id, what: String) {
         if let Some((_, others)) = self.said.as_mut().filter(|(before, _)| *before == what) {

@@ -49,7 +49,7 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
-    /// Records that the success of another one in hand may be in the way of.
+    /// Records whose success the table would refuse if that of another one in hand is written.
     blocked: Vec<Candidate>,
     /// Records whose last attempt has not reported back, so that a handler may still have them.
     unreported: Unreported,
@@ -268,7 +268,8 @@ impl Dispatcher {
         if self.is_cut_short() {
             return None;
         }
-        if !self.blocked.is_empty() {
+        // An outcome that cannot be written yet is still in their way.
+        if !self.blocked.is_empty() && self.unwritten.len() == 0 {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }
@@ -323,7 +324,7 @@ impl Dispatcher {
         let Some(error) = self.error.take() else {
             durable?;
             observed?;
-            self.tally.busy = self.busy.len() as u64;
+            self.tally.busy = (self.busy.len() + self.blocked.len()) as u64;
             return Ok(self.tally.clone());
         };
         let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);

@@ -13,8 +13,8 @@ use crate::schedule::settle;
 use crate::store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 impl Dispatcher {
-    /// Returns the records whose possible outcomes the table accepts, and releases the others. `claimed` are
-    /// those that are handed out with them.
+    /// Returns the records whose possible outcomes the table accepts, and releases the others. `claimed` will be
+    /// handed out together with them.
     pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
         let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);
@@ -41,6 +41,7 @@ impl Dispatcher {
             RowConstraints::AcrossRows => {
                 let with_handlers = self.in_hand.values();
                 let with_handlers = with_handlers
+                    .filter(|in_hand| !self.breaker.is_doubtful(&in_hand.record.id))
                     .map(|InHand { record, charged, .. }| (record.clone(), charged.clone()));
                 let accepted = accepted.iter().map(|it| &it.record);
                 let before = claimed.iter().map(|(record, _)| record).chain(accepted);

@@ -531,7 +531,8 @@ fn kind(error: &SqlError) -> Kind {
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
     let server = error.as_db_error();
-    if is_raised(error) {
+    // A function that writes in a command that only reads is told by its code as well.
+    if is_raised(error) && *code != SqlState::READ_ONLY_SQL_TRANSACTION {
         return if code.code().starts_with("22") { Kind::NoValue } else { Kind::Other };
     }
     // An error that ends the session does not mean that the statement is wrong.

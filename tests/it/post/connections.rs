@@ -235,7 +235,7 @@ fn a_proxy_out_of_reach_is_nobody_as_well() {
     let env = records(4);
     let ran = pass_in(&env, &[("http_proxy", NOBODY)], "http://nosuch.invalid/", &[]);
     let why = format!("stays as it was: {REFUSED}; it is the proxy of http_proxy");
-    let says = format!("backlog: record 2 {why}\nbacklog: 1 more record: the same\n");
+    let says = format!("backlog: record 2 {why}\nbacklog: 1 more record: the same (1)\n");
     assert_eq!((ran.exit, ran.stderr), (Some(1), says));
     assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|ERROR\n4|ERROR");
 }

@@ -9,6 +9,7 @@ mod explore;
 mod locks;
 mod nodes;
 pub mod pgmq;
+mod rehearsal;
 mod server;
 mod session;
 mod statements;
@@ -50,9 +51,6 @@ pub struct PgEngine {
     /// Whether the database has constraints that can be deferred, once that is known.
     has_deferrable: Option<bool>,
 }
-
-const DEFERRABLE: &str = "SELECT FROM pg_catalog.pg_constraint WHERE condeferrable \
-                          UNION ALL SELECT FROM pg_catalog.pg_trigger WHERE tgdeferrable LIMIT 1";
 
 /// Opens a table on a server.
 pub fn open(
@@ -219,25 +217,7 @@ impl Engine for PgEngine {
     }
 
     fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
-        let mut statements = Statements::default();
-        let mut ask = |write| statements.ask(table, &[(0, write)], Ask::Rehearse, false);
-        let requests = chains.iter().map(|chain| chain.iter().map(&mut ask).collect());
-        let requests: Vec<_> = requests.collect();
-        let has_deferrable = match self.has_deferrable {
-            Some(known) => known,
-            None => !self.session.query(DEFERRABLE, &[])?.is_empty(),
-        };
-        self.has_deferrable = Some(has_deferrable);
-        let tried = self.session.try_each(&requests, has_deferrable)?;
-        let is_accepted = |(chain, tried): (&Vec<RowWrite>, Option<Vec<Vec<Row>>>)| {
-            let answers = tried.unwrap_or_default();
-            let is_made = |(write, rows): (&RowWrite, &Vec<Row>)| {
-                let seen = statements::seen(table, rows);
-                seen.len() == 1 && !(write.ends() && seen[0].is_pending)
-            };
-            answers.len() == chain.len() && chain.iter().zip(&answers).all(is_made)
-        };
-        Ok(chains.iter().zip(tried).map(is_accepted).collect())
+        self.try_in_one_go(table, chains)
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), DbError> {

@@ -1,16 +1,14 @@
 //! One session on the server, and its errors, sorted by what can be done about them.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
-use futures_util::future::{MaybeDone, join, maybe_done};
+use futures_util::future::join;
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
@@ -52,9 +50,6 @@ fn begin_to_read() -> String {
 fn begin_to_search() -> String {
     format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
 }
-
-const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10ms'; \
-                            SAVEPOINT tried";
 
 /// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -165,7 +160,7 @@ impl Session {
     }
 
     /// The prepared statement, if this is not the first time.
-    fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, Failure> {
+    pub fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, Failure> {
         let Some(prepared) = &mut self.prepared else { return Ok(None) };
         match prepared.get_mut(sql) {
             None => {
@@ -179,51 +174,6 @@ impl Session {
                 Ok(Some(known.insert(prepared?).clone()))
             }
         }
-    }
-
-    /// Tries each group of requests by itself in one transaction, which is rolled back, in a single round trip.
-    /// Returns the rows of all requests of a group; `None` if the server has refused any, or a constraint that is
-    /// deferred to the end. No row lock is waited for.
-    pub fn try_each(
-        &mut self,
-        groups: &[Vec<Request>],
-        has_deferrable: bool,
-    ) -> Result<Vec<Option<Vec<Vec<Row>>>>, DbError> {
-        // What is deferred is checked at the end of each group.
-        let end = if has_deferrable { "SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
-        let ends: Vec<_> =
-            [end, "ROLLBACK TO tried"].into_iter().filter(|it| !it.is_empty()).collect();
-        let mut statements = Vec::new();
-        for request in groups.iter().flatten() {
-            statements.push(self.statement(&request.sql, &request.params)?);
-        }
-        let answers = self.connection.wait(async |client| {
-            let mut asked = vec![batch(client, BEGIN_TO_TRY)];
-            let mut statements = statements.iter();
-            for group in groups {
-                for (request, statement) in group.iter().zip(statements.by_ref()) {
-                    let Request { sql, params } = request;
-                    let answer = query(client, statement.as_ref(), sql, params);
-                    asked.push(maybe_done(Box::pin(answer)));
-                }
-                asked.extend(ends.iter().map(|end| batch(client, end)));
-            }
-            asked.push(batch(client, "ROLLBACK"));
-            Ok(in_order(asked).await)
-        })?;
-        let mut answers = answers.into_iter();
-        answers.next().transpose()?;
-        let mut tried = Vec::with_capacity(groups.len());
-        for group in groups {
-            let answers: Vec<_> = answers.by_ref().take(group.len() + ends.len()).collect();
-            let rows: Result<Vec<_>, _> = answers.into_iter().collect();
-            tried.push(rows.ok().map(|mut rows| {
-                rows.truncate(group.len());
-                rows
-            }));
-        }
-        answers.next().transpose()?;
-        Ok(tried)
     }
 
     /// Asks for something, and goes on without the answer; one such thing at a time.
@@ -380,7 +330,7 @@ impl Session {
     }
 }
 
-async fn query(
+pub async fn query(
     client: &Client,
     statement: Option<&Statement>,
     sql: &str,
@@ -394,25 +344,6 @@ async fn query(
         }
         None => client.query_typed(sql, &typed.collect::<Vec<_>>()).await,
     }
-}
-
-type Answer = Result<Vec<Row>, SqlError>;
-type Asked<'a> = MaybeDone<Pin<Box<dyn Future<Output = Answer> + 'a>>>;
-
-/// The answers to requests that are sent one behind the other, without waiting between them: the first poll of
-/// a request sends it.
-async fn in_order(mut requests: Vec<Asked<'_>>) -> Vec<Answer> {
-    poll_fn(|context| {
-        let poll = |request: &mut Asked<'_>| Pin::new(request).poll(context).is_ready();
-        let answered = requests.iter_mut().map(poll).filter(|is_answered| *is_answered).count();
-        if answered == requests.len() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    requests.iter_mut().filter_map(|request| Pin::new(request).take_output()).collect()
-}
-
-fn batch<'a>(client: &'a Client, sql: &'a str) -> Asked<'a> {
-    maybe_done(Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) }))
 }
 
 /// Asks one session for two things, one behind the other, and the other session for what `then` makes

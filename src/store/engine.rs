@@ -119,7 +119,8 @@ pub trait Engine: Sized + Send + 'static {
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    fn begin(&mut self) -> Result<(), DbError>;
+    /// Begins a transaction. One that rehearses does not wait long for locks.
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
 
     /// Takes the changes of a rehearsal back. The error is a deferred constraint that its commit would
     /// have violated.

@@ -441,6 +441,8 @@ pub enum Rehearsal {
     Taken,
     /// The success of a record that a handler has would be in the way.
     Blocked,
+    /// Another session keeps the row, or an entry of a unique index, locked.
+    Locked(String),
     /// The row is not what the record says any more.
     ChangedMeanwhile,
     Refused(String),

@@ -300,7 +300,7 @@ impl<E: Engine> TableStore<E> {
         let has_begun = open.iter().any(|(_, change)| change.begins());
         let is_transaction = E::WRITES_SINGLY || sees_ends || has_begun && self.looks_again()?;
         if is_transaction {
-            self.database.engine.begin()?;
+            self.database.engine.begin(false)?;
         }
         let seen = self.change(&open, Ask::Write)?;
         for seen in seen {
@@ -417,7 +417,9 @@ impl<E: Engine> TableStore<E> {
             match self.rehearse_after(&before, &[*writes])? {
                 Rehearsal::Taken => before.extend(writes.success()),
                 Rehearsal::Refused(_) => **rehearsal = Rehearsal::Blocked,
-                other @ (Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) => **rehearsal = other,
+                other @ (Rehearsal::ChangedMeanwhile
+                | Rehearsal::Blocked
+                | Rehearsal::Locked(_)) => **rehearsal = other,
             }
         }
         Ok(rehearsed)
@@ -462,7 +464,7 @@ impl<E: Engine> TableStore<E> {
     ) -> Result<Rehearsal, DbError> {
         let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
-            self.database.engine.begin()?;
+            self.database.engine.begin(true)?;
             let before: Vec<_> = before.iter().enumerate().collect();
             let written = if before.is_empty() {
                 Ok(Vec::new())
@@ -470,10 +472,10 @@ impl<E: Engine> TableStore<E> {
                 self.change(&before, Ask::Rehearse)
             };
             match written {
-                // One that the table refuses by now is in nobody's way.
-                Err(error) if error.is_refusal => {
+                // One that the table refuses by now is in nobody's way, nor is one that is locked.
+                Err(error) if error.is_refusal || self.gives_way_to(&error) => {
                     self.database.engine.roll_back();
-                    self.database.engine.begin()?;
+                    self.database.engine.begin(true)?;
                 }
                 written => drop(written?),
             }
@@ -501,13 +503,13 @@ impl<E: Engine> TableStore<E> {
                 .collect();
             let numbered: Vec<_> = writes.iter().enumerate().collect();
             let refused = |it: &Self, write: &RowWrite, why: &str| {
-                Ok(it.refused(write.record, &write.settlement, why))
+                Ok(Rehearsal::Refused(it.refusal(write.record, &write.settlement, why)))
             };
             let seen = match self.change(&numbered, Ask::Rehearse) {
                 Err(error) if error.is_refusal => return refused(self, &writes[0], &error.words),
-                // A row that somebody else locks is not tried now. SQLite has waited by itself.
-                Err(error) if error.kind == Kind::Busy && E::TRIES > 0 => {
-                    return refused(self, &writes[0], &error.words);
+                Err(error) if self.gives_way_to(&error) => {
+                    let RowWrite { record, settlement, .. } = &writes[0];
+                    return Ok(Rehearsal::Locked(self.refusal(record, settlement, &error.words)));
                 }
                 seen => seen?,
             };
@@ -534,19 +536,23 @@ impl<E: Engine> TableStore<E> {
         let last = records.first().and_then(|first| Some((first, first.chains[chain].last()?)));
         match (self.database.engine.end_rehearsal(), last) {
             (Err(error), Some((first, last))) if error.is_refusal => {
-                Ok(self.refused(&first.record, last, &error.words))
+                Ok(Rehearsal::Refused(self.refusal(&first.record, last, &error.words)))
             }
             (ended, _) => ended.map(|()| Rehearsal::Taken),
         }
     }
 
-    fn refused(&self, record: &Record, settlement: &Settlement, why: &str) -> Rehearsal {
+    /// Whether a rehearsal leaves a row alone that is locked. SQLite has waited by itself, and a pass that is to
+    /// stop has cancelled the statement.
+    fn gives_way_to(&self, error: &DbError) -> bool {
+        error.kind == Kind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
+    }
+
+    fn refusal(&self, record: &Record, settlement: &Settlement, why: &str) -> String {
         let SqlDatabase { engine, table, .. } = &self.database;
         let (place, name) = (engine.place(), &table.name);
         let status = table.shown(settlement.status(record.status));
-        Rehearsal::Refused(format!(
-            "could not write to {place}: table {name} refuses {status}: {why}"
-        ))
+        format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 }
 

@@ -437,6 +437,17 @@ fn of_twins_one_is_tried_at_a_time() {
     let database = cluster.database();
     database.sql(TWINS);
     starts_one_twin_at_a_time(&TestEnv::on(&database), |sql| database.query(sql));
+    // A success moves the row into another partition, which has the index.
+    let database = cluster.database();
+    database.sql(
+        "CREATE TABLE job (id INT, k INT, status VARCHAR(9) DEFAULT 'NEW',
+           at VARCHAR(30) DEFAULT '2026-11-20T23:00:00Z') PARTITION BY LIST (status);
+         CREATE TABLE pending PARTITION OF job FOR VALUES IN ('NEW', 'ERROR');
+         CREATE TABLE finished PARTITION OF job FOR VALUES IN ('SUCCESS');
+         CREATE UNIQUE INDEX one ON finished (k);
+         INSERT INTO job (id, k) VALUES (1, 7), (2, 8), (3, 7), (4, 9), (5, 7)",
+    );
+    starts_one_twin_at_a_time(&TestEnv::on(&database), |sql| database.query(sql));
 }
 
 #[test]
@@ -449,4 +460,46 @@ fn a_twin_does_not_wait_for_one_whose_handler_could_not_be_run() {
     env.run_at(MIDNIGHT, &[&args[..], &more].concat()).success();
     assert_eq!(env.query("SELECT id, status FROM job ORDER BY id"), "1|ERROR\n3|SUCCESS");
     assert_eq!(env.handled(), ["1", "3"]);
+}
+
+/// A row that is locked when its turn comes is asked for again, and keeps its slot.
+#[test]
+fn rows_that_are_locked_before_their_handlers_hold_up_no_other() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(TWINS);
+    database
+        .sql("DELETE FROM job; INSERT INTO job (id, k) SELECT n, n FROM generate_series(1, 12) n");
+    let env = TestEnv::on(&database);
+    let mut holder = database.client();
+    holder.batch_execute("BEGIN; SELECT 1 FROM job WHERE id IN (2, 5, 7) FOR UPDATE").unwrap();
+    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let more =
+        ["--jobs", "2", "--order", "oldest", "--drain", "--now", "2026-11-21T00:00:00Z", "--"];
+    let handler = env.noting("exit 0");
+    let pass = env.command(&[&args[..], &more, &[&handler]].concat()).spawn().unwrap();
+    wait_until("all others are done", || {
+        database.query("SELECT count(*) FROM job WHERE status = 'SUCCESS'") == "9"
+    });
+    holder.batch_execute("COMMIT").unwrap();
+    assert_eq!(pass.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(database.query("SELECT DISTINCT status FROM job"), "SUCCESS");
+    assert_eq!(env.handled().len(), 12);
+}
+
+/// Each costs its own turn, and no other record's.
+#[test]
+fn many_records_that_the_table_refuses_one_by_one_do_not_stop_the_pass() {
+    let env = TestEnv::with_schema(TWINS);
+    env.sql(
+        "DELETE FROM job; INSERT INTO job (id, k, status) VALUES (100, 7, 'SUCCESS');
+         INSERT INTO job (id, k) VALUES (1, 1), (99, 99);
+         WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+         INSERT INTO job (id, k) SELECT i, 7 FROM n",
+    );
+    let args = ["process", "--table", "job", "--set", "date_inserted=at", "--ndays", "9"];
+    let handler = env.noting("exit 0");
+    let ran = env.run_at(MIDNIGHT, &[&args[..], &["--order", "oldest", "--", &handler]].concat());
+    ran.fails(1, &["record 2 is not tried", "28 more records: the same (3, 4, 5, "]);
+    assert_eq!(env.handled(), ["1", "99"]);
 }

@@ -108,6 +108,7 @@ fn rehearse(
     let why = match rehearse(writes)? {
         Some(Rehearsal::Refused(why)) => why,
         Some(Rehearsal::Taken) => return Ok(Trial::Taken),
+        Some(Rehearsal::Locked(why)) => return Ok(Trial::Refused(why)),
         Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => {
             return Ok(Trial::ChangedMeanwhile);
         }
@@ -115,7 +116,7 @@ fn rehearse(
     Ok(match rehearse(plain)? {
         Some(Rehearsal::Taken) => Trial::TakenWithoutErrors(why),
         Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => Trial::ChangedMeanwhile,
-        Some(Rehearsal::Refused(_)) => Trial::Refused(why),
+        Some(Rehearsal::Refused(_) | Rehearsal::Locked(_)) => Trial::Refused(why),
     })
 }
 

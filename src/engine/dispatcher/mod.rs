@@ -51,6 +51,8 @@ pub struct Dispatcher {
     busy: Vec<Candidate>,
     /// Records whose success the table would refuse if that of another one in hand is written.
     blocked: Vec<Candidate>,
+    /// Whether these were asked for again since the last record was handed out.
+    has_asked_blocked: bool,
     /// Records whose last attempt has not reported back, so that a handler may still have them.
     unreported: Unreported,
     unwritten: Unwritten,
@@ -122,6 +124,7 @@ impl Dispatcher {
             in_hand: HashMap::new(),
             busy: Vec::new(),
             blocked: Vec::new(),
+            has_asked_blocked: false,
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
             to_be_alone: Vec::new(),
@@ -268,8 +271,9 @@ impl Dispatcher {
         if self.is_cut_short() {
             return None;
         }
-        // An outcome that cannot be written yet is still in their way.
-        if !self.blocked.is_empty() && self.unwritten.len() == 0 {
+        // An outcome that cannot be written yet is still in the way of some.
+        let is_asked = std::mem::replace(&mut self.has_asked_blocked, true);
+        if !self.blocked.is_empty() && (self.unwritten.len() == 0 || !is_asked) {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }

@@ -101,6 +101,19 @@ impl Dispatcher {
                 self.blocked.push(Candidate { id, was_new: due.was_new });
                 return Ok(false);
             }
+            // It is asked for again, at the latest by the next pass.
+            Rehearsal::Locked(why) if !self.has_looked_again => {
+                let id = due.record.id.clone();
+                log::debug!("record {id} is not tried now: {why}");
+                self.keep_slot(&id);
+                self.busy.push(Candidate { id, was_new: due.was_new });
+                return Ok(false);
+            }
+            Rehearsal::Locked(why) => {
+                self.refuse(&due.record.id, format!("is not tried: {why}; no handler was started"));
+                self.keep_slot(&due.record.id);
+                return Ok(false);
+            }
             Rehearsal::Refused(why) => why,
         };
         // The texts of errors may be all that the table refuses.
@@ -113,13 +126,17 @@ impl Dispatcher {
                 self.takes_errors = Some(false);
                 return Ok(true);
             }
-            Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) => {}
+            Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked | Rehearsal::Locked(_)) => {}
+            // The table has accepted another record, so this one alone is to blame, and costs its own turn only.
+            Some(Rehearsal::Refused(_)) | None if self.takes_errors.is_some() => {
+                self.cursor.passed(&due.record, due.slot);
+                self.breaker.all.insert(due.record.id.clone());
+                let what = format!("is not tried: {why}; no handler was started");
+                self.refuse(&due.record.id, what);
+            }
             Some(Rehearsal::Refused(_)) | None => {
-                self.refuse_to_try(
-                    &due.record,
-                    due.slot,
-                    &format!("{why}; no handler was started"),
-                );
+                let why = format!("{why}; no handler was started");
+                self.refuse_to_try(&due.record, due.slot, &why);
             }
         }
         Ok(false)

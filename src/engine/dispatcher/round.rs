@@ -472,6 +472,7 @@ impl Dispatcher {
             self.pass.observer.reached(&cursor);
         }
         let count = jobs.len();
+        self.has_asked_blocked &= count == 0;
         self.handlers.handler.start(jobs);
         count
     }

@@ -266,7 +266,7 @@ const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclas
              (SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::regclass \
              AND objid = i.indexrelid AND refobjid = i.indrelid AND refobjsubid = attnum \
              AND (attnum > 0 OR i.indexprs IS NOT NULL))) \
-             UNION ALL SELECT false FROM pg_catalog.pg_partitioned_table JOIN columns ON attrelid = partrelid \
+             UNION ALL SELECT true FROM pg_catalog.pg_partitioned_table JOIN columns ON attrelid = partrelid \
              AND (attnum > 0 AND attnum = ANY (partattrs) OR partexprs IS NOT NULL) \
              UNION ALL SELECT false FROM pg_catalog.pg_trigger AS t JOIN parts ON tgrelid = part \
              WHERE NOT tgisinternal AND tgenabled <> 'D' AND (tgtype & 8 <> 0 AND $3::boolean \

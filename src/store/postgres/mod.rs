@@ -207,8 +207,10 @@ impl Engine for PgEngine {
         found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
     }
 
-    fn begin(&mut self) -> Result<(), DbError> {
-        self.batch("BEGIN ISOLATION LEVEL READ COMMITTED")
+    /// The limit is shorter than the time after which the server looks for a deadlock.
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
+        let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
+        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
     }
 
     fn end_rehearsal(&mut self) -> Result<(), DbError> {

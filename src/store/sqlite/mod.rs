@@ -157,7 +157,7 @@ impl Engine for SqliteEngine {
         found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
     }
 
-    fn begin(&mut self) -> Result<(), DbError> {
+    fn begin(&mut self, _: bool) -> Result<(), DbError> {
         self.batch("BEGIN IMMEDIATE")
     }
 

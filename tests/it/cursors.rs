@@ -140,7 +140,7 @@ fn a_state_directory_of_the_version_before_is_gone_on_with() {
     assert_eq!(cursors.count(), 2, "the lines have the names that they had");
 }
 
-/// Ten passes, of which so many are followed by others with these clocks. Returns what these tried, and
+/// Ten passes. Others with these clocks come after the first `before`. Returns what these tried, and
 /// what each of the later ones did.
 fn tried_after_a_jump(
     mode: &[&str],

@@ -7,7 +7,7 @@ use test_support::cluster::{Database, cluster};
 
 use crate::testenv::{MIDNIGHT, TestEnv, exists, ran, wait_until};
 
-/// Tables in which the success of record 3 cannot be written and that of the others can: columns and
+/// Tables that refuse the success of record 3 and accept the others: columns and
 /// constraints, statements, and the mapping, which also depends on the engine's spelling of a trigger.
 const ONE_ROW: [(&str, &str, &str); 10] = [
     ("k INT, UNIQUE (k, status)", "", ""),

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::Dispatcher;
+use super::{Dispatcher, first_of};
 use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
 use crate::query::Slot;
@@ -53,19 +53,23 @@ impl CircuitBreaker {
         let Some((_, others)) = self.said.take().filter(|(_, others)| !others.is_empty()) else {
             return;
         };
-        let more = (others.len() > MOST_NAMED).then(|| "...".into());
-        let ids: Vec<_> = others.iter().take(MOST_NAMED).map(Id::to_string).chain(more).collect();
         let records = counted(others.len() as u64, "more record");
-        log::error!("{records}: the same ({})", ids.join(", "));
+        log::error!("{records}: the same ({})", first_of(others.iter(), MOST_NAMED));
     }
 }
 
 impl Dispatcher {
     /// A record that the table does not let be tried, and why. It has had its turn.
     pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
-        self.cursor.passed(record, slot);
-        self.refuse(&record.id, format!("is not tried: {why}"));
+        self.refuse_this_one(record, slot, why);
         self.got_nowhere(record);
+    }
+
+    /// The same where the table is known to accept others, so that it says nothing about them.
+    pub(super) fn refuse_this_one(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
+        self.cursor.passed(record, slot);
+        self.breaker.all.insert(record.id.clone());
+        self.refuse(&record.id, format!("is not tried: {why}"));
     }
 
     pub(super) fn refuse(&mut self, id: &Id, what: String) {

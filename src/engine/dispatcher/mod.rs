@@ -49,7 +49,7 @@ pub struct Dispatcher {
     /// What handlers have, until it is settled.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
-    /// Records whose success the table would refuse if that of another one in hand is written.
+    /// Records whose success the table would refuse after the success of another one in hand.
     blocked: Vec<Candidate>,
     /// Whether these were asked for again since the last record was handed out.
     has_asked_blocked: bool,
@@ -380,10 +380,15 @@ impl Dispatcher {
         if !self.ambiguous.is_empty() {
             let records = counted(self.tally.ambiguous, "record");
             let were = if self.ambiguous.len() == 1 { "was" } else { "were" };
-            let more = (self.ambiguous.len() > AMBIGUOUS_SHOWN).then(|| "...".into());
-            let shown = self.ambiguous.iter().take(AMBIGUOUS_SHOWN).cloned().chain(more);
-            let ids = shown.collect::<Vec<_>>().join(", ");
+            let ids = first_of(self.ambiguous.iter(), AMBIGUOUS_SHOWN);
             log::error!("{records} {were} not tried: more than one row has the id {ids}");
         }
     }
+}
+
+/// The first ids, at most `most`, and dots in place of the others.
+fn first_of(ids: impl ExactSizeIterator<Item: ToString>, most: usize) -> String {
+    let more = (ids.len() > most).then(|| "...".into());
+    let shown: Vec<_> = ids.take(most).map(|id| id.to_string()).chain(more).collect();
+    shown.join(", ")
 }

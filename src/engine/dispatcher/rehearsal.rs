@@ -127,16 +127,12 @@ impl Dispatcher {
                 return Ok(true);
             }
             Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked | Rehearsal::Locked(_)) => {}
-            // The table has accepted another record, so this one alone is to blame, and costs its own turn only.
-            Some(Rehearsal::Refused(_)) | None if self.takes_errors.is_some() => {
-                self.cursor.passed(&due.record, due.slot);
-                self.breaker.all.insert(due.record.id.clone());
-                let what = format!("is not tried: {why}; no handler was started");
-                self.refuse(&due.record.id, what);
-            }
             Some(Rehearsal::Refused(_)) | None => {
                 let why = format!("{why}; no handler was started");
-                self.refuse_to_try(&due.record, due.slot, &why);
+                match self.takes_errors {
+                    Some(_) => self.refuse_this_one(&due.record, due.slot, &why),
+                    None => self.refuse_to_try(&due.record, due.slot, &why),
+                }
             }
         }
         Ok(false)

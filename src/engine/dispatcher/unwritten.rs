@@ -85,9 +85,10 @@ impl Dispatcher {
 
     /// Writes the outcomes that are kept, if it is time.
     pub(super) fn write_again(&mut self) -> Result<()> {
+        let Some(next_at) = self.unwritten.next_at else { return Ok(()) };
         let clock = self.pass.clock;
         let began_at = clock.monotonic();
-        if self.unwritten.next_at.is_none_or(|at| began_at < at) {
+        if began_at < next_at {
             return Ok(());
         }
         self.unwritten.next_at = None;

@@ -266,8 +266,8 @@ impl Supervisor {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);
         let end = end(status, running.log.last_line());
-        let is_signalled = running.process.why.is_none() && termination_signal(status).is_some();
-        if is_signalled {
+        if running.process.why.is_none() && termination_signal(status).is_some() {
+            // The stage of the stop says below whether it was.
             self.shared.stop.is_signalled_in_a_moment();
         }
         match (running.process.why, heard) {

@@ -13,9 +13,13 @@ use crate::store::tokens::{Token, tokens};
 /// The clauses after `ON CONFLICT` that do more than fail the statement. ABORT, the default, is not one.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 
-pub fn has_triggers(connection: &Connection, table: &Table) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
-    connection.prepare_cached(sql)?.exists([&table.name])
+/// The names of the triggers of a table.
+pub fn triggers(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT name FROM sqlite_schema \
+               WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE ORDER BY 1";
+    let mut statement = connection.prepare(sql)?;
+    let names = statement.query_map([&table.name], |row| row.get(0))?;
+    names.collect()
 }
 
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
@@ -49,7 +53,7 @@ pub fn row_constraints(connection: &Connection, table: &Table) -> rusqlite::Resu
     let written = Written::of(table);
     let by_indexes = index_constraints(connection, table, &written)?;
     let is_of_one_row = table.has_generated_or_growing()
-        || has_triggers(connection, table)?
+        || !triggers(connection, table)?.is_empty()
         || is_in_foreign_key(connection, table, &written)?
         || is_in_check(&created(connection, table, "")?, table, &written);
     Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })

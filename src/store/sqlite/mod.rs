@@ -105,11 +105,7 @@ impl Engine for SqliteEngine {
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql = "SELECT name FROM sqlite_schema \
-                   WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE ORDER BY 1";
-        let mut statement = self.connection.prepare(sql)?;
-        let names = statement.query_map([&table.name], |row| row.get(0))?;
-        Ok(names.collect::<rusqlite::Result<_>>()?)
+        Ok(constraints::triggers(&self.connection, table)?)
     }
 
     /// Whether nothing is read from one end to the other, neither a table nor an index that has more
@@ -233,8 +229,7 @@ impl Engine for SqliteEngine {
     fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        Ok(table.guard_columns().iter().any(is_affected)
-            || constraints::has_triggers(&self.connection, table)?)
+        Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
     }
 
     fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
@@ -324,7 +319,7 @@ impl SqliteEngine {
         let Some(constraint) = constraints::conflict_clause(&self.connection, table)? else {
             return Ok(None);
         };
-        self.overrides_conflict_clauses = !constraints::has_triggers(&self.connection, table)?;
+        self.overrides_conflict_clauses = self.triggers(table)?.is_empty();
         let refused = (!self.overrides_conflict_clauses).then_some(constraint);
         Ok(refused.map(|constraint| {
             format!(

@@ -126,8 +126,8 @@ pub trait Engine: Sized + Send + 'static {
     /// have violated.
     fn end_rehearsal(&mut self) -> Result<(), DbError>;
 
-    /// Tries each chain of writes by itself, and takes it back, where several in one go are cheaper than one
-    /// after the other. True for those that the table is known to accept.
+    /// Tries each chain of writes by itself in one round trip, and takes it back. True for those that the table
+    /// is known to accept. Not called of an engine that writes each row by a statement of its own.
     fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
         Ok(vec![false; chains.len()])
     }

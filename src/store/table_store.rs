@@ -1,5 +1,7 @@
 //! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
 
+mod rehearsal;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use super::error::{DbError, Kind, OrRefused, Reconnecting, Retry, reconnect_paus
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
-use super::table::{Cells, Charged, Places, Selected, Table};
+use super::table::{Cells, Places, Selected, Table};
 use super::{
     Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page,
     PossibleWrites, Reader, Rehearsal, RowConstraints, RowWrite, STILL_PENDING, Sessions, Store,
@@ -390,169 +392,6 @@ impl<E: Engine> TableStore<E> {
             !is_written
         });
         Ok(())
-    }
-
-    /// Rehearses each record by itself, and where records can be in each other's way also after the successes
-    /// of those that come before it.
-    fn rehearse_all(
-        &mut self,
-        records: &[PossibleWrites],
-        in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>, DbError> {
-        let mut rehearsed = self.rehearse_each(records)?;
-        if self.row_constraints != Some(RowConstraints::AcrossRows) {
-            return Ok(rehearsed);
-        }
-        let is_accepted = |(_, rehearsal): &(_, &mut _)| **rehearsal == Rehearsal::Taken;
-        let accepted = records.iter().zip(&mut rehearsed).filter(is_accepted);
-        let mut accepted: Vec<_> = accepted.collect();
-        let together: Vec<_> = accepted.iter().map(|(writes, _)| *writes).collect();
-        if in_hand.len() + together.len() < 2
-            || self.rehearse_after(in_hand, &together)? == Rehearsal::Taken
-        {
-            return Ok(rehearsed);
-        }
-        let mut before = in_hand.to_vec();
-        for (writes, rehearsal) in &mut accepted {
-            match self.rehearse_after(&before, &[*writes])? {
-                Rehearsal::Taken => before.extend(writes.success()),
-                Rehearsal::Refused(_) => **rehearsal = Rehearsal::Blocked,
-                other @ (Rehearsal::ChangedMeanwhile
-                | Rehearsal::Blocked
-                | Rehearsal::Locked(_)) => **rehearsal = other,
-            }
-        }
-        Ok(rehearsed)
-    }
-
-    /// Rehearses each record by itself. The engine may try all of them in one round trip, with the charges that
-    /// are to be expected. A record that it does not accept then is rehearsed again, for the exact reason.
-    fn rehearse_each(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
-        let table = &self.database.table;
-        let charged: Vec<_> = records.iter().map(|it| table.charged(&it.record)).collect();
-        let chains = records.iter().zip(&charged).flat_map(|(writes, charged)| {
-            let chains = 0..writes.chains.len();
-            chains.map(move |chain| {
-                let steps = 0..writes.chains[chain].len();
-                let charged = |step| Some(charged).filter(|_| step > 0);
-                steps.map(|step| writes.write(chain, step, charged(step))).collect::<Vec<_>>()
-            })
-        });
-        let chains: Vec<_> = chains.collect();
-        // The first record of a pass is mostly the only one, and shows what the table refuses of all.
-        let mut is_accepted = match self.stage == Stage::Written {
-            true => self.database.engine.try_each(table, &chains)?,
-            false => vec![false; chains.len()],
-        }
-        .into_iter();
-        let mut rehearsed = Vec::with_capacity(records.len());
-        for writes in records {
-            let chains = is_accepted.by_ref().take(writes.chains.len());
-            rehearsed.push(match chains.fold(true, |all, one| all & one) {
-                true => Rehearsal::Taken,
-                false => self.rehearse_after(&[], &[writes])?,
-            });
-        }
-        Ok(rehearsed)
-    }
-
-    /// Makes other writes and then those of each chain in a transaction, and takes them back.
-    fn rehearse_after(
-        &mut self,
-        before: &[RowWrite],
-        records: &[&PossibleWrites],
-    ) -> Result<Rehearsal, DbError> {
-        let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
-        for chain in 0..chains {
-            self.database.engine.begin(true)?;
-            let before: Vec<_> = before.iter().enumerate().collect();
-            let written = if before.is_empty() {
-                Ok(Vec::new())
-            } else {
-                self.change(&before, Ask::Rehearse)
-            };
-            match written {
-                // One that the table refuses by now is in nobody's way, nor is one that is locked.
-                Err(error) if error.is_refusal || self.gives_way_to(&error) => {
-                    self.database.engine.roll_back();
-                    self.database.engine.begin(true)?;
-                }
-                written => drop(written?),
-            }
-            let result = self.rehearse_chain(records, chain)?;
-            if result != Rehearsal::Taken {
-                self.database.engine.roll_back();
-                return Ok(result);
-            }
-        }
-        Ok(Rehearsal::Taken)
-    }
-
-    /// Makes the writes of one chain of each record.
-    fn rehearse_chain(
-        &mut self,
-        records: &[&PossibleWrites],
-        chain: usize,
-    ) -> Result<Rehearsal, DbError> {
-        let mut charged: Vec<Option<Charged>> = vec![None; records.len()];
-        let steps = records.iter().map(|it| it.chains[chain].len()).min().unwrap_or_default();
-        for step in 0..steps {
-            let writes = records.iter().zip(&charged);
-            let writes: Vec<_> = writes
-                .map(|(writes, charged)| writes.write(chain, step, charged.as_ref()))
-                .collect();
-            let numbered: Vec<_> = writes.iter().enumerate().collect();
-            let refused = |it: &Self, write: &RowWrite, why: &str| {
-                Ok(Rehearsal::Refused(it.refusal(write.record, &write.settlement, why)))
-            };
-            let seen = match self.change(&numbered, Ask::Rehearse) {
-                Err(error) if error.is_refusal => return refused(self, &writes[0], &error.words),
-                Err(error) if self.gives_way_to(&error) => {
-                    let RowWrite { record, settlement, .. } = &writes[0];
-                    return Ok(Rehearsal::Locked(self.refusal(record, settlement, &error.words)));
-                }
-                seen => seen?,
-            };
-            for (number, write) in &numbered {
-                match seen.iter().find(|seen| seen.number == *number) {
-                    Some(seen) if write.ends() && seen.is_pending => {
-                        return refused(self, write, STILL_PENDING);
-                    }
-                    Some(_) => {}
-                    // Once it is charged nobody else can change it, until the transaction ends.
-                    None if write.charged.is_none()
-                        && self.database.ask(&[(0, write)], Ask::IsExpected)?.is_empty() =>
-                    {
-                        return Ok(Rehearsal::ChangedMeanwhile);
-                    }
-                    None => return refused(self, write, NOT_TAKEN),
-                }
-            }
-            let begun: Vec<_> = writes.iter().map(RowWrite::begins).collect();
-            for seen in seen.into_iter().filter(|seen| begun[seen.number]) {
-                charged[seen.number] = Some(seen.charged);
-            }
-        }
-        let last = records.first().and_then(|first| Some((first, first.chains[chain].last()?)));
-        match (self.database.engine.end_rehearsal(), last) {
-            (Err(error), Some((first, last))) if error.is_refusal => {
-                Ok(Rehearsal::Refused(self.refusal(&first.record, last, &error.words)))
-            }
-            (ended, _) => ended.map(|()| Rehearsal::Taken),
-        }
-    }
-
-    /// Whether a rehearsal leaves a row alone that is locked. SQLite has waited by itself, and a pass that is to
-    /// stop has cancelled the statement.
-    fn gives_way_to(&self, error: &DbError) -> bool {
-        error.kind == Kind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
-    }
-
-    fn refusal(&self, record: &Record, settlement: &Settlement, why: &str) -> String {
-        let SqlDatabase { engine, table, .. } = &self.database;
-        let (place, name) = (engine.place(), &table.name);
-        let status = table.shown(settlement.status(record.status));
-        format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 }
 

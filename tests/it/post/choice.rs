@@ -166,7 +166,7 @@ fn a_dry_run_sends_nothing() {
 fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let server = serving(fine());
     let env = one_record();
-    let url = server.url("/{ID}").replace("127.", "us:S3kr@127.");
+    let url = server.url("/{ID}").replace("//", "//us:S3kr@");
     let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", &url]).success();
     let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
     assert!(ran.stdout.contains(&line), "{}", ran.stdout);

@@ -132,7 +132,7 @@ fn a_dry_run_refuses_a_url_that_the_pass_would_refuse() {
 fn a_request_says_what_it_is_and_whose() {
     let server = serving(fine());
     let env = one_record();
-    let url = server.url("/").replace("127.", "us%20er:p%40w@127.");
+    let url = server.url("/").replace("//", "//us%20er:p%40w@");
     pass(&env, &url, &["--header", "X-Mine: a: b ", "--header", "X-Empty:"]).silent();
     let request = the_only(&server);
     let (host, length) = (format!("127.0.0.1:{}", server.port), request.body.len().to_string());
@@ -301,7 +301,7 @@ fn a_secret_that_is_no_text_is_not_overlooked() {
 fn the_log_and_the_table_show_no_secrets() {
     let proxy = Server::new(&[("nosuch.invalid:80", Answer::new("407 No", &[], ""))]);
     let env = one_record();
-    let at = proxy.url("/").replace("127", "u:S3kr1@127");
+    let at = proxy.url("/").replace("//", "//u:S3kr1@");
     let variables = [
         ("BACKLOG_WEBHOOK_SECRET", "whsec_UzNrclMza3JTM2tyUzNrclMza3JTM2ty"),
         ("http_proxy", at.as_str()),

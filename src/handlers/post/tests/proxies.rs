@@ -24,7 +24,7 @@ fn fine() -> Answer {
 fn a_plain_request_goes_through_a_tunnel() {
     let server = Server::new(&[("/a?b", fine())]);
     let proxy = Server::new(&[]);
-    let at = proxy.url("/").replace("127", "us%20er:pw@127");
+    let at = proxy.url("/").replace("//", "//us%20er:pw@");
     let client = client(&server.url("/a?b"), &[("http_proxy", &at)], None);
     assert_eq!(send(&client), success());
     assert_eq!(send(&client), success());
@@ -44,7 +44,7 @@ fn an_encrypted_request_goes_through_a_tunnel() {
     let trusted = Trusted::new("127.0.0.1", "tunnel");
     let server = Server::with_tls(&[("/", fine())], trusted.server.clone());
     let proxy = Server::new(&[]);
-    let at = proxy.url("/").replace("127", "us%20er:pw@127");
+    let at = proxy.url("/").replace("//", "//us%20er:pw@");
     let client = client(&server.url("/"), &[("HTTPS_PROXY", &at)], Some(&trusted));
     assert_eq!(send(&client), success());
     assert_eq!(send(&client), success());

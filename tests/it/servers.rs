@@ -663,6 +663,37 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
 }
 
 #[test]
+fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_without_locks() {
+    let Some(cluster) = cluster() else { return };
+    let Some(pool) = pgbouncer(cluster) else { return };
+    for is_pooled in [false, true] {
+        let machines = Machines::new(cluster, 3);
+        let function = if is_pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" };
+        machines.database.sql(&format!(
+            "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
+             CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql AS $$
+                SELECT pg_terminate_backend(pid, 10000) FROM pg_locks
+                WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1;
+                SELECT {function}_usual($1) $$"
+        ));
+        let pooled = pool.database(&machines.database);
+        let database = if is_pooled { &pooled } else { &machines.database };
+        let handler = machines.handler();
+        let args = ["process", "--ndays", "1", "--", &handler];
+        let mut command = machines.machines[0].command(&args);
+        let ended = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
+        assert_eq!(ended.exit, Some(75), "{ended:?}");
+        assert!(!ended.stderr.contains("do not lock"), "{ended:?}");
+        machines.database.sql(&format!(
+            "DROP FUNCTION pg_catalog.{function}(bigint);
+             ALTER FUNCTION pg_catalog.{function}_usual(bigint) RENAME TO {function}"
+        ));
+        machines.machines[0].run(&args).silent();
+        assert_eq!(machines.handled(), 3);
+    }
+}
+
+#[test]
 fn a_pass_with_nothing_due_among_a_million_finished_rows_looks_at_a_few_pages() {
     let settings = [
         "session_preload_libraries=auto_explain",

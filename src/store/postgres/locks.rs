@@ -187,8 +187,11 @@ impl Locks<PgEngine> for PgLocks {
         }
         self.open_session(&on.engine.session.server)?;
         let exclude = self.prepare(&mut on.engine.session);
-        if !on.reading(exclude)? {
+        let exclude = on.reading(exclude);
+        if !matches!(exclude, Ok(true)) {
             self.session = None;
+        }
+        if !exclude? {
             bail!(
                 "could not claim records in {}: its advisory locks do not lock, a second session \
                  got what the first one holds; name a server, or a pooler before it, that keeps \
@@ -450,10 +453,16 @@ impl PgLocks {
         let first = self.take_first(writing, &[key])?;
         self.freed[0].push(key);
         let function = self.function();
-        let other = if self.pooled { Some(writing) } else { self.session.as_mut() };
+        let other = if self.pooled { Some(&mut *writing) } else { self.session.as_mut() };
         let Some(other) = other else { return Ok(false) };
         let second = other.ask(&self.statements.take_locks(function, vec![key], Vec::new()))?;
-        Ok(first == [true] && granted(&second) == [false])
+        let exclude = first == [true] && granted(&second) == [false];
+        if !exclude {
+            // The lock of a session that has ended is free. Then this fails.
+            let holder = if self.pooled { self.session.as_mut() } else { Some(writing) };
+            holder.map_or(Ok(()), |holder| holder.batch("SELECT 1"))?;
+        }
+        Ok(exclude)
     }
 
     /// Sets the parameters of new sessions; `new` says whether the writing and the claiming session are

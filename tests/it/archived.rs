@@ -157,7 +157,7 @@ fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_an
 fn the_digest_ends_with_the_time_of_the_pass() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT - 60);
-    let words = ["--max-runtime", "400ms", "--grace", "100ms"];
+    let words = ["--max-runtime", "1s", "--grace", "100ms"];
     let digest = ["--on-archive-digest", "sleep 60", "--", "false"];
     pass(&env, &[&words[..], &digest].concat())
         .fails(1, &["--on-archive-digest was not done: timed out after "]);

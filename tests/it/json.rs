@@ -247,7 +247,7 @@ fn a_status_has_the_form_of_its_schema() {
     signal("-TERM", running.id());
     running.wait().unwrap();
     looks(1, &env, MIDNIGHT + 9 * HOUR, &[]);
-    begin(&["--max-runtime", "100ms"]).wait().unwrap();
+    begin(&["--max-runtime", "1s"]).wait().unwrap();
     looks(1, &env, MIDNIGHT, &[]);
     let mut killed = begin(&[]);
     killed.kill().unwrap();

@@ -71,7 +71,7 @@ fn every_exit_is_told_also_where_nothing_could_begin() {
         "INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20'); BEGIN EXCLUSIVE",
     )
     .unwrap();
-    let args = ["--max-runtime", "50ms", "--", "true"];
+    let args = ["--max-runtime", "1s", "--", "true"];
     pass(&env, &locked.url("/S3krit"), &args).fails(75, &["locked"]);
     assert_eq!(events(&locked).last().map(String::as_str), Some("/75"));
 }

@@ -73,7 +73,7 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
     env.sql("CREATE TABLE flag AS SELECT 1");
-    let limit = ["--max-runtime", "200ms", "--where", ENDLESS];
+    let limit = ["--max-runtime", "1s", "--where", ENDLESS];
     let args = [&["process", "--ndays", "1"], &limit[..], &["--", "true"]].concat();
     let says = ["the search for due records did not end within --max-runtime", "interrupted"];
     env.run_at(MIDNIGHT, &args).fails(1, &says);
@@ -83,7 +83,7 @@ fn a_search_that_does_not_end_ends_with_the_time_of_the_pass() {
 fn a_pass_that_did_nothing_but_wait_for_a_lock_says_so() {
     let env = TestEnv::new();
     env.insert(1, HOUR_AGO);
-    let args = ["process", "--ndays", "1", "--max-runtime", "200ms", "--", "true"];
+    let args = ["process", "--ndays", "1", "--max-runtime", "1s", "--", "true"];
     let other = env.connection();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     env.run_at(MIDNIGHT, &args).fails(75, &["another process keeps it locked; try later"]);

@@ -289,7 +289,7 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                 let trigger = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); \
                                END";
                 let handler = env.script("no", &format!("sqlite3 test.db \"{trigger}\""));
-                pass(env, &["--max-runtime", "500ms"], &[&handler])
+                pass(env, &["--max-runtime", "1s"], &[&handler])
             }),
             ("... error text could not be stored, because the table refuses them: ...", |env| {
                 let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, \
@@ -318,10 +318,10 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
                 pass(env, &["-v"], &["true"])
             }),
             ("could not read ...: another process keeps it locked; try later", |env| {
-                while_locked(env, || pass(env, &["--max-runtime", "50ms"], &["true"]))
+                while_locked(env, || pass(env, &["--max-runtime", "1s"], &["true"]))
             }),
             ("waiting for a lock on ...", |env| {
-                while_locked(env, || pass(env, &["-v", "--max-runtime", "2200ms"], &["true"]))
+                while_locked(env, || pass(env, &["-v", "--max-runtime", "3s"], &["true"]))
             }),
             (
                 "could not read ...: attempt to write a readonly database; a reader of a \
@@ -430,7 +430,7 @@ fn messages_about_a_handler_are_those_of_the_page() {
             (
                 "no handler ended within --max-runtime and --grace, so nothing was done; give them \
                  more time",
-                |env| pass(env, &["--max-runtime", "200ms", "--grace", "1ms"], &["sleep", "60"]),
+                |env| pass(env, &["--max-runtime", "1s", "--grace", "1ms"], &["sleep", "60"]),
             ),
             ("record ... was changed or deleted by the application while its handler ran", |env| {
                 let handler = env.noting("while [ ! -e go ]; do sleep 0.01; done");

@@ -1,5 +1,8 @@
 //! The words that job tables use: of statuses, and in the names of columns.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 /// Role that the name of a column tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
@@ -163,9 +166,11 @@ fn words(name: &str) -> Vec<String> {
 /// The known words that one is made of, as where a database folds the case of `nextAttemptTime`; the
 /// word itself if it is known, or if something of it is not.
 fn parts(word: &str) -> Vec<String> {
-    let known =
-        || WORDS.iter().flat_map(|(_, words)| words.split([' ', '_'])).chain(OF_DATES.split(' '));
-    let is_known = |part: &str| known().any(|it| it == part) || has(OF_COUNTS, part);
+    static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        let of_roles = WORDS.iter().flat_map(|(_, words)| words.split([' ', '_']));
+        of_roles.chain(OF_DATES.split(' ')).chain(OF_COUNTS.split(' ')).collect()
+    });
+    let is_known = |part: &str| KNOWN.contains(part);
     // Where each known part begins that leads from the start to here, the longest parts first.
     let mut begins: Vec<Option<usize>> = vec![None; word.len() + 1];
     for end in 1..=word.len() {

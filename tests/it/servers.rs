@@ -39,6 +39,21 @@ impl Machines {
         Self { database, machines, notes: TestEnv::empty() }
     }
 
+    /// The function of the server remains as `FUNCTION_usual`.
+    fn replace_lock_function(&self, function: &str, body: &str) {
+        self.database.sql(&format!(
+            "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
+             CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql AS $${body}$$"
+        ));
+    }
+
+    fn restore_lock_function(&self, function: &str) {
+        self.database.sql(&format!(
+            "DROP FUNCTION pg_catalog.{function}(bigint);
+             ALTER FUNCTION pg_catalog.{function}_usual(bigint) RENAME TO {function}"
+        ));
+    }
+
     /// A handler that notes each record, and that another one was at it at the same time.
     fn handler(&self) -> String {
         let dir = self.notes.path("").display().to_string();
@@ -636,11 +651,7 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         let machines = Machines::new(cluster, 3);
         let functions = ["pg_try_advisory_lock", "pg_try_advisory_xact_lock"];
         for function in functions {
-            machines.database.sql(&format!(
-                "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
-                 CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql \
-                 AS 'SELECT {granted}'"
-            ));
+            machines.replace_lock_function(function, &format!("SELECT {granted}"));
         }
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
@@ -652,10 +663,7 @@ fn a_server_whose_locks_do_not_lock_is_found_before_a_handler_runs() {
         assert_eq!(machines.handled(), 0);
         assert_eq!(machines.database.query("SELECT DISTINCT status FROM backlog"), "NEW");
         for function in functions {
-            machines.database.sql(&format!(
-                "DROP FUNCTION pg_catalog.{function}(bigint);
-                 ALTER FUNCTION pg_catalog.{function}_usual(bigint) RENAME TO {function}"
-            ));
+            machines.restore_lock_function(function);
         }
         machines.machines[0].run(&args).silent();
         assert_eq!(machines.handled(), 3);
@@ -669,13 +677,12 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
     for is_pooled in [false, true] {
         let machines = Machines::new(cluster, 3);
         let function = if is_pooled { "pg_try_advisory_xact_lock" } else { "pg_try_advisory_lock" };
-        machines.database.sql(&format!(
-            "ALTER FUNCTION pg_catalog.{function}(bigint) RENAME TO {function}_usual;
-             CREATE FUNCTION pg_catalog.{function}(bigint) RETURNS boolean LANGUAGE sql AS $$
-                SELECT pg_terminate_backend(pid, 10000) FROM pg_locks
-                WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1;
-                SELECT {function}_usual($1) $$"
-        ));
+        let ends_the_holder = format!(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks
+             WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1;
+             SELECT {function}_usual($1)"
+        );
+        machines.replace_lock_function(function, &ends_the_holder);
         let pooled = pool.database(&machines.database);
         let database = if is_pooled { &pooled } else { &machines.database };
         let handler = machines.handler();
@@ -684,10 +691,7 @@ fn a_session_that_ends_while_the_locks_are_tested_is_not_taken_for_a_server_with
         let ended = ran(&command.env("BACKLOG_DB", database.url()).output().unwrap());
         assert_eq!(ended.exit, Some(75), "{ended:?}");
         assert!(!ended.stderr.contains("do not lock"), "{ended:?}");
-        machines.database.sql(&format!(
-            "DROP FUNCTION pg_catalog.{function}(bigint);
-             ALTER FUNCTION pg_catalog.{function}_usual(bigint) RENAME TO {function}"
-        ));
+        machines.restore_lock_function(function);
         machines.machines[0].run(&args).silent();
         assert_eq!(machines.handled(), 3);
     }

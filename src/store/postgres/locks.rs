@@ -453,14 +453,13 @@ impl PgLocks {
         let first = self.take_first(writing, &[key])?;
         self.freed[0].push(key);
         let function = self.function();
-        let other = if self.pooled { Some(&mut *writing) } else { self.session.as_mut() };
-        let Some(other) = other else { return Ok(false) };
+        let Some(claiming) = &mut self.session else { return Ok(false) };
+        let (holder, other) = if self.pooled { (claiming, writing) } else { (writing, claiming) };
         let second = other.ask(&self.statements.take_locks(function, vec![key], Vec::new()))?;
         let exclude = first == [true] && granted(&second) == [false];
         if !exclude {
             // The lock of a session that has ended is free. Then this fails.
-            let holder = if self.pooled { self.session.as_mut() } else { Some(writing) };
-            holder.map_or(Ok(()), |holder| holder.batch("SELECT 1"))?;
+            holder.batch("SELECT 1")?;
         }
         Ok(exclude)
     }

@@ -1,11 +1,10 @@
 //! Rehearsal: the writes that may become necessary for records, made in a transaction and taken back.
 
-use super::{Stage, TableStore};
+use super::{SqlDatabase, Stage, TableStore};
 use crate::record::{Record, Settlement};
 use crate::store::engine::{Ask, Engine};
 use crate::store::error::{DbError, Kind};
 use crate::store::table::Charged;
-use crate::store::table_store::SqlDatabase;
 use crate::store::{NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING};
 
 impl<E: Engine> TableStore<E> {

@@ -250,8 +250,7 @@ fn a_status_has_the_form_of_its_schema() {
     begin(&["--max-runtime", "1s"]).wait().unwrap();
     looks(1, &env, MIDNIGHT, &[]);
     let mut killed = begin(&[]);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    env.kill(&mut killed);
     looks(1, &env, MIDNIGHT, &[]);
 
     // Several queues, one of which is not there.

@@ -1,6 +1,6 @@
 //! The table that users already have: names, values, dates and conditions of their own.
 
-use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, skipped, wait_until};
+use crate::testenv::{MIDNIGHT, MINUTE, TestEnv, skipped};
 
 fn with_config(schema: &str, config: &str) -> TestEnv {
     let env = TestEnv::with_schema(schema);
@@ -680,11 +680,9 @@ fn an_attempt_that_kills_its_pass_is_charged_without_a_status_column() {
     assert_eq!(ran.exit, None);
     assert_eq!(env.query("SELECT tries, tried FROM t"), "1|1795219200");
     let now = MIDNIGHT + MINUTE;
-    // The watchdog ends the handler first, and then lets go of the claim.
-    wait_until("the claim is free", || {
-        env.run_at(now, &["process", "--", "true"]).silent();
-        env.query("SELECT tries, done FROM t") == format!("1|{now}")
-    });
+    env.wait_for_free_locks();
+    env.run_at(now, &["process", "--", "true"]).silent();
+    assert_eq!(env.query("SELECT tries, done FROM t"), format!("1|{now}"));
 }
 
 #[test]

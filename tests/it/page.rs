@@ -358,8 +358,7 @@ pub fn with_passes() -> TestEnv {
         .spawn()
         .unwrap();
     handler.wait_for_begin();
-    pass.kill().unwrap();
-    pass.wait().unwrap();
+    env.kill(&mut pass);
     env
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, signal};
+use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv};
 
 /// The lines about passes at the end of a status.
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
@@ -164,8 +164,7 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     assert!(explained.contains(&said), "{explained}");
     assert!(explained.contains("it hangs; nothing else of this line is tried"), "{explained}");
 
-    signal("-9", pid);
-    pass.wait().unwrap();
+    env.kill(&mut pass);
     let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
     assert!(status.contains("\"failed\":1,\"in_hand\":0,"), "{status}");
     assert!(status.contains("attempt * began at * and has not reported back"), "{status}");
@@ -199,8 +198,7 @@ fn each_outcome_shows_that_a_pass_is_alive() {
     let running = &found["lines"][0]["running"];
     assert_eq!(running["pid"], pass.id());
     assert!(found["lines"][0]["last_outcome_at"].as_str() >= running["began_at"].as_str());
-    pass.kill().unwrap();
-    pass.wait().unwrap();
+    env.kill(&mut pass);
 }
 
 #[test]

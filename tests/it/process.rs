@@ -81,10 +81,9 @@ fn a_record_that_kills_the_processor_every_time_ends_archived() {
     let handler = env.noting("[ $BACKLOG_ID = 2 ] && kill -9 $PPID; exit 0");
     let args = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
     let mut exits = Vec::new();
-    // More minutes than needed: a pass that starts while the watchdog of a killed one is still at
-    // work finds the record claimed.
     for minute in 0..20 {
         exits.push(env.run_at(MIDNIGHT + minute * MINUTE, &args).exit);
+        env.wait_for_free_locks();
     }
     assert_eq!(env.statuses(), "1|SUCCESS\n2|ARCHIVED");
     // No attempt has reported back, so there is one more than three.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -274,6 +276,32 @@ impl TestEnv {
             // A process that is dead but not yet reaped works on nothing.
             is_dead: format!("! grep -qs '^State:.[RSD]' /proc/$(cat {shown})/status"),
             pid,
+        }
+    }
+
+    /// Kills a pass, and waits until its watchdog has let go of its locks.
+    pub fn kill(&self, pass: &mut Child) {
+        pass.kill().unwrap();
+        pass.wait().unwrap();
+        self.wait_for_free_locks();
+    }
+
+    /// Waits until no pass and no watchdog has a lock on a record or a line of the SQLite database. A pass
+    /// that starts before finds records claimed: all, or some, if they are let go while it looks.
+    pub fn wait_for_free_locks(&self) {
+        for entry in fs::read_dir(self.path("test.db.backlog")).unwrap() {
+            let file = fs::File::open(entry.unwrap().path()).unwrap();
+            wait_until("the locks are free", || {
+                let mut lock = libc::flock {
+                    l_type: libc::F_WRLCK as libc::c_short,
+                    l_whence: libc::SEEK_SET as libc::c_short,
+                    l_start: 0,
+                    l_len: 0,
+                    l_pid: 0,
+                };
+                fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).unwrap();
+                i32::from(lock.l_type) == libc::F_UNLCK
+            });
         }
     }
 

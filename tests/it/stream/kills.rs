@@ -62,7 +62,7 @@ fn kill_and_finish(env: &TestEnv, pass: impl Fn(usize) -> Vec<String>, after: im
         wait_until("all records are handed out", || {
             let _ = fs::remove_file(env.path("seen"));
             let mut killed = command(number).spawn().unwrap();
-            // A pass that starts before the watchdog has ended finds the records claimed.
+            // A pass that starts before the watchdog has ended may find its line locked.
             wait_until("the pass is at work", || {
                 lines(env, "seen").len() >= RECORDS || killed.try_wait().unwrap().is_some()
             });
@@ -100,7 +100,7 @@ fn records_that_killed_passes_have_charged_get_one_more_attempt_alone() {
         let args = ["process", "--now", &now, "--fibonacci", "--max-attempts", "3", "--stream"];
         args.map(String::from).to_vec()
     };
-    let ran = kill_and_finish(&env, pass, || {});
+    let ran = kill_and_finish(&env, pass, || env.wait_for_free_locks());
     assert_eq!(ran.exit, Some(1), "{ran:?}");
     each_was_alone(&env);
     assert_eq!((env.count("SUCCESS"), env.count("ARCHIVED")), (19, 1));

@@ -432,7 +432,7 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
     let env = with_uncountable(16, "BETWEEN 4 AND 15");
     // Record 16 is tried first and ends last, when those behind it have ended the pass: not so fast
     // that it has not begun by then.
-    let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 1; exit 1");
+    let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 2; exit 1");
     let args = ["process", "--ndays", "1", "--jobs", "2", "--rate", "20/s", "--", &handler];
     env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row got nowhere"]);
     assert_eq!(env.handled(), ["16"]);

@@ -11,7 +11,7 @@ use std::process::Command;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, signal, skipped};
+use crate::testenv::{HOUR, MIDNIGHT, TestEnv, ran, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 
@@ -689,8 +689,7 @@ fn while_hanging(env: &TestEnv, act: fn(&TestEnv, i64) -> String) -> Option<Stri
     let mut pass = env.spawn(&[&LINE[..], &["--now", &now, "--", "sh", "-c", &script]].concat());
     staying.wait_for_begin();
     let said = act(env, MIDNIGHT + 2 * HOUR + 1);
-    signal("-9", pass.id());
-    pass.wait().unwrap();
+    env.kill(&mut pass);
     Some(said)
 }
 

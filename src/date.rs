@@ -8,13 +8,16 @@ use std::sync::Arc;
 use chrono::{DateTime, FixedOffset, NaiveDateTime};
 use clap::ValueEnum;
 
+use crate::iso::{self, Iso};
 use crate::record::Value;
-use crate::time::{DAY, Instant, WRITABLE};
+use crate::time::{Clock, DAY, Instant, WRITABLE};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dates {
     /// The only one that counts; without it each value is read as what it looks like.
     pub format: Option<Format>,
+    /// The format of numbers, where `format` leaves it open and their size does not tell it.
+    pub numbers: Option<Format>,
     /// What the clock showed that wrote a date without a zone.
     pub zone: Zone,
 }
@@ -29,6 +32,14 @@ pub enum Format {
     EpochMs,
     EpochUs,
     EpochNs,
+    /// Units of 100 ns since the year 1, as .NET counts them.
+    Ticks,
+    /// Units of 100 ns since 1601, as Windows counts them.
+    Filetime,
+    /// Seconds or nanoseconds since 2001, as Core Data and `CFAbsoluteTime` count them.
+    Apple,
+    #[value(skip)]
+    AppleNs,
 }
 
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
@@ -53,38 +64,51 @@ impl FromStr for Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+        let named = if *self == Self::AppleNs { Self::Apple } else { *self };
+        named.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 
-impl Format {
-    pub const EPOCHS: [Self; 4] = [Self::Epoch, Self::EpochMs, Self::EpochUs, Self::EpochNs];
-    /// Those that numbers can have, in the order of the numbers.
-    const NUMBERS: [Self; 5] =
-        [Self::Epoch, Self::EpochMs, Self::Compact, Self::EpochUs, Self::EpochNs];
+/// Seconds from 1970 to the first of January of the years 1, 1601 and 2001.
+const YEAR_1: i64 = -62_135_596_800;
+const YEAR_1601: i64 = -11_644_473_600;
+const YEAR_2001: i64 = 978_307_200;
 
-    /// How many of its units are in a second, if it counts them from the epoch.
-    fn per_second(self) -> Option<i64> {
+impl Format {
+    /// Those that the size of a number tells apart, in the order of the numbers.
+    const DETECTED: [Self; 5] =
+        [Self::Epoch, Self::EpochMs, Self::Compact, Self::EpochUs, Self::EpochNs];
+    /// Those that must be named, because their numbers look like others.
+    pub const NAMED_ONLY: [Self; 3] = [Self::Ticks, Self::Filetime, Self::Apple];
+
+    /// The number of its units in a second, and the instant from which it counts them.
+    fn scale(self) -> Option<(i64, i64)> {
         match self {
             Self::Iso | Self::Compact => None,
-            Self::Epoch => Some(1),
-            Self::EpochMs => Some(1_000),
-            Self::EpochUs => Some(1_000_000),
-            Self::EpochNs => Some(1_000_000_000),
+            Self::Epoch => Some((1, 0)),
+            Self::EpochMs => Some((1_000, 0)),
+            Self::EpochUs => Some((1_000_000, 0)),
+            Self::EpochNs => Some((1_000_000_000, 0)),
+            Self::Ticks => Some((10_000_000, YEAR_1)),
+            Self::Filetime => Some((10_000_000, YEAR_1601)),
+            Self::Apple => Some((1, YEAR_2001)),
+            Self::AppleNs => Some((1_000_000_000, YEAR_2001)),
         }
     }
 
-    /// Numbers that can be an instant in this format: of units the years 1973 to 2286, of nanoseconds
-    /// to 2262. So a number's size says its format, and what lies outside (0, 20261120) is none.
+    /// Numbers that can be an instant in this format: the years 1973 to 2286, of nanoseconds to 2262,
+    /// of Apple's from 2004 on. So a number's size says which of [`Format::DETECTED`] it has, and what
+    /// lies outside of them (0, 20261120) is none.
     fn range(self) -> Range<i64> {
-        let Some(unit) = self.per_second() else { return COMPACT };
-        100_000_000 * unit..10_000_000_000_i64.saturating_mul(unit)
+        let Some((unit, origin)) = self.scale() else { return COMPACT };
+        let [first, last] = [LEAST.max(LEAST - origin), 100 * LEAST - origin];
+        first.saturating_mul(unit)..last.saturating_mul(unit)
     }
 
     /// An instant as such a number, cut to what can be one.
     pub fn number(self, at: Instant) -> i64 {
-        let number = match self.per_second() {
-            Some(unit) => at.0.saturating_mul(unit),
+        let number = match self.scale() {
+            Some((unit, origin)) => at.0.saturating_sub(origin).saturating_mul(unit),
             None if at.0 < 0 => COMPACT.start,
             None => compact_bound(at).parse().map_or(i64::MAX, |day: i64| day * 1_000_000),
         };
@@ -92,53 +116,93 @@ impl Format {
     }
 }
 
+/// The least number of seconds that is read as an instant.
+const LEAST: i64 = 100_000_000;
+
 /// `YYYYMMDDHHMMSS` from 1970 on: between the milliseconds and the microseconds.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Default for Dates {
     fn default() -> Self {
-        Self { format: None, zone: Zone::UTC }
+        Self { format: None, numbers: None, zone: Zone::UTC }
     }
+}
+
+/// A date as a value has it.
+#[derive(Clone, Copy)]
+enum Reading {
+    At(Instant),
+    /// What the clock of the zone showed, in seconds as a clock of UTC shows them.
+    Shown(i64),
 }
 
 impl Dates {
     /// The instant that a value stands for. NULL, 0, '0000-00-00' and what cannot be read are none.
     pub fn read(&self, value: &Value) -> Option<Instant> {
+        self.reading(value).map(|reading| self.first(reading))
+    }
+
+    pub fn read_text(&self, text: &str) -> Option<Instant> {
+        self.reading_of_text(text).map(|reading| self.first(reading))
+    }
+
+    /// The instant that a cell stands for, and of an hour that the clock showed twice the latest that is
+    /// not after now: what has happened already.
+    pub fn read_past(&self, cell: Result<&str, Value>, clock: &Clock) -> Option<Instant> {
+        let reading =
+            cell.map_or_else(|value| self.reading(&value), |text| self.reading_of_text(text))?;
+        if let Reading::Shown(shown) = reading
+            && self.zone.fixed_secs().is_none()
+        {
+            let [first, second] = self.zone.instants(shown);
+            return Some(if first < second && second <= clock.now() { second } else { first });
+        }
+        Some(self.first(reading))
+    }
+
+    fn first(&self, reading: Reading) -> Instant {
+        match reading {
+            Reading::At(at) => at,
+            Reading::Shown(shown) => self.zone.instant(shown),
+        }
+    }
+
+    fn reading(&self, value: &Value) -> Option<Reading> {
         match value {
-            Value::Text(text) => self.read_text(text),
-            Value::Integer(number) => self.read_number(*number),
-            // The cast saturates, and saturated values are out of range.
-            Value::Real(number) => self.read_number(number.floor() as i64),
-            Value::Json(number) => self.read(&Value::Real(number.parse().ok()?)),
+            Value::Text(text) => self.reading_of_text(text),
+            Value::Integer(_) | Value::Real(_) | Value::Json(_) => self.of_number(number(value)?),
             Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
         }
     }
 
-    fn read_number(&self, number: i64) -> Option<Instant> {
-        let format = self.numbers().find(|format| format.range().contains(&number))?;
-        match format.per_second() {
-            Some(unit) => Some(Instant(number.div_euclid(unit))),
-            None => self.compact(&number.to_string()),
+    fn of_number(&self, number: i64) -> Option<Reading> {
+        let format = self.format_of(number)?;
+        match format.scale() {
+            Some((unit, origin)) => Some(Reading::At(Instant(number.div_euclid(unit) + origin))),
+            None => compact(&number.to_string()),
         }
     }
 
-    pub fn read_text(&self, text: &str) -> Option<Instant> {
+    fn format_of(&self, number: i64) -> Option<Format> {
+        self.numbers().find(|format| format.range().contains(&number))
+    }
+
+    fn reading_of_text(&self, text: &str) -> Option<Reading> {
         match self.format {
-            None | Some(Format::Compact) if is_compact(text) => self.compact(text),
+            None | Some(Format::Compact) if is_compact(text) => compact(text),
             None | Some(Format::Iso) => {
-                let at = Instant::parse(text)?;
-                Some(if has_zone(text) { at } else { self.zone.instant(at.0) })
+                if let Some(at) = Instant::parse_own(text) {
+                    return Some(Reading::At(at));
+                }
+                let Iso { at, has_zone, .. } = iso::parse(text)?;
+                let secs = at.and_utc().timestamp();
+                Some(if has_zone { Reading::At(Instant(secs)) } else { Reading::Shown(secs) })
             }
             // Text of digits is not guessed at.
             Some(Format::Compact) => None,
             Some(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-            Some(_) => self.read_number(text.parse().ok()?),
+            Some(_) => self.of_number(text.parse().ok()?),
         }
-    }
-
-    fn compact(&self, digits: &str) -> Option<Instant> {
-        let shown = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
-        Some(self.zone.instant(shown.and_utc().timestamp()))
     }
 
     /// The stretches of a column that can hold an instant from `from` on and before `until`, in
@@ -148,9 +212,8 @@ impl Dates {
         // A day wider on either side, because a clock may differ from UTC.
         let (early, late) = (from.saturating_sub(DAY), until.saturating_add(2 * DAY));
         let text = match self.format {
-            // In one stretch, because each must be walked in the column's own order.
-            None => [text_bound(early, &Instant::date), compact_bound(late)],
-            Some(Format::Iso) => [early, late].map(|at| text_bound(at, &Instant::date)),
+            // Extended and basic in one stretch, because each must be walked in the column's own order.
+            None | Some(Format::Iso) => [text_bound(early, &Instant::date), compact_bound(late)],
             Some(Format::Compact) => [early, late].map(compact_bound),
             // Digits as text do not sort as numbers.
             Some(_) => ["0".into(), ":".into()],
@@ -168,15 +231,47 @@ impl Dates {
     }
 
     /// The formats in which a number can be an instant, in the order of the numbers.
-    fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> {
-        let is_taken = |format: &Format| self.format.is_none_or(|only| only == *format);
-        Format::NUMBERS.into_iter().filter(is_taken)
+    pub fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> + use<> {
+        let named = self.format.or(self.numbers);
+        let formats = match named {
+            None => Format::DETECTED.map(Some),
+            Some(Format::Iso) => [None; 5],
+            Some(Format::Apple) => [Some(Format::Apple), Some(Format::AppleNs), None, None, None],
+            Some(_) => [named, None, None, None, None],
+        };
+        formats.into_iter().flatten()
     }
 
     /// Of numbers that can be an instant, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<i64>> {
         self.numbers().map(Format::range)
     }
+
+    /// The formats that have to be named for numbers, with the instant that each makes of this one.
+    pub fn other_readings(&self, value: &Value) -> impl Iterator<Item = (Format, Instant)> {
+        Format::NAMED_ONLY.into_iter().filter_map(|format| {
+            let dates = Self { format: Some(format), ..self.clone() };
+            Some((format, dates.read(value)?))
+        })
+    }
+}
+
+/// The whole number that a value is or that is next below it. A cast that saturates is out of range.
+fn number(value: &Value) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "what saturates is out of every range")]
+    match value {
+        Value::Integer(number) => Some(*number),
+        Value::Real(number) => Some(number.floor() as i64),
+        Value::Json(number) => {
+            number.parse().ok().or_else(|| Some(number.parse::<f64>().ok()?.floor() as i64))
+        }
+        Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
+    }
+}
+
+fn compact(digits: &str) -> Option<Reading> {
+    let shown = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
+    Some(Reading::Shown(shown.and_utc().timestamp()))
 }
 
 /// What text is compared with: what sorts below all digits before the year 0, above after 9999.
@@ -196,11 +291,6 @@ fn compact_bound(at: Instant) -> String {
 
 fn is_compact(text: &str) -> bool {
     text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn has_zone(text: &str) -> bool {
-    let clock = text.get(10..).unwrap_or_default().trim_end();
-    clock.ends_with(['Z', 'z']) || clock.ends_with("UTC") || clock.contains(['+', '-'])
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -245,10 +335,20 @@ impl Zone {
     /// When the clock showed what a clock of UTC shows at `shown`. Of an hour that it showed twice
     /// the first is meant; one that it skipped is taken as if it had not been.
     pub fn instant(&self, shown: i64) -> Instant {
+        self.instants(shown)[0]
+    }
+
+    /// The first and the last time when the clock showed that; mostly the same.
+    fn instants(&self, shown: i64) -> [Instant; 2] {
         let (before, after) = (self.ahead(shown - DAY), self.ahead(shown + DAY));
         let [first, second] = [before, after].map(|ahead| shown - ahead);
-        let is_second = self.ahead(first) != before && self.ahead(second) == after;
-        Instant(if is_second { second } else { first })
+        let [is_first, is_second] =
+            [(first, before), (second, after)].map(|(at, ahead)| self.ahead(at) == ahead);
+        match (is_first, is_second) {
+            (true, true) => [Instant(first), Instant(second)],
+            (false, true) => [Instant(second); 2],
+            (true | false, false) => [Instant(first); 2],
+        }
     }
 
     pub fn shown(&self, at: Instant) -> NaiveDateTime {
@@ -304,27 +404,27 @@ impl Spelling {
             if is_compact(text) {
                 return Some(Self::Number { format: Format::Compact, as_text: true });
             }
-            let Ok(number) = text.parse() else { return Some(Self::of_iso(text)) };
+            let Ok(number) = text.parse() else { return Self::of_iso(text) };
             (number, true)
         } else {
-            let Value::Integer(number) = value else { return Some(Self::epoch()) };
-            (*number, false)
+            (number(value)?, false)
         };
-        let format = Format::NUMBERS.into_iter().find(|it| it.range().contains(&number))?;
-        Some(Self::Number { format, as_text })
+        Some(Self::Number { format: dates.format_of(number)?, as_text })
     }
 
-    fn of_iso(text: &str) -> Self {
-        let text = text.trim_end();
-        let clock = text.get(10..).unwrap_or_default();
-        let Some(separator) = clock.chars().next() else { return Self::date() };
-        let end = clock[1..].find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
-        let (shown, suffix) = clock.split_at(end.map_or(clock.len(), |end| end + 1));
-        let fraction = shown.find('.').map_or("", |point| &shown[point..]);
+    fn of_iso(text: &str) -> Option<Self> {
+        let Iso { day, separator, clock, zone, .. } = iso::parse(text)?;
+        if separator.is_empty() {
+            return Some(Self::date());
+        }
+        let date = if day.contains('-') { DATE } else { "%Y%m%d" };
+        let time = if clock.len() == 2 || clock.contains(':') { "%H:%M:%S" } else { "%H%M%S" };
+        let fraction = clock.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
         let fraction = fraction.replace(|c: char| c.is_ascii_digit(), "0");
         // What is written is UTC, in the same form.
-        let suffix = suffix.replace('-', "+").replace(|c: char| c.is_ascii_digit(), "0");
-        Self::Iso { format: format!("{DATE}{separator}%H:%M:%S{fraction}"), suffix }
+        let suffix = zone.replace(['-', '\u{2212}'], "+");
+        let suffix = suffix.replace(|c: char| c.is_ascii_digit(), "0");
+        Some(Self::Iso { format: format!("{date}{separator}{time}{fraction}"), suffix })
     }
 
     pub fn format(&self) -> Format {
@@ -344,21 +444,29 @@ impl Spelling {
         matches!(self, Self::Iso { .. } | Self::Number { as_text: true, .. })
     }
 
+    /// Whether each instant has a spelling of its own: not where a clock shows an hour twice.
+    pub fn is_unique(&self, zone: &Zone) -> bool {
+        match self {
+            Self::Number { format, .. } => {
+                *format != Format::Compact || zone.fixed_secs().is_some()
+            }
+            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.fixed_secs().is_some(),
+        }
+    }
+
     /// Whether what is spelt so sorts as time passes.
     pub fn sorts(&self, zone: &Zone) -> bool {
-        match self {
-            Self::Number { format, .. } if *format != Format::Compact => true,
-            Self::Iso { format, .. } if format == DATE => false,
-            Self::Iso { suffix, .. } if !suffix.is_empty() => true,
-            Self::Number { .. } | Self::Iso { .. } => zone.fixed_secs().is_some(),
-        }
+        let is_date = matches!(self, Self::Iso { format, .. } if format == DATE);
+        !is_date && self.is_unique(zone)
     }
 
     pub fn write(&self, at: Instant, zone: &Zone) -> Value {
         match self {
             Self::Number { format, as_text } => {
-                let number = match format.per_second() {
-                    Some(unit) => at.0.saturating_mul(unit).to_string(),
+                let number = match format.scale() {
+                    Some((unit, origin)) => {
+                        at.0.saturating_sub(origin).saturating_mul(unit).to_string()
+                    }
                     None => zone.shown(at).format("%Y%m%d%H%M%S").to_string(),
                 };
                 let as_number = number.parse().ok().filter(|_| !as_text);
@@ -383,7 +491,7 @@ mod tests {
     const AT: Instant = Instant(1_795_232_400);
 
     fn dates(format: &str, zone: &str) -> Dates {
-        Dates { format: format.parse().ok(), zone: zone_of(zone) }
+        Dates { format: format.parse().ok(), zone: zone_of(zone), ..Dates::default() }
     }
 
     fn zone_of(name: &str) -> Zone {
@@ -423,6 +531,12 @@ mod tests {
             (Value::Integer(1_795_232_400_000_000), None),
             (Value::Integer(1_795_232_400_000_000_000), None),
             (Value::Real(1_795_232_400.9), Some(Value::Integer(1_795_232_400))),
+            (Value::Real(1_795_232_400_900.0), Some(Value::Integer(1_795_232_400_000))),
+            (text("20261121T034000Z"), None),
+            (text("20261121T034000,000+00"), None),
+            (text("2026-11-21T034000Z"), None),
+            (text("2026-11-21\u{a0}03:40:00"), None),
+            (text("2026-11-21T03:40:00,000Z"), None),
         ] {
             assert_eq!(any.read(&value), Some(AT), "{value:?}");
             let spelling = Spelling::of(&value, &any).unwrap();
@@ -464,11 +578,21 @@ mod tests {
             ("epoch-ms", Value::Integer(1_795_232_400_000)),
             ("epoch-us", Value::Integer(1_795_232_400_000_000)),
             ("epoch-ns", text("1795232400000000000")),
+            ("ticks", Value::Integer(639_308_292_000_000_000)),
+            ("ticks", text("639308292000000000")),
+            ("filetime", Value::Integer(134_397_060_000_000_000)),
+            ("apple", Value::Integer(816_925_200)),
+            ("apple", Value::Real(816_925_200.25)),
+            ("apple", Value::Integer(816_925_200_000_000_000)),
         ] {
             for name in Format::value_variants().iter().map(Format::to_string) {
-                let expected = (name == format).then_some(AT);
-                assert_eq!(dates(&name, "UTC").read(&good), expected, "{good:?} as {name}");
+                let read = dates(&name, "UTC").read(&good);
+                // By its size alone a number may be a date of another time.
+                assert_eq!(read == Some(AT), name == format, "{good:?} as {name}");
             }
+            let named = dates(format, "UTC");
+            let spelling = Spelling::of(&good, &named).unwrap();
+            assert_eq!(named.read(&spelling.write(AT, &Zone::UTC)), Some(AT), "{good:?}");
         }
     }
 
@@ -490,6 +614,16 @@ mod tests {
         let spelling = Spelling::of(&text("2026-11-21 04:40:00"), &berlin).unwrap();
         assert_eq!(spelling.write(AT, &berlin.zone), text("2026-11-21 04:40:00"));
         assert!(!spelling.sorts(&berlin.zone) && spelling.sorts(&Zone::UTC));
+        let cell = |shown| Ok::<_, Value>(shown);
+        for (now, secs) in
+            [(0, 1_792_888_200), (1_792_891_799, 1_792_888_200), (1_792_891_800, 1_792_891_800)]
+        {
+            let clock = Clock::at(Instant(now));
+            let at = berlin.read_past(cell("2026-10-25 02:30:00"), &clock);
+            assert_eq!(at, Some(Instant(secs)), "the hour that comes twice, at {now}");
+            let at = berlin.read_past(cell("2026-10-25 02:30:00+02:00"), &clock);
+            assert_eq!(at, Some(Instant(1_792_888_200)), "an offset leaves no doubt");
+        }
         assert_eq!((Zone::fixed("utc"), Zone::fixed("UTC+2")), (Some(Zone::UTC), None));
     }
 

@@ -22,6 +22,7 @@ mod engine;
 mod exit;
 mod handlers;
 mod hash;
+mod iso;
 mod manual;
 mod mapping;
 mod nearest;

@@ -1,7 +1,7 @@
 //! The mapping of the user's table, as plain data, for a store to look up: which column is what, which
 //! value is which status, and what is written besides, all as it was typed.
 
-use crate::date::Dates;
+use crate::date::{Dates, Format};
 use crate::record::{Status, Value};
 
 #[derive(Debug, Clone)]
@@ -11,7 +11,8 @@ pub struct Mapping {
     pub id: Vec<Name>,
     pub status: StatusColumn,
     pub inserted: DateSource,
-    /// How `inserted` is read. Of the other dates only the zone counts.
+    /// How `inserted` is read. For the other dates only the zone counts, and a format that has to be
+    /// named.
     pub dates: Dates,
     pub failures: Name,
     /// Whether that counts attempts, also the one that succeeds.
@@ -19,6 +20,8 @@ pub struct Mapping {
     /// The column with the most attempts that a record is given.
     pub max_attempts: Option<Name>,
     pub last_failure: Name,
+    /// The only format of its dates.
+    pub last_failure_format: Option<Format>,
     pub last_error: Name,
     /// How many characters of an error are written, if fewer than the column takes.
     pub most_of_error: Option<usize>,
@@ -115,6 +118,7 @@ impl Default for Mapping {
             counts_attempts: false,
             max_attempts: None,
             last_failure: Name::usual("LAST_FAILURE"),
+            last_failure_format: None,
             last_error: Name::usual("LAST_ERROR"),
             most_of_error: None,
             conditions: Vec::new(),

@@ -8,6 +8,8 @@ use chrono::{DateTime, NaiveDate, SecondsFormat};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::iso;
+
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
@@ -20,39 +22,19 @@ pub const HOUR: i64 = 3_600;
 pub const DAY: i64 = 86_400;
 
 impl Instant {
-    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` and the same with `Z`, ` UTC`,
-    /// `+02:00` or `+0200` behind it. Dates must sort as text, so 2026-9-5 is none.
+    /// Reads a date in a spelling of [`iso::parse`], one without a zone as UTC.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some(instant) = Self::parse_own(text) {
-            return Some(instant);
-        }
-        let text = text.trim_end();
-        if !shape(text).take(10).eq(*b"0000-00-00") {
-            return None;
-        }
-        let utc = match text.len() {
-            10 => format!("{text}T00:00:00Z"),
-            _ => format!("{}Z", text.trim_end_matches("UTC").trim_end()),
-        };
-        let in_format = |format| {
-            let parsed = DateTime::parse_from_str(text, format);
-            parsed.or_else(|_| DateTime::parse_from_str(&utc, format)).ok()
-        };
-        let formats = ["%FT%T%.f%#z", "%F %T%.f%#z", "%F %T%.f %#z", "%FT%H:%M%#z", "%F %H:%M%#z"];
-        // The fixed-width spellings of nearly every table take the short way.
-        let parsed = (DateTime::parse_from_rfc3339(text).ok())
-            .or_else(|| DateTime::parse_from_rfc3339(&utc).ok())
-            .or_else(|| formats.into_iter().find_map(in_format));
-        parsed.map(|at| Self(at.timestamp()))
+        let by_parts = || Some(Self(iso::parse(text)?.at.and_utc().timestamp()));
+        Self::parse_own(text).or_else(by_parts)
     }
 
     /// Reads `2026-11-21T03:40:00Z`, our own spelling: a pass over a million rows does little else.
-    fn parse_own(text: &str) -> Option<Self> {
+    pub fn parse_own(text: &str) -> Option<Self> {
         if !shape(text).eq(*b"0000-00-00T00:00:00Z") {
             return None;
         }
-        let number = |place: Range<usize>| text[place].parse().ok();
-        let year = text[..4].parse().ok()?;
+        let number = |place: Range<usize>| text.get(place)?.parse().ok();
+        let year = text.get(..4)?.parse().ok()?;
         let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
         let time = date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?;
         Some(Self(time.and_utc().timestamp()))
@@ -147,6 +129,16 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// A clock for tests, whose wall clock stands still.
+    #[cfg(test)]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long something takes is measured in tests too"
+    )]
+    pub fn at(now: Instant) -> Self {
+        Self { fixed: Some(now), wall: || Instant(0), monotonic: Monotonic::now }
+    }
+
     /// The same, but that the wall clock stands still at `now`.
     pub fn fixed(&self, now: Instant) -> Self {
         Self { fixed: Some(now), ..*self }
@@ -220,59 +212,6 @@ fn with_unit(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_iso_spelling_is_the_same_instant() {
-        for text in [
-            "2026-11-21T03:40:00Z",
-            "2026-11-21 03:40:00",
-            "2026-11-21T03:40:00",
-            "2026-11-21 03:40",
-            "2026-11-21T03:40",
-            "2026-11-21 03:40:00.999",
-            "2026-11-21 03:40:00 UTC",
-            "2026-11-21T03:40:00UTC",
-            "2026-11-21T03:40Z",
-            "2026-11-21T05:40:00+02:00",
-            "2026-11-21 05:40:00+0200",
-            "2026-11-21 05:40:00 +02:00",
-            "2026-11-20T22:40:00.25-05:00",
-            "2026-11-21T03:40:00Z ",
-        ] {
-            assert_eq!(Instant::parse(text), Some(Instant(1_795_232_400)), "{text}");
-        }
-        assert_eq!(Instant::parse("2026-11-21"), Some(Instant(1_795_219_200)));
-    }
-
-    #[test]
-    fn what_is_not_a_date_is_not_guessed_at() {
-        for text in [
-            "",
-            "now",
-            "12:30",
-            "tomorrow",
-            "0000-00-00",
-            "0000-00-00 00:00:00",
-            "2026-02-30",
-            "2026-02-30T00:00:00Z",
-            "2026-11-21T24:00:00Z",
-            "2026-11-21T03:4x:00Z",
-            "2026-13-01",
-            "20261120",
-            "20261120101500",
-            "1795232400",
-            "2460000.5",
-            "21.11.2026",
-            " 2026-11-21T03:40:00Z",
-            "+2026-11-21",
-            "2026-9-5 10:00:00",
-            "2026-11-2",
-            "26-11-20",
-            "026-11-20",
-        ] {
-            assert_eq!(Instant::parse(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn an_instant_reads_back_what_it_prints() {

@@ -22,7 +22,7 @@ use crate::store::{
     self, Access, Database, Interruptible, LineLock, LineName, LineState, Purpose, StateDir, Table,
 };
 use crate::system_error::chain;
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 
 #[cfg(feature = "webhook")]
 use crate::{
@@ -125,8 +125,9 @@ pub fn line_policy(queue: &Queue, schedule: &Schedule) -> String {
 pub fn look(
     queue: &Queue,
     schedule: Option<&Schedule>,
+    clock: Clock,
 ) -> Result<(Box<dyn Database>, Option<Assembly>)> {
-    let database = open(queue, Access::ReadOnly)?;
+    let database = open(queue, Access::ReadOnly, clock)?;
     let assembly = schedule.map(|schedule| Assembly::new(queue, schedule, &*database));
     Ok((database, assembly.transpose()?))
 }

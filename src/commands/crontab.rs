@@ -31,7 +31,7 @@ pub fn run(
     let argv = if let Handler::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());
     if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{')) {
-        match open(&queue, Access::ReadOnly) {
+        match open(&queue, Access::ReadOnly, console.clock) {
             Ok(database) => refuse_injection(&chosen, &queue, database.table())?,
             // There may be no such table yet. A pass looks again.
             Err(error) => {

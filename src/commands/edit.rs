@@ -52,7 +52,7 @@ const ADDED: usize = 1000;
 
 pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let now = console.clock.now();
-    let mut database = open(queue, Access::ReadWrite)?;
+    let mut database = open(queue, Access::ReadWrite, console.clock)?;
     let added = if payloads == ["-"] {
         add_lines(&mut *database, io::stdin().lock(), now)?
     } else {
@@ -189,7 +189,8 @@ pub fn edit(
 ) -> Result<Exit> {
     let (queue, dry_run) = (resolved.queue()?, args.dry_run);
     let from = args.statuses(verb, &resolved.typed.layer.conditions)?;
-    let mut database = open(&queue, if dry_run { Access::ReadOnly } else { Access::ReadWrite })?;
+    let access = if dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let mut database = open(&queue, access, console.clock)?;
     let table = database.table();
     table.require_sound_counters()?;
     (verb.require)(table)?;

@@ -16,7 +16,7 @@ use crate::system_error::chain;
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let mut database = open(&queue, Access::ReadOnly)?;
+    let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let failed = Failed::of(&queue, &*database)?;
     let statuses = if args.status.is_empty() { &Status::PENDING[..] } else { &args.status };
     if statuses.contains(&Status::Success) {

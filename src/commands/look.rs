@@ -30,7 +30,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
             bail!(usage("only NEW and ERROR records can be due"));
         }
     }
-    let (mut database, assembly) = look(&queue, schedule.as_ref())?;
+    let (mut database, assembly) = look(&queue, schedule.as_ref(), console.clock)?;
     let now = console.clock.now();
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let kept = kept_errors(&queue, &*database)?;
@@ -77,7 +77,7 @@ const ATTEMPTS: usize = 5;
 
 pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref())?;
+    let (mut database, assembly) = look(&queue, resolved.schedule()?.as_ref(), console.clock)?;
     let history = assembly.as_ref().and_then(|it| {
         let history = it.state.history(&it.name);
         history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()

@@ -235,8 +235,8 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     }
 }
 
-fn open(queue: &Queue, access: Access) -> Result<Box<dyn Database>> {
-    queue.db.open(&queue.mapping, access).map_err(|error| match &queue.elsewhere {
+fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>> {
+    queue.db.open(&queue.mapping, access, clock).map_err(|error| match &queue.elsewhere {
         Some(elsewhere) if exit::of(&error) == Exit::Failed => error.context(elsewhere.clone()),
         _ => error,
     })

@@ -12,6 +12,7 @@ use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 use crate::record::cut;
 use crate::store::{Access, LineHistory, Pause, PauseScope, StateDir};
+use crate::time::Clock;
 
 /// The queue or the table that is paused or resumed, with the state directory that says so.
 struct Target {
@@ -27,14 +28,14 @@ struct Target {
 }
 
 impl Target {
-    fn find(resolved: &Resolved<'_>) -> Result<Self> {
+    fn find(resolved: &Resolved<'_>, clock: Clock) -> Result<Self> {
         let typed = &resolved.typed.layer;
         if typed.says("shard") || !typed.conditions.is_empty() {
             bail!(usage("a pause is of a whole queue or table: leave out --shard and --where"));
         }
         let queue = resolved.queue()?;
         resolved.require_state_dir(&queue)?;
-        let database = open(&queue, Access::ReadOnly)?;
+        let database = open(&queue, Access::ReadOnly, clock)?;
         let state = database.state_dir(queue.state_dir.as_deref())?;
         let table = database.table().name.clone();
         let is_of_pgmq = database.table().capabilities().keeps_schedule;
@@ -75,7 +76,7 @@ impl Target {
 }
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
-    let target = Target::find(resolved)?;
+    let target = Target::find(resolved, console.clock)?;
     let ending = table_command("resume", [], resolved, &target.queue, false)?;
     let now = console.clock.now();
     let until = args.span.map(|span| now.saturating_add(span.0));
@@ -99,7 +100,7 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
 }
 
 pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
-    let target = Target::find(resolved)?;
+    let target = Target::find(resolved, console.clock)?;
     let now = console.clock.now();
     let scope = &target.scope;
     let done = match target.state.end_pause(scope, now)? {

@@ -64,7 +64,7 @@ fn locked(
 ) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
-    let database = open(queue, Access::Pass(most_wait))?;
+    let database = open(queue, Access::Pass(most_wait), clock)?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
@@ -169,7 +169,7 @@ impl LockedPass<'_> {
         }
         let tally = tally?;
         if tally.found_nothing {
-            say_if_unmapped(queue, &assembly, now, terminal)?;
+            say_if_unmapped(queue, &assembly, clock, terminal)?;
         }
         Ok(tally)
     }
@@ -177,7 +177,7 @@ impl LockedPass<'_> {
 
 /// What a pass would do now: the same candidates in the same order. Nothing is claimed or written.
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
-    let mut reader = open(queue, Access::ReadOnly)?;
+    let mut reader = open(queue, Access::ReadOnly, console.clock)?;
     reader.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, reader.table())?;
     let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
@@ -245,9 +245,10 @@ const UNMAPPED_NAMED: usize = 5;
 fn say_if_unmapped(
     queue: &Queue,
     assembly: &Assembly,
-    now: Instant,
+    clock: Clock,
     terminal: &Terminal,
 ) -> Result<()> {
+    let now = clock.now();
     let (directory, line) = (&assembly.state, assembly.key());
     let mut state = directory.line_state(&line, Purpose::Write)?;
     let since = state.unmapped_sought_at.map(|at| now.0.saturating_sub(at.0));
@@ -255,7 +256,7 @@ fn say_if_unmapped(
     if !terminal.attended && !is_due {
         return Ok(());
     }
-    let mut database = open(queue, Access::ReadOnly)?;
+    let mut database = open(queue, Access::ReadOnly, clock)?;
     database.leave_alone()?;
     if let Some(why) = unmapped(&mut *database, now)? {
         log::error!("nothing was due: {why}");

@@ -26,7 +26,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     let schedules = resolved.simulated(&args.policy)?;
     require_policies(&args.label, &schedules)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
-        (of_table(resolved, &schedules)?, clock.now(), 7 * DAY)
+        (of_table(resolved, &schedules, *clock)?, clock.now(), 7 * DAY)
     } else {
         (made_up(schedules, args), Instant(0), 2 * 3_600)
     };
@@ -126,9 +126,10 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
 fn of_table(
     resolved: &Resolved<'_>,
     schedules: &[Schedule],
+    clock: Clock,
 ) -> Result<(Vec<Record>, Vec<CronLine>)> {
     let queue = &resolved.queue()?;
-    let mut database = open(queue, Access::ReadOnly)?;
+    let mut database = open(queue, Access::ReadOnly, clock)?;
     let line = |schedule| Ok(Assembly::new(queue, schedule, &*database)?.line);
     let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();

@@ -24,7 +24,7 @@ use crate::report::{
 use crate::store::{Database, PASSES_OF_A_DAY};
 use crate::system_error::chain;
 use crate::terminal;
-use crate::time::{DAY, Instant};
+use crate::time::{Clock, DAY, Instant};
 
 /// What was found of a queue, which is known as far as its options make sense.
 struct Looked {
@@ -35,14 +35,14 @@ struct Looked {
 /// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
     let thresholds = thresholds(args)?;
-    let depth = Depth::of(args, &thresholds);
+    let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
     if args.watch.is_some() {
         return watch(args, console, |screen| {
-            let report = report_on(&resolved.queue()?, resolved, depth, screen.now)?;
+            let report = report_on(&resolved.queue()?, resolved, depth, clock)?;
             Ok(report::status_text(&report, screen))
         });
     }
-    let looked = look_at(resolved, depth, console.clock.now());
+    let looked = look_at(resolved, depth, clock);
     answer(vec![looked], args, &thresholds, console, |mut found, console| {
         let (_, report) = found.swap_remove(0);
         let report = report?;
@@ -64,20 +64,20 @@ pub fn overview(
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let thresholds = thresholds(args)?;
-    let depth = Depth::of(args, &thresholds);
-    let look = |now| {
-        queues.iter().map(move |queue| match sources.resolve(typed, Some(queue)) {
-            Ok(resolved) => look_at(&resolved, depth, now),
+    let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
+    let look = || {
+        queues.iter().map(|queue| match sources.resolve(typed, Some(queue)) {
+            Ok(resolved) => look_at(&resolved, depth, clock),
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
         })
     };
     if args.watch.is_some() {
         return watch(args, console, |screen| {
-            let found: Vec<_> = look(screen.now).map(|it| it.status).collect();
+            let found: Vec<_> = look().map(|it| it.status).collect();
             Ok(report::overview_text(&found, screen))
         });
     }
-    let looked = look(console.clock.now()).collect();
+    let looked = look().collect();
     answer(looked, args, &thresholds, console, |found, console| {
         let exits = found.iter().map(|(_, it)| it.as_ref().err().map_or(Exit::Done, exit::of));
         let exit = exits.max().unwrap_or(Exit::Done);
@@ -195,10 +195,10 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 
-fn look_at(resolved: &Resolved<'_>, depth: Depth, now: Instant) -> Looked {
+fn look_at(resolved: &Resolved<'_>, depth: Depth, clock: Clock) -> Looked {
     match resolved.queue() {
         Ok(queue) => {
-            let report = report_on(&queue, resolved, depth, now);
+            let report = report_on(&queue, resolved, depth, clock);
             Looked { status: (queue.name.clone(), report), queue: Some(queue) }
         }
         Err(error) => {
@@ -245,9 +245,10 @@ fn report_on(
     queue: &Queue,
     resolved: &Resolved<'_>,
     depth: Depth,
-    now: Instant,
+    clock: Clock,
 ) -> Result<StatusReport> {
-    let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref())?;
+    let now = clock.now();
+    let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref(), clock)?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
     let counts = match depth.counts {
         true => database.census(&BANDS.map(|days| days * DAY), now)?,

@@ -87,11 +87,6 @@ fn options(every_secs: i64, salt: u64) -> Options {
     Options { every_secs, salt, spread: None }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the engine measures how long an attempt takes")]
-fn clock(now: i64) -> Clock {
-    Clock { fixed: Some(Instant(now)), wall: || Instant(0), monotonic: std::time::Instant::now }
-}
-
 impl Table {
     /// Records that were inserted so many seconds before midnight, numbered from 1 on.
     fn new(ages: &[i64], is_counted: bool) -> Self {
@@ -133,9 +128,10 @@ impl Table {
         handler: Arc<dyn Handler>,
     ) {
         let database = Location::File(self.path());
-        let database = database.open(&Mapping::default(), Access::ReadWrite).unwrap();
+        let database =
+            database.open(&Mapping::default(), Access::ReadWrite, Clock::at(Instant(0))).unwrap();
         let state = database.state_dir(None).unwrap();
-        let clock = clock(now);
+        let clock = Clock::at(Instant(now));
         let cursor = Arc::new(Mutex::new(line.cursor.clone()));
         let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
         let pass = Pass {
@@ -198,7 +194,7 @@ fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     };
     let policy = line.policy.clone();
     let line = CronLine::new(schedule(policy), capabilities(is_counted));
-    let run = simulation::run(&scenario, &line, clock(0));
+    let run = simulation::run(&scenario, &line, Clock::at(Instant(0)));
     let mut tried = Tried::new();
     for attempt in run.unwrap().attempts {
         tried.entry(i64::from(attempt.row) + 1).or_default().push(attempt.at);

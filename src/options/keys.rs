@@ -5,10 +5,11 @@ use super::reference::{Key, SECTIONS};
 use crate::nearest::hint;
 
 /// Keys that are tables, and the keys in them.
-pub const TABLES: [(&str, &[&str]); 4] = [
+pub const TABLES: [(&str, &[&str]); 5] = [
     ("status", &["column", "new", "error", "success", "archived"]),
     ("date_inserted", &["column", "sql", "format", "zone"]),
     ("failures", &["column", "counts"]),
+    ("last_failure", &["column", "format"]),
     ("last_error", &["column", "max"]),
 ];
 

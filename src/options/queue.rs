@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::Environment;
 use super::keys::require_known;
 use super::value::{self, QUOTED, Several, chosen, parts, text, text_or_number};
-use crate::date::Zone;
+use crate::date::{Format, Zone};
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
@@ -142,8 +142,8 @@ impl FromStr for Setting {
 /// set to may be JSON, a condition may begin with a quoted name, and a URL with a column.
 fn is_structured(key: &str, path: &[&str]) -> bool {
     let is_table = ["on_success", "on_failure", "on_archive", "on_restore"].contains(&key);
-    let is_mapping =
-        ["id", "status", "date_inserted", "failures", "last_error", "max_attempts"].contains(&key);
+    let columns = ["id", "status", "date_inserted", "failures", "last_failure", "last_error"];
+    let is_mapping = columns.contains(&key) || key == "max_attempts";
     is_table && path.is_empty() || is_mapping || ["exec", "header", "allow_hosts"].contains(&key)
 }
 
@@ -258,7 +258,13 @@ impl TableOptions {
                 let column = part(&mut parts(value)?, "column", text)?;
                 mapping.max_attempts = Some(Name::given(column.ok_or("name the column")?));
             }
-            "last_failure" => mapping.last_failure = column_or_none(value)?,
+            "last_failure" => {
+                let mut parts = parts(value).map_err(|_| COLUMN_OR_NONE)?;
+                if let Some(column) = part(&mut parts, "column", column_or_none)? {
+                    mapping.last_failure = column;
+                }
+                mapping.last_failure_format = part(&mut parts, "format", format)?;
+            }
             "last_error" => {
                 let mut parts = parts(value).map_err(|_| COLUMN_OR_NONE)?;
                 if let Some(column) = part(&mut parts, "column", column_or_none)? {
@@ -308,10 +314,14 @@ fn read_date(mapping: &mut Mapping, mut parts: Table) -> Result<(), String> {
         (None, Some(sql)) => DateSource::Expression(sql),
         (None, None) => mapping.inserted.clone(),
     };
-    mapping.dates.format = part(&mut parts, "format", |value| text(value)?.parse())?;
+    mapping.dates.format = part(&mut parts, "format", format)?;
     let zone = part(&mut parts, "zone", |value| zone(&text(value)?))?;
     mapping.dates.zone = zone.unwrap_or(Zone::UTC);
     Ok(())
+}
+
+fn format(value: Value) -> Result<Format, String> {
+    text(value)?.parse()
 }
 
 /// A column that a table need not have. `false` stands for no status column only, so it is refused.

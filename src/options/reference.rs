@@ -95,7 +95,8 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
             )
             .of_the_file(
                 "The column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, \
-                 epoch-us, epoch-ns) each value is read as it looks. `zone` is that of dates without one: \
+                 epoch-us, epoch-ns, ticks, filetime, apple) each value is read as it looks, and never as \
+                 one of the last three. `zone` is that of dates without one: \
                  UTC unless it says +02:00 or Europe/Berlin. In \
                  place of the column, `sql` is an expression over the columns of a row. `false` says that \
                  records have no date: then they go by their ids, and only a policy by count tells when \
@@ -113,11 +114,14 @@ pub const SECTIONS: [(&str, &[Key]); 6] = [
             ),
             Key::new(
                 "last_failure",
-                "column, or \"\" for none",
+                "column; { column, format }; or \"\" for none",
                 "LAST_FAILURE, if there is one",
                 "\"updated_at\"",
             )
-            .of_the_file("The column with the date of the last failure. One that holds something else is refused."),
+            .of_the_file(
+                "The column with the date of the last failure. One that holds something else is refused. \
+                 `format` is one of those of date_inserted, whose ticks, filetime and apple count here too.",
+            ),
             Key::new(
                 "last_error",
                 "column; { column, max }; or \"\" for none",

@@ -12,6 +12,7 @@ use anyhow::Result;
 use super::postgres::{self, Server, pgmq};
 use super::{Database, Explore, sqlite};
 use crate::mapping::Mapping;
+use crate::time::Clock;
 
 #[derive(Debug, Clone)]
 pub enum Location {
@@ -63,14 +64,19 @@ impl Location {
     }
 
     /// Opens an existing database; never creates one.
-    pub fn open(&self, mapping: &Mapping, access: Access) -> Result<Box<dyn Database>> {
+    pub fn open(
+        &self,
+        mapping: &Mapping,
+        access: Access,
+        clock: Clock,
+    ) -> Result<Box<dyn Database>> {
         Ok(match self {
-            Self::File(path) => Box::new(sqlite::open(path, mapping, access)?),
+            Self::File(path) => Box::new(sqlite::open(path, mapping, access, clock)?),
             #[cfg(feature = "postgres")]
-            Self::Server(server, None) => Box::new(postgres::open(server, mapping, access)?),
+            Self::Server(server, None) => Box::new(postgres::open(server, mapping, access, clock)?),
             #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => {
-                Box::new(pgmq::open(server, queue, mapping, access)?)
+                Box::new(pgmq::open(server, queue, mapping, access, clock)?)
             }
         })
     }

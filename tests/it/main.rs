@@ -12,6 +12,7 @@ mod circuit_breaker;
 mod claims;
 mod cron;
 mod cursors;
+mod dates;
 mod dependencies;
 mod docs;
 mod due_columns;

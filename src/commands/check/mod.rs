@@ -71,7 +71,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
     let by_count = by_count || lines.need_counter();
-    if let Some(mut database) = findings.wrong("database", open(&queue, Access::ReadOnly)) {
+    if let Some(mut database) =
+        findings.wrong("database", open(&queue, Access::ReadOnly, console.clock))
+    {
         database.leave_alone()?;
         the_database(&mut findings, &queue, &mut *database);
         the_pause(&mut findings, &queue, &*database, console.clock.now());
@@ -99,7 +101,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
-        queues::check(&mut findings, &queue, resolved, &lines, &mut *database);
+        queues::check(&mut findings, &queue, resolved, &lines, &mut *database, console.clock);
         if args.rehearse {
             let schedule = schedule.as_ref();
             the_rehearsal(&mut findings, &queue, schedule, &handler, &lines, console);

@@ -9,6 +9,7 @@ use crate::options::{Queue, Resolved, TypedOptions};
 use crate::record::counted;
 use crate::report::Level;
 use crate::store::{Access, Column, Database, Table};
+use crate::time::Clock;
 
 /// Looks at each other queue in the same table: those of backlog.toml, and of lines that name none. A
 /// queue that is only typed here, and that no line works on, is not one of them.
@@ -18,6 +19,7 @@ pub fn check(
     resolved: &Resolved<'_>,
     lines: &QueueLines,
     database: &mut dyn Database,
+    clock: Clock,
 ) {
     let mut others = of_file(queue, resolved);
     let is_of_file =
@@ -35,7 +37,7 @@ pub fn check(
             continue;
         }
         // What is wrong with it is found where it is looked at itself.
-        let Ok(there) = open(&other, Access::ReadOnly) else { continue };
+        let Ok(there) = open(&other, Access::ReadOnly, clock) else { continue };
         let found = complaint(queue, &other, &label, database, there.table());
         if let Some((level, why)) = findings.wrong("queues", found).flatten() {
             findings.add(level, "queues", why);

@@ -30,7 +30,7 @@ pub fn check(
     handler: Option<&Handler>,
     clock: Clock,
 ) -> Result<()> {
-    let mut database = open(queue, Access::Pass(WAIT))?;
+    let mut database = open(queue, Access::Pass(WAIT), clock)?;
     let mut assembly = Assembly::new(queue, schedule, &*database)?;
     assembly.line.capabilities.may_give_up = handler.and_then(Handler::gives_up).is_some();
     let rule = assembly.line.due_rule(clock.now(), false);

@@ -113,7 +113,7 @@ impl Dialect for Postgres {
         let column = table.inserted.sql();
         vec![match (table.inserted.holds, window) {
             (Holds::Instants | Holds::ClockTimes, _) => {
-                format!("({column} IS NULL OR {column} IN ('infinity', '-infinity'))")
+                format!("{} IS NOT TRUE", is_readable(&column))
             }
             (_, window) => match window.inserted() {
                 Some((from, until)) => {
@@ -128,13 +128,13 @@ impl Dialect for Postgres {
     fn inserted_at(&self, table: &Table) -> Option<String> {
         let column = table.inserted.sql();
         let at = match (table.inserted.holds, table.dates.zone.fixed_secs()) {
-            (Holds::Instants, _) => column,
+            (Holds::Instants, _) => column.clone(),
             (Holds::ClockTimes, Some(ahead)) => {
                 format!("({column}::timestamp AT TIME ZONE INTERVAL '{ahead} seconds')")
             }
             _ => return None,
         };
-        Some(format!("CASE WHEN pg_catalog.isfinite({at}) THEN {at} END"))
+        Some(format!("CASE WHEN {} THEN {at} END", is_readable(&column)))
     }
 
     fn instant(&self, at: Instant) -> String {
@@ -166,6 +166,11 @@ fn text_has_phase(text: &str, salt: u64, phases: &RangeInclusive<u32>) -> String
         (false, true) => format!("{from} {both} {to}"),
         (false, false) => format!("{to} {both} {from}"),
     }
+}
+
+/// Whether a time is one that can be read: none before Christ, beyond the year 9999, or infinite.
+fn is_readable(column: &str) -> String {
+    format!("({column} >= '0001-01-01' AND {column} < '10000-01-01')")
 }
 
 /// A text as SQL, whatever the server takes a backslash for.
@@ -202,7 +207,9 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
             let at = at.filter(|at| WRITABLE.contains(&at.0))?;
             Some(format!("{column} {cmp} {}", quoted(&shown(&at))))
         });
-        let terms = terms.collect::<Vec<_>>().join(" AND ");
+        // From an instant on, what cannot be read is found by [`Dialect::undated`].
+        let readable = WRITABLE.contains(&from.0).then(|| is_readable(&column));
+        let terms = terms.chain(readable).collect::<Vec<_>>().join(" AND ");
         if terms.is_empty() { "true".into() } else { terms }
     };
     match table.inserted.holds {

@@ -36,7 +36,7 @@ use super::{
 use crate::mapping::Mapping;
 use crate::query::Query;
 use crate::record::{Id, Status, Value};
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 use dialect::{Param, param};
 use locks::PgLocks;
 use pgmq::{Queue, Work};
@@ -57,9 +57,10 @@ pub fn open(
     server: &Arc<Server>,
     mapping: &Mapping,
     access: Access,
+    clock: Clock,
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = RefCell::new(Session::open(server, access)?);
-    let found = Table::find(&mut session, mapping);
+    let found = Table::find(&mut session, mapping, clock);
     let table = found.map_err(|error| catalog::explain_lookup(error, &server.shown()))?;
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }

@@ -119,11 +119,12 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
         .query_map([table, kind], |row| {
             let declared: String = row.get(1)?;
             let is_row_number = row.get(5)?;
-            let is_number = declared.contains("INT");
+            let holds = affinity(&declared);
+            let is_number = declared.contains("INT") || holds == Holds::Reals;
             Ok(Column {
                 name: row.get(0)?,
                 is_expression: false,
-                holds: affinity(&declared),
+                holds,
                 legal: None,
                 most_chars: length(&declared),
                 most_number: None,

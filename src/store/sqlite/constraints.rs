@@ -182,6 +182,7 @@ fn definitions<'t, 's>(created: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
 mod tests {
     use super::*;
     use crate::mapping::Mapping;
+    use crate::time::{Clock, Instant};
 
     fn refuses(columns: &str, more: &str) -> RowConstraints {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -190,7 +191,8 @@ mod tests {
              CHECK (STATUS IN ('NEW', 'ERROR, (')), DATE_INSERTED TEXT UNIQUE, k INT{columns}); {more}"
         );
         connection.execute_batch(&table).unwrap();
-        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let table =
+            Table::find(&mut connection, &Mapping::default(), Clock::at(Instant(0))).unwrap();
         row_constraints(&connection, &table).unwrap()
     }
 

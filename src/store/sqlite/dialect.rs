@@ -246,11 +246,11 @@ mod tests {
     use crate::mapping::Mapping;
     use crate::record::Status;
     use crate::store::sql::recent;
-    use crate::time::DAY;
+    use crate::time::{Clock, DAY};
 
     fn table(connection: &mut Connection) -> Table {
         connection.execute_batch(include_str!("../../../schema.sql")).unwrap();
-        Table::find(connection, &Mapping::default()).unwrap()
+        Table::find(connection, &Mapping::default(), Clock::at(Instant(0))).unwrap()
     }
 
     fn plan(connection: &Connection, sql: &str) -> String {
@@ -305,7 +305,8 @@ mod tests {
         // looks for nothing.
         let schema = include_str!("../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
         connection.execute_batch(&schema).unwrap();
-        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let table =
+            Table::find(&mut connection, &Mapping::default(), Clock::at(Instant(0))).unwrap();
         let plan = plan(&connection, &table.undated(&recent()));
         assert_eq!(
             plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),

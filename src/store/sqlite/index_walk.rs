@@ -74,7 +74,8 @@ impl<'a> Counts<'a> {
             format!("{column} >= {} AND NOT {is_number}", text(future)),
         ];
         let mut from = String::new();
-        for format in Format::EPOCHS {
+        let formats = self.table.failure_dates.numbers();
+        for format in formats.filter(|format| *format != Format::Compact) {
             let number = |at: Instant| format.number(at).to_string();
             places.push(format!("{from}{column} < {} AND {is_number}", bound(&number)));
             from = format!("{column} >= {} AND ", number(future));
@@ -96,7 +97,7 @@ impl<'a> Counts<'a> {
         });
         let is_in = |text: String| {
             let same = |at| spelling.write(at, &table.dates.zone).to_string() == text;
-            table.other_dates.read_text(&text).is_some_and(same)
+            table.failure_dates.read_text(&text).is_some_and(same)
         };
         let sql = format!("{sql} SELECT {first}, {last} FROM {all} WHERE {n} IS NOT NULL");
         let mut statement = self.connection.prepare(&sql)?;
@@ -172,6 +173,7 @@ mod tests {
     use super::*;
     use crate::mapping::Mapping;
     use crate::query::Order;
+    use crate::time::Clock;
     use rusqlite::StatementStatus;
 
     const NOW: Instant = Instant(1_795_232_400);
@@ -190,7 +192,8 @@ mod tests {
                 "INSERT INTO BACKLOG (ID, STATUS, FAILURES, LAST_FAILURE) VALUES {rows}"
             ))
             .unwrap();
-        let table = Table::find(&mut connection, &Mapping::default()).unwrap();
+        let table =
+            Table::find(&mut connection, &Mapping::default(), Clock::at(Instant(0))).unwrap();
         (connection, table)
     }
 

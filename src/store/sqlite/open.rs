@@ -24,6 +24,7 @@ use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, Retry};
 use crate::system_error::words;
+use crate::time::Clock;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [
@@ -51,13 +52,18 @@ pub struct SqliteEngine {
 }
 
 /// Opens an existing database and its table; never creates one.
-pub fn open(path: &Path, mapping: &Mapping, access: Access) -> Result<SqlDatabase<SqliteEngine>> {
+pub fn open(
+    path: &Path,
+    mapping: &Mapping,
+    access: Access,
+    clock: Clock,
+) -> Result<SqlDatabase<SqliteEngine>> {
     let (mut engine, acting) = open_file(path, mapping.table.is_given, access)?;
-    let table = Table::find(&mut engine.connection, mapping).map_err(|error| {
-        match error.downcast::<SqlError>() {
-            Ok(error) => explain(&engine.path, error, "read"),
-            Err(error) => error.context(format!("could not use {}", engine.path.display())),
-        }
+    let table = Table::find(&mut engine.connection, mapping, clock).map_err(|error| match error
+        .downcast::<SqlError>(
+    ) {
+        Ok(error) => explain(&engine.path, error, "read"),
+        Err(error) => error.context(format!("could not use {}", engine.path.display())),
     })?;
     add_functions(&engine.connection, &table)
         .map_err(|error| explain(&engine.path, error, "open"))?;
@@ -308,6 +314,7 @@ pub fn wait_for_locks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Instant;
 
     #[test]
     fn no_connection_trusts_what_is_in_the_file() {
@@ -315,7 +322,7 @@ mod tests {
         let path = directory.path().join("test.db");
         create(&path, "BACKLOG", include_str!("../../../schema.sql")).unwrap();
         let SqlDatabase { engine, .. } =
-            open(&path, &Mapping::default(), Access::ReadOnly).unwrap();
+            open(&path, &Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
         let connection = &engine.connection;
         let is_on = |config| connection.db_config(config).unwrap();
         assert!(is_on(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::{Column, Effect, Holds, Statuses, Table};
-use crate::date::{Dates, Spelling};
+use crate::date::{Dates, Format, Spelling};
 use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
     usual_values,
@@ -13,6 +13,7 @@ use crate::mapping::{
 use crate::nearest::{hint, listed, nearest};
 use crate::record::Value;
 use crate::store::sql::Dialect;
+use crate::time::{Clock, DAY, Instant};
 
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";
@@ -21,6 +22,10 @@ const PAYLOAD: &str = "PAYLOAD";
 const READABLE: &str = "dates are read as 2026-11-21 03:40, 20261121034000 or seconds since 1970 \
                         (docs/tables.md#dates): name another column, or add a generated one that \
                         has them so";
+
+/// How old and how far ahead the dates of records plausibly are.
+const MOST_AGE: i64 = 3_652 * DAY;
+const MOST_AHEAD: i64 = 365 * DAY;
 
 /// Types that hold neither counts nor dates, also where a database makes numbers or text of them.
 const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
@@ -55,8 +60,8 @@ struct Lookup<'a> {
 
 impl Table {
     /// Looks the table up. An error names what is missing and what there is.
-    pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping) -> Result<Self> {
-        let table = find(catalog, mapping)?;
+    pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Self> {
+        let table = find(catalog, mapping, clock)?;
         check_roles(&table)?;
         let mut read = HashSet::new();
         for condition in mapping.conditions.iter().chain(&mapping.archived) {
@@ -94,7 +99,7 @@ pub fn naming(key: &str) -> String {
 }
 
 /// The table with its columns, the conditions as yet unseen.
-fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
+fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table> {
     let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
     let id = mapping.id.iter().map(|name| lookup.expected(name, "id", ""));
     let id: Vec<_> = id.collect::<Result<_>>()?;
@@ -103,16 +108,33 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     // The database itself reads what is of a type for dates.
     let is_typed = matches!(inserted.holds, Holds::Instants | Holds::ClockTimes);
     let format = mapping.dates.format.filter(|_| !is_typed);
-    let other_dates = Dates { format: None, zone: mapping.dates.zone.clone() };
+    let zone = || mapping.dates.zone.clone();
+    let numbers = format.filter(|format| Format::NAMED_ONLY.contains(format));
+    let other_dates = Dates { format: None, numbers, zone: zone() };
     let others = OtherDates { lookup: &lookup, inserted: &inserted.spelling, dates: &other_dates };
+    let failure_dates = match mapping.last_failure_format {
+        None => other_dates.clone(),
+        format => Dates { format, numbers: None, zone: zone() },
+    };
+    let of_failures = OtherDates { dates: &failure_dates, ..others };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
+    let now = clock.now();
     let mut complaints = Vec::new();
+    let is_read = mapping.inserted != DateSource::None && format.is_none();
+    if is_read {
+        complaints.extend(lookup.implausible("date_inserted", &inserted, &mapping.dates, now)?);
+    }
+    let last_failure = last_failed.as_ref().map(|it| of_failures.exactly_spelt(it.clone()));
+    let last_failure = last_failure.transpose()?;
+    if let Some(column) = last_failure.as_ref().filter(|_| failure_dates.format.is_none()) {
+        complaints.extend(lookup.implausible("last_failure", column, &failure_dates, now)?);
+    }
     for (is_count, name, column) in
         [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
     {
         if let Some(column) = column {
-            complaints.extend(lookup.complaint(is_count, name, column, &other_dates)?);
+            complaints.extend(lookup.complaint(is_count, name, column, &failure_dates)?);
         }
     }
     let on_failure = others.effects("on_failure", &mapping.on_failure)?;
@@ -122,7 +144,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
     Ok(Table {
         complaints,
         failures,
-        last_failure: last_failed.map(|it| others.exactly_spelt(it)).transpose()?,
+        last_failure,
         last_error: lookup.last_error(mapping)?,
         max_attempts: max_attempts.transpose().context("max_attempts")?,
         counts_attempts: mapping.counts_attempts,
@@ -141,11 +163,13 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping) -> Result<Table> {
         on_failure,
         on_archive: others.effects("on_archive", &mapping.on_archive)?,
         on_restore: others.effects("on_restore", &mapping.on_restore)?,
-        dates: Dates { format, zone: mapping.dates.zone.clone() },
+        dates: Dates { format, numbers: None, zone: zone() },
         id,
         statuses,
         inserted,
         other_dates,
+        failure_dates,
+        clock,
         name: lookup.table.name,
         sql: lookup.table.sql,
         dialect: lookup.table.dialect,
@@ -165,6 +189,7 @@ fn due_column(on_failure: &[Effect]) -> Result<Option<Column>> {
 }
 
 /// Lookup of the columns that hold other dates than that of insertion.
+#[derive(Clone, Copy)]
 struct OtherDates<'a> {
     lookup: &'a Lookup<'a>,
     inserted: &'a Spelling,
@@ -331,6 +356,45 @@ impl Lookup<'_> {
             column.spelling = spelling;
         }
         Ok(column)
+    }
+
+    /// Why the numbers of a column are hardly dates in the format that their size shows: all are more
+    /// than ten years old or more than a year ahead.
+    fn implausible(
+        &self,
+        key: &str,
+        column: &Column,
+        dates: &Dates,
+        now: Instant,
+    ) -> Result<Option<String>> {
+        if column.spelling.is_text() {
+            return Ok(None);
+        }
+        let plausible = now.saturating_sub(MOST_AGE)..now.saturating_add(MOST_AHEAD);
+        let samples = self.catalog.samples(&self.table, column)?;
+        let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
+        let read: Vec<_> = numbers.filter_map(|value| Some((value, dates.read(value)?))).collect();
+        let Some((value, at)) = read.first() else { return Ok(None) };
+        if dates.numbers.is_some() || read.iter().any(|(_, at)| plausible.contains(at)) {
+            return Ok(None);
+        }
+        let Some(spelling) = Spelling::of(value, dates) else { return Ok(None) };
+        let format = spelling.format();
+        let mut others = dates.other_readings(value).filter(|(_, at)| plausible.contains(at));
+        let other = others
+            .next()
+            .map_or_else(String::new, |(other, at)| format!(" (as {other} it is {at})"));
+        let (name, table, value) = (column.label(), &self.table.name, value.shown());
+        let how =
+            |format: &str| format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}");
+        Ok(Some(format!(
+            "column {name} of table {table} holds {value}, which as {format} is {at}{other}, and all values \
+             that were looked at are more than ten years old or more than a year ahead: name their format, \
+             {}, one of {}, or {} if that is right",
+            how("..."),
+            Format::NAMED_ONLY.map(|format| format.to_string()).join(", "),
+            how(&format.to_string()),
+        )))
     }
 
     /// What is the matter with the column of the count of failures, or else of the last one, if anything

@@ -18,6 +18,7 @@ use crate::date::Dates;
 use crate::mapping::Assigned;
 use crate::record::{Capabilities, SeriesSource, Status};
 use crate::store::sql::Dialect;
+use crate::time::Clock;
 
 /// A table that has what the mapping says ([`Table::find`]). Names are spelt as it spells them.
 pub struct Table {
@@ -34,12 +35,16 @@ pub struct Table {
     /// Whether that is always NULL.
     pub is_undated: bool,
     pub dates: Dates,
-    /// How the dates other than that of insertion are read.
+    /// How the last failure is read.
+    pub failure_dates: Dates,
+    /// How the other dates are read.
     pub other_dates: Dates,
+    /// Decides between two readings of a local time that came twice.
+    pub clock: Clock,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,
-    /// What is the matter with the columns of failures and of the last one.
+    /// Why the columns of dates and of failures cannot be used as they are.
     pub complaints: Vec<String>,
     /// The most attempts of each record.
     pub max_attempts: Option<Column>,
@@ -93,7 +98,9 @@ impl Table {
         let is_exact = |Column { holds, declared, spelling, .. }: &Column| {
             let is_cut =
                 *holds == Holds::Reals || *holds == Holds::ClockTimes && declared == "date";
-            !is_cut && spelling.reads_back(&self.other_dates)
+            !is_cut
+                && spelling.is_unique(&self.failure_dates.zone)
+                && spelling.reads_back(&self.failure_dates)
         };
         let is_exact = self.failures.is_some() && self.last_failure.as_ref().is_some_and(is_exact);
         Some(if is_exact { SeriesSource::LastFailure } else { SeriesSource::LastError })

@@ -146,11 +146,11 @@ impl<'a> Places<'a> {
     pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, membership: Membership) -> Facts<'id> {
         let table = self.table;
         let cell = |place: Option<Place<'a>>| place.map(|(column, index)| row.cell(column, index));
-        let other_date = |place| cell(place).map(|cell| date(cell, &table.other_dates));
         let inserted_at = date(row.cell(self.inserted.0, self.inserted.1), &table.dates);
         // What stands in text counts as none.
         let failures = cell(self.failures).map(|it| it.map_or_else(|it| count(&it), |_| 0));
-        let last_failure = other_date(self.last_failure);
+        let last_failure =
+            cell(self.last_failure).map(|cell| table.failure_dates.read_past(cell, &table.clock));
         let failed = has_failed(failures, last_failure, inserted_at);
         let status = cell(self.status).unwrap_or(Err(Value::Null));
         let is = |mapped: &Value| match (&status, mapped) {

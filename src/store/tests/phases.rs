@@ -6,7 +6,7 @@ use crate::mapping::Mapping;
 use crate::query::{Query, SlotStretch, Window};
 use crate::record::{Id, Status};
 use crate::store::{Access, Location};
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 use test_support::cluster::cluster;
 
 const NUMBERS: &[i64] = &[
@@ -33,7 +33,8 @@ const UUIDS: &[&str] =
 
 /// Searches for halves, eighths and several ranges of the phases under several salts.
 fn agree(location: &Location, rows: usize, what: &str) {
-    let database = || location.open(&Mapping::default(), Access::ReadOnly).unwrap();
+    let database =
+        || location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
     let found = |window: Window| {
         let query = Query { window, statuses: vec![Status::Error], ..selection() };
         let mut phases = Vec::new();
@@ -131,7 +132,8 @@ fn sqlite_reckons_phases_of_numbers_as_the_program_does() {
         let stretch = SlotStretch { from: Instant(0), until: NOW, phases: vec![0..=0] };
         let window = Window::Slots { stretches: vec![stretch], salt: 0 };
         let query = Query { window, statuses: vec![Status::Error], ..selection() };
-        let mut database = location.open(&Mapping::default(), Access::ReadOnly).unwrap();
+        let mut database =
+            location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
         let mut travelled = 0;
         let page = database.due(&query, &mut |_| {
             travelled += 1;

@@ -31,15 +31,10 @@ pub trait Subject {
     fn delete(&self, id: i64);
 }
 
-#[expect(clippy::disallowed_methods, reason = "the suite waits for nothing")]
-fn clock() -> Clock {
-    Clock { fixed: Some(NOW), wall: || NOW, monotonic: std::time::Instant::now }
-}
-
 fn opened(location: &Location) -> Box<dyn Store> {
-    let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
+    let database = location.open(&Mapping::default(), Access::ReadWrite, Clock::at(NOW)).unwrap();
     let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
-    database.into_store(&state, Retry::new(None, clock())).unwrap()
+    database.into_store(&state, Retry::new(None, Clock::at(NOW))).unwrap()
 }
 
 pub struct Sqlite {
@@ -81,9 +76,10 @@ impl Subject for Sqlite {
 
     fn open(&self) -> Box<dyn Store> {
         let location = Location::File(self.path());
-        let database = location.open(&Mapping::default(), Access::ReadWrite).unwrap();
+        let database =
+            location.open(&Mapping::default(), Access::ReadWrite, Clock::at(NOW)).unwrap();
         let state = database.state_dir(None).unwrap();
-        database.into_store(&state, Retry::new(None, clock())).unwrap()
+        database.into_store(&state, Retry::new(None, Clock::at(NOW))).unwrap()
     }
 
     fn finish(&self, id: i64) {

@@ -25,6 +25,7 @@ use crate::record::{Counter, Id, Transition, Value};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote};
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
+use crate::time::Clock;
 
 pub use functions::missing_function;
 pub use work::Work;
@@ -46,10 +47,11 @@ pub fn open(
     name: &str,
     mapping: &Mapping,
     access: Access,
+    clock: Clock,
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
     let mut queue = Queue::find(&mut session, name)?;
-    let mut table = Table::find(&mut queue, &mapping_of(mapping))?;
+    let mut table = Table::find(&mut queue, &mapping_of(mapping), clock)?;
     table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
     Ok(SqlDatabase::new(PgEngine { queue: Some(queue), ..PgEngine::new(session) }, table))

@@ -30,10 +30,8 @@ impl Queued {
         }
         database.sql("SELECT pgmq.create('jobs'); SELECT pgmq.send_batch('jobs', array_fill('{}'::jsonb, ARRAY[3]))");
         let server = Arc::new(Server::new(&database.url(), &|_| None).unwrap());
-        let opened = open(&server, "jobs", &Mapping::default(), Access::ReadWrite).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "the clock of these tests")]
-        let monotonic = std::time::Instant::now;
-        let clock = Clock { fixed: None, wall: || Instant(1_795_232_400), monotonic };
+        let clock = Clock::at(Instant(1_795_232_400));
+        let opened = open(&server, "jobs", &Mapping::default(), Access::ReadWrite, clock).unwrap();
         let queue = opened.engine.queue.clone().unwrap();
         let mut work = Work::new(queue, opened, Retry::new(None, clock));
         let (secs, ended) = (Arc::new(AtomicU64::new(100)), Arc::new(Mutex::new(Vec::new())));

@@ -1,0 +1,180 @@
+//! Dates as other programs write them: read as what they are, or refused with the word to say.
+
+use test_support::cluster::cluster;
+
+use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv, skipped};
+
+/// A table whose dates are numbers of this kind, with two records of a minute ago.
+fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {
+    let at = MIDNIGHT - MINUTE;
+    TestEnv::with_schema(&format!(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT NOT NULL DEFAULT 'NEW', DATE_INSERTED {declared},
+           FAILURES INTEGER NOT NULL DEFAULT 0, LAST_FAILURE {declared});
+         INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({}), ({})",
+        number(at),
+        number(at),
+    ))
+}
+
+fn pass(env: &TestEnv, now: i64, options: &[&str], end: &str) -> Ran {
+    let handler = env.noting(end);
+    env.run_at(now, &[&["process"], options, &["--", &handler]].concat())
+}
+
+/// Each format that has to be named, the type of its column, and an instant in it.
+type Kind = (&'static str, &'static str, fn(i64) -> String, &'static str);
+
+const KINDS: [Kind; 4] = [
+    ("ticks", "BIGINT", |at| format!("{}", (at + 62_135_596_800) * 10_000_000), "epoch-ns"),
+    ("filetime", "BIGINT", |at| format!("{}", (at + 11_644_473_600) * 10_000_000), "epoch-ns"),
+    ("apple", "REAL", |at| format!("{}.5", at - 978_307_200), "epoch"),
+    ("apple", "INTEGER", |at| format!("{}", (at - 978_307_200) * 1_000_000_000), "epoch-ns"),
+];
+
+#[test]
+fn dates_that_look_like_those_of_other_years_are_refused_until_their_format_is_named() {
+    for (format, declared, number, taken_for) in KINDS {
+        let env = jobs(declared, number);
+        let named = format!("date_inserted.format={format}");
+        let why = [
+            "column DATE_INSERTED of table BACKLOG holds ",
+            &format!(", which as {taken_for} is 19"),
+            &format!("(as {format} it is 2026-11-20T23:59:00Z)"),
+            "name their format, date_inserted = { column = \"DATE_INSERTED\", format = \"...\" }, one of \
+             ticks, filetime, apple",
+        ];
+        let options = ["--fibonacci", "--max-age", "30d"];
+        pass(&env, MIDNIGHT, &options, "exit 1").fails(1, &why);
+        env.run_at(MIDNIGHT, &["process", "--fibonacci", "--dry-run"]).fails(1, &why);
+        let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]);
+        assert!(why.iter().all(|part| checked.stdout.contains(part)), "{checked:?}");
+        assert_eq!(env.statuses(), "1|NEW\n2|NEW");
+        let options = ["--fibonacci", "--max-age", "30d", "--set", &named];
+        pass(&env, MIDNIGHT, &options, "exit 1").silent();
+        let failed = env
+            .query("SELECT DISTINCT STATUS, FAILURES, LAST_FAILURE - DATE_INSERTED FROM BACKLOG");
+        let minute = match (declared, format) {
+            ("REAL", _) => "59.5",
+            (_, "apple") => "60000000000",
+            _ => "600000000",
+        };
+        assert_eq!(failed, format!("ERROR|1|{minute}"), "written in {format} as well");
+        pass(&env, MIDNIGHT + 59, &options, "").silent();
+        assert_eq!(env.handled(), ["2", "1"], "and read again: the wait is not over");
+        pass(&env, MIDNIGHT + 60, &options, "").silent();
+        assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS");
+    }
+}
+
+#[test]
+fn a_last_failure_has_a_format_of_its_own() {
+    let (_, _, ticks, _) = KINDS[0];
+    let env = jobs("TEXT", |_| "'2026-11-20 23:59:00'".into());
+    let failed = ticks(MIDNIGHT);
+    env.sql(&format!(
+        "ALTER TABLE BACKLOG ADD COLUMN TRIED BIGINT; UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, TRIED = {failed}"
+    ));
+    let options = ["--fibonacci", "--set", "last_failure=TRIED"];
+    let why = [
+        "column TRIED of table BACKLOG holds ",
+        "last_failure = { column = \"TRIED\", format = \"...\" }",
+    ];
+    pass(&env, MIDNIGHT, &options, "").fails(1, &why);
+    let options = ["--fibonacci", "--set", "last_failure={column=\"TRIED\", format=\"ticks\"}"];
+    pass(&env, MIDNIGHT + 59, &options, "").silent();
+    assert_eq!(env.handled(), [""; 0]);
+    pass(&env, MIDNIGHT + 60, &options, "exit 1").silent();
+    assert_eq!(env.handled(), ["2", "1"]);
+    let tried = format!("2|{}", ticks(MIDNIGHT + 60));
+    assert_eq!(env.query("SELECT DISTINCT FAILURES, TRIED FROM BACKLOG"), tried);
+}
+
+#[test]
+fn old_dates_are_right_where_their_format_is_named_or_one_is_recent() {
+    let old = |_| "1353456000".into();
+    let env = jobs("INTEGER", old);
+    pass(&env, MIDNIGHT, &["--fibonacci"], "")
+        .fails(1, &["which as epoch is 2012-11-21T00:00:00Z"]);
+    pass(&env, MIDNIGHT, &["--fibonacci", "--set", "date_inserted.format=epoch"], "").silent();
+    assert_eq!(env.handled(), ["2", "1"]);
+    let env = jobs("INTEGER", old);
+    env.sql(&format!("INSERT INTO BACKLOG (DATE_INSERTED) VALUES ({MIDNIGHT})"));
+    pass(&env, MIDNIGHT, &["--fibonacci"], "").silent();
+    assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS\n3|SUCCESS");
+}
+
+#[test]
+fn any_blank_between_day_and_clock_is_one() {
+    for blank in ['\u{a0}', '\u{202f}', '\u{2009}', '\u{3000}', '\u{85}', '\u{1680}', '\t'] {
+        let env = jobs("TEXT", |_| format!("'2026-11-20{blank}23:59:00'"));
+        for command in ["status", "list", "check", "failures"] {
+            let ran = env.run_at(MIDNIGHT, &[command]);
+            assert!(ran.exit.is_some_and(|exit| exit < 2), "{command} {blank:?} {ran:?}");
+        }
+        assert_ne!(env.run(&["adopt", "--table", "BACKLOG"]).exit, Some(101));
+        pass(&env, MIDNIGHT, &["--ndays", "1"], "").silent();
+        assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS", "{blank:?}");
+    }
+}
+
+#[test]
+fn iso_8601_is_read_in_its_basic_form_with_a_comma_and_to_the_end_of_the_day() {
+    for date in [
+        "20261120T235900Z",
+        "20261120T2359",
+        "2026-11-20T23:59:00,5Z",
+        "2026-11-20T24:00:00Z",
+        "2026-11-20T23:59:00Z  ",
+    ] {
+        for format in ["", "date_inserted.format=iso"] {
+            let env = jobs("TEXT", |_| format!("'{date}'"));
+            let set = ["--ndays", "1", "--min-ndays", "0", "--set", format];
+            let options = if format.is_empty() { &set[..4] } else { &set[..] };
+            pass(&env, MIDNIGHT, options, "").silent();
+            assert_eq!(env.statuses(), "1|SUCCESS\n2|SUCCESS", "{date} {format}");
+        }
+    }
+    let env = jobs("TEXT", |_| "' 2026-11-20T23:59:00Z'".into());
+    let unread =
+        "2 pending records are not tried, because their DATE_INSERTED cannot be read as a date";
+    pass(&env, MIDNIGHT, &["--ndays", "1", "-v"], "").fails(0, &[unread]);
+    assert_eq!(env.handled(), [""; 0], "a date after a blank is none");
+}
+
+#[test]
+fn a_wait_is_a_wait_in_the_hour_that_comes_twice() {
+    let zone = "date_inserted={column=\"DATE_INSERTED\", zone=\"Europe/Berlin\"}";
+    let options =
+        ["--policy", "constant:delay=30m", "--spread", "0%", "--max-attempts", "20", "--set", zone];
+    // 02:00 in Berlin on 2026-10-25, for the first and for the second time.
+    for (begin, attempts) in [(1_792_886_400, 4), (1_792_890_000, 2)] {
+        let env = jobs("TEXT", |_| "'2026-10-24 20:00:00'".into());
+        env.sql("DELETE FROM BACKLOG WHERE ID > 1");
+        let passes = (begin..1_792_893_600).step_by(180);
+        passes.for_each(|now| assert!(pass(&env, now, &options, "exit 1").exit == Some(0)));
+        let handled = env.handled().len();
+        assert!(handled <= attempts, "{handled} attempts");
+        assert!(handled > 1, "{handled} attempts");
+    }
+}
+
+#[test]
+fn years_that_cannot_be_written_are_no_dates_for_any_command() {
+    let Some(cluster) = cluster() else { return skipped("dates of PostgreSQL: no server") };
+    for declared in ["timestamptz", "timestamp", "date"] {
+        let database = cluster.database();
+        database.sql(&format!(
+            "CREATE TABLE backlog (id int PRIMARY KEY, status text NOT NULL DEFAULT 'NEW', date_inserted {declared});
+             INSERT INTO backlog (id, date_inserted) VALUES (1, '0044-03-15 BC'), (2, '12026-01-01'), (3, 'infinity'),
+               (4, '-infinity'), (5, NULL), (6, '2026-11-20')"
+        ));
+        let env = TestEnv::on(&database);
+        let status = env.run_at(MIDNIGHT, &["status", "--ndays", "7"]).success().stdout;
+        let new = status.lines().find(|line| line.starts_with("NEW")).unwrap();
+        let counts: Vec<_> = new.split_whitespace().collect();
+        assert_eq!(counts, ["NEW", "1", "0", "0", "0", "0", "0", "0", "5", "6"], "{declared}");
+        let unread = "5 pending records are not tried, because their date_inserted cannot be read";
+        pass(&env, MIDNIGHT, &["--ndays", "7", "-v"], "").fails(0, &[unread]);
+        assert_eq!(env.handled(), ["6"]);
+    }
+}

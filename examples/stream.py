@@ -9,9 +9,8 @@ def handle(record):
 
 hello = json.loads(sys.stdin.readline())  # what comes: queue, table, id and columns
 assert hello.get("backlog") == 1, "start me with --stream"
-[id_column] = hello["id"]  # "ID" on SQLite, "id" on PostgreSQL
 for record in map(json.loads, sys.stdin):
-    reply = {"id": record[id_column], "outcome": "success"}
+    reply = {"id": record["backlog_id"], "outcome": "success"}
     try:
         handle(record)
     except Exception as error:

@@ -3,11 +3,9 @@
 # The work is one line here: it appends the record to sent.jsonl.
 read -r hello # {"backlog":1,"queue":"default","table":"BACKLOG","id":["ID"],"columns":["ID",...]}
 case $hello in '{"backlog":1,'*) ;; *) echo "start me with --stream" >&2; exit 1 ;; esac
-name=${hello#*'"id":["'}
-name=${name%%'"'*} # "ID" on SQLite, "id" on PostgreSQL
 while read -r record; do
-    id=${record#*"\"$name\":"}
-    id=${id%%,*}
+    id=${record##*'"backlog_id":'}
+    id=${id%'}'} # in its quotes
     if error=$(printf '%s\n' "$record" 2>&1 >>sent.jsonl); then
         echo "{\"id\":$id,\"outcome\":\"success\"}"
     else

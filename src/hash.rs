@@ -46,7 +46,7 @@ pub fn phase(id: &Id, salt: u64) -> u64 {
 pub fn phase31(id: &Id, salt: u64) -> u32 {
     let place = match id {
         Id::Integer(number) => folded(number.cast_unsigned()) * u64::from(MULTIPLIER),
-        Id::Text(_) | Id::Composite(_) => {
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => {
             let hash = Sha256::digest(id.text().as_bytes());
             let first = hash.iter().take(4).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
             first >> 1
@@ -73,7 +73,7 @@ fn low_bits(bits: u64) -> u32 {
 fn bits(id: &Id) -> u64 {
     match id {
         Id::Integer(id) => id.cast_unsigned(),
-        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()),
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()),
     }
 }
 

@@ -168,23 +168,31 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
     }
 }
 
+/// The line of a record for a co-process: with its id as text, which each JSON library keeps as it is.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
-    let mut line = json_document(record, None)?;
+    let has_own = record.row.find(BACKLOG_ID).is_some();
+    let row = RowJson { record, secret: None, has_backlog_id: !has_own };
+    let mut line = serde_json::to_vec(&row).map_err(|error| error.to_string())?;
     line.push(b'\n');
     Ok(line)
 }
+
+/// The id of a record in the lines of a co-process, unless the table has a column of that name.
+const BACKLOG_ID: &str = "backlog_id";
 
 /// Every column but that of a secret, in the table's order, on one line. A BLOB is hexadecimal text,
 /// numbers are exact. The error says what JSON cannot hold.
 fn json_document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
-    serde_json::to_vec(&RowJson { record, secret }).map_err(|error| error.to_string())
+    let row = RowJson { record, secret, has_backlog_id: false };
+    serde_json::to_vec(&row).map_err(|error| error.to_string())
 }
 
 struct RowJson<'a> {
     record: &'a Record,
     /// The column that is left out, as the table spells it.
     secret: Option<&'a str>,
+    has_backlog_id: bool,
 }
 
 impl Serialize for RowJson<'_> {
@@ -209,6 +217,9 @@ impl Serialize for RowJson<'_> {
                     object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
                 }
             }
+        }
+        if self.has_backlog_id {
+            object.serialize_entry(BACKLOG_ID, &self.record.id.text())?;
         }
         object.end()
     }
@@ -245,9 +256,10 @@ mod json_tests {
             ("j", Value::Json("{\n\"a\": 1.50\r\n}".into())),
         ]);
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
-                        \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  }}\n";
+                        \"n\":null,\"r\":0.5,\"b\":\"00ff\",\"j\":{ \"a\": 1.50  },\"backlog_id\":\"7\"}\n";
         assert_eq!(String::from_utf8(json_line(&record).unwrap()).unwrap(), expected);
         let without = json_document(&record, Some("IT'S \"odd\"")).unwrap();
+        let expected = expected.replace(",\"backlog_id\":\"7\"", "");
         let expected = expected.replace("\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",", "");
         assert_eq!(String::from_utf8(without).unwrap(), expected.trim_end());
     }

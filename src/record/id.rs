@@ -3,25 +3,37 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::{cut, one_line};
 
 /// The id of a record: the value of its ID column, or the values of several.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Id {
     Integer(i64),
     Text(Box<str>),
+    /// Shown and typed in hexadecimal.
+    Bytes(Box<[u8]>),
     Composite(Box<[Self]>),
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(id) => serializer.serialize_i64(*id),
+            Self::Text(_) | Self::Bytes(_) => serializer.serialize_str(&self.text()),
+            Self::Composite(parts) => serializer.collect_seq(parts),
+        }
+    }
 }
 
 impl Id {
     /// The ids of `columns` columns that a person may mean, with commas between their parts, each a
-    /// number or else text. A comma that is part of the text has a backslash before it.
+    /// number, text, or bytes in hexadecimal. A comma that is part of the text has a backslash before it.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
-            number(text).map(Self::Integer).into_iter().chain([Self::Text(text.into())])
+            let (number, bytes) = (number(text).map(Self::Integer), bytes(text));
+            number.into_iter().chain([Self::Text(text.into())]).chain(bytes)
         };
         let parts = if columns == 1 { vec![text.into()] } else { split(text) };
         if parts.len() != columns {
@@ -45,7 +57,7 @@ impl Id {
 
     pub fn parts(&self) -> &[Self] {
         match self {
-            Self::Integer(_) | Self::Text(_) => std::slice::from_ref(self),
+            Self::Integer(_) | Self::Text(_) | Self::Bytes(_) => std::slice::from_ref(self),
             Self::Composite(parts) => parts,
         }
     }
@@ -55,6 +67,7 @@ impl Id {
         match self {
             Self::Integer(id) => id.to_string().into(),
             Self::Text(id) => id.as_ref().into(),
+            Self::Bytes(id) => hexadecimal(id).to_string().into(),
             Self::Composite(parts) => {
                 let escaped = |part: &Self| part.text().replace('\\', "\\\\").replace(',', "\\,");
                 parts.iter().map(escaped).collect::<Vec<_>>().join(",").into()
@@ -65,6 +78,24 @@ impl Id {
     pub fn full(&self) -> String {
         one_line(&self.text())
     }
+}
+
+/// Bytes as two digits each, in lower case.
+pub fn hexadecimal(bytes: &[u8]) -> impl fmt::Display {
+    fmt::from_fn(move |f| bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")))
+}
+
+/// The bytes that a text is in hexadecimal, of which a UUID may have hyphens.
+fn bytes(text: &str) -> Option<Id> {
+    let is_uuid = text.len() == 36 && text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
+    let digits = if is_uuid { &text.replace('-', "") } else { text };
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| {
+        let [high, low] = pair.map(|digit| char::from(digit).to_digit(16));
+        u8::try_from(high? << 4 | low?).ok()
+    };
+    let bytes = pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?;
+    (rest.is_empty() && !bytes.is_empty()).then(|| Id::Bytes(bytes.into()))
 }
 
 /// The number that a text is; what is spelt otherwise, as 007, is just text.
@@ -104,12 +135,16 @@ mod tests {
             (Id::Integer(-7), "-7"),
             (text("7"), "7"),
             (text("a,b\\"), "a,b\\"),
+            (Id::Bytes([0, 0xab, 0x10].into()), "00ab10"),
+            (composite(&[Id::Bytes([0xff].into()), Id::Integer(7)]), "ff,7"),
             (composite(&[Id::Integer(7), text("7")]), "7,7"),
             (composite(&[text("a,b\\"), text(""), Id::Integer(1)]), "a\\,b\\\\,,1"),
         ] {
             assert_eq!(id.full(), shown);
             assert!(Id::typed(shown, id.parts().len()).contains(&id), "{shown}");
         }
+        let uuid = Id::typed("0192F5A0-7C1e-7000-8000-00000000002A", 1);
+        assert!(uuid.contains(&Id::typed("0192f5a07c1e7000800000000000002a", 1)[1]), "{uuid:?}");
         assert_eq!(Id::typed("1,2", 3), []);
         for text in ["007", "+7", "-0"] {
             assert_eq!(Id::typed(text, 1), [Id::Text(text.into())]);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cause::{COMPARED, Cause, Causes, Group};
-pub use id::{Id, number, split};
+pub use id::{Id, hexadecimal, number, split};
 pub use last_error::{Series, SeriesSource};
 pub use visible::{cut, cut_line, json_line, one_line};
 
@@ -105,7 +105,7 @@ impl fmt::Display for Value {
             Self::Text(text) | Self::Json(text) => f.write_str(text),
             Self::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Boolean(truth) => write!(f, "{truth}"),
-            Self::Blob(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
+            Self::Blob(bytes) => write!(f, "{}", hexadecimal(bytes)),
         }
     }
 }

@@ -131,7 +131,7 @@ fn offset(id: &Id) -> u64 {
     match id {
         Id::Integer(id) if *id >= 0 => id.cast_unsigned(),
         Id::Integer(id) => fnv1a64(&id.to_le_bytes()) >> 1,
-        Id::Text(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()) >> 1,
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()) >> 1,
     }
 }
 

@@ -106,6 +106,7 @@ pub fn id_params(id: &Id) -> Vec<Value> {
 pub fn id_param(part: &Id) -> Value {
     match part {
         Id::Integer(id) => Value::Integer(*id),
+        Id::Bytes(id) => Value::Blob(id.to_vec()),
         Id::Text(_) | Id::Composite(_) => Value::Text(part.text().into_owned()),
     }
 }

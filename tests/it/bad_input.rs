@@ -183,14 +183,14 @@ fn ids_may_be_any_integer_or_text() {
 #[test]
 fn ids_that_name_no_single_record_are_reported_and_left_alone() {
     let env = TestEnv::with_schema("CREATE TABLE BACKLOG (ID, STATUS, DATE_INSERTED)");
-    env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21'), (7, 'NEW', '2026-11-21'), (7, 'ERROR', '2026-11-21'), (NULL, 'NEW', '2026-11-21'), (1.5, 'NEW', '2026-11-21'), (x'00', 'NEW', '2026-11-21')");
+    env.sql("INSERT INTO BACKLOG VALUES (1, 'NEW', '2026-11-21'), (7, 'NEW', '2026-11-21'), (7, 'ERROR', '2026-11-21'), (NULL, 'NEW', '2026-11-21'), (1.5, 'NEW', '2026-11-21'), (CAST(x'ff' AS TEXT), 'NEW', '2026-11-21')");
     let ran = env.run_at(MIDNIGHT, &[&["process", "-v"], &PROCESS[1..]].concat());
     assert_eq!(ran.exit, Some(1));
     for says in [
         "1 record was not tried: more than one row has the id 7",
         "its id is NULL",
         "its id is a Real",
-        "its id is a Blob",
+        "its id is not UTF-8",
     ] {
         assert!(ran.stderr.contains(says), "{says:?} is not in {}", ran.stderr);
     }
@@ -222,7 +222,7 @@ fn messages_show_values_as_sql_spells_them_and_cut_what_is_too_long() {
         let ran = env.run(args).success();
         assert!(ran.stdout.contains(&long), "{}", ran.stdout);
     }
-    for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL"), ("x'00ff'", "x'00FF'")] {
+    for (id, shown) in [("2.0", "2.0"), ("NULL", "NULL")] {
         env.sql(&format!("DELETE FROM BACKLOG; INSERT INTO BACKLOG (ID) VALUES ({id})"));
         let says = format!("backlog: warning: a record is left out, because its ID is {shown}\n");
         assert_eq!(env.run(&["list", "-v"]).success().stderr, says);

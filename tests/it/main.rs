@@ -7,6 +7,7 @@ mod alarms;
 mod archived;
 mod bad_input;
 mod browser;
+mod byte_ids;
 mod check;
 mod circuit_breaker;
 mod claims;

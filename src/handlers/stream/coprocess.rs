@@ -228,19 +228,59 @@ enum Said {
     GiveUp,
 }
 
-/// The record that a reply is about, and its outcome; the error says what is wrong with it.
-pub fn reply(line: &[u8]) -> Result<(Id, Outcome), String> {
+/// The whole numbers of this size and beyond are not all numbers of JavaScript, among others.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Whether a number may be another one than that of the record, which has lost its last digits.
+fn is_rounded(number: &Value) -> bool {
+    number.as_f64().is_some_and(|number| number.abs() >= EXACT)
+}
+
+/// Whether a reply with this id can be about a record. A number may be named by its text, and vice versa.
+pub fn names(named: &Value, id: &Id) -> bool {
+    match (named, id) {
+        (Value::String(text), _) => id.text() == text.as_str(),
+        (Value::Number(number), Id::Integer(id)) => {
+            number.as_i64() == Some(*id) || is_rounded(named) && number.as_f64() == Some(*id as f64)
+        }
+        (Value::Number(number), Id::Text(text)) => number.to_string() == **text,
+        (Value::Array(parts), Id::Composite(ids)) => {
+            parts.len() == ids.len() && parts.iter().zip(ids).all(|(part, id)| names(part, id))
+        }
+        _ => false,
+    }
+}
+
+/// What helps against ids that lose their last digits, if this may be one of these.
+pub fn advice(named: &Value) -> &'static str {
+    let parts = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
+    if parts.iter().any(is_rounded) {
+        "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id"
+    } else {
+        ""
+    }
+}
+
+/// The id of the record that a reply is about, and its outcome; the error says what is wrong with it.
+pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
         // Where in the line it stands helps nobody who sees the line.
         true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
         false => "not JSON".to_string(),
     });
     let Reply { id, outcome, error, after } = read?;
-    // That of several columns is an array.
-    let named = Id::deserialize(&id).ok().filter(|id| !id.parts().is_empty());
-    let named = named.map(|id| Id::of(id.parts().to_vec())).ok_or_else(|| {
-        format!("its id is {id}, and must be the whole number or the text of a record's")
-    })?;
+    let is_part = |part: &Value| part.is_string() || part.is_i64() || is_rounded(part);
+    let named = match id {
+        // That of several columns is an array.
+        Value::Array(mut parts) if parts.len() == 1 && is_part(&parts[0]) => parts.remove(0),
+        Value::Array(ref parts) if !parts.is_empty() && parts.iter().all(is_part) => id,
+        id if is_part(&id) => id,
+        id => {
+            return Err(format!(
+                "its id is {id}, and must be the whole number or the text of a record's"
+            ));
+        }
+    };
     // Fit for a log and a column: no longer than what is kept of the output of a command.
     let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
     let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);
@@ -287,20 +327,20 @@ mod tests {
         let error = || "no\\u{7}route".to_string();
         let after = Some(Duration::from_secs(600));
         for (line, id, outcome) in [
-            (r#"{"id":7,"outcome":"success"}"#, Id::Integer(7), Outcome::Success),
+            (r#"{"id":7,"outcome":"success"}"#, json!(7), Outcome::Success),
             (
                 r#"{"outcome":"failure","error":"no\u0007route","id":"a,b","x":1}"#,
-                Id::Text("a,b".into()),
+                json!("a,b"),
                 Outcome::Failure { error: error() },
             ),
             (
                 r#" {"id":[1,"b"], "outcome":"snooze", "error":"no\u0007route", "after":"10m"} "#,
-                Id::Composite([Id::Integer(1), Id::Text("b".into())].into()),
+                json!([1, "b"]),
                 Outcome::Snooze { error: error(), after },
             ),
             (
                 r#"{"id":[7],"outcome":"give_up"}"#,
-                Id::Integer(7),
+                json!(7),
                 Outcome::GiveUp { error: "given up".into() },
             ),
         ] {

@@ -1,6 +1,7 @@
 //! One co-process and its successors, supervised by a thread: fed, heard, and started again.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
 use log::Level;
+use serde_json::Value;
 
-use super::coprocess::{CoProcess, Why, hello, reply};
-use super::{Mailbox, Shared, StreamSettings};
+use super::coprocess::{CoProcess, Why, advice, hello, names, reply};
+use super::{FIRST_REPLY_WITHIN, Mailbox, Shared, StreamSettings};
 use crate::handlers::command::Command;
 use crate::handlers::lost_claims::LOST_KILL_DELAY;
 use crate::handlers::process::{
@@ -63,25 +65,25 @@ impl Supervisor {
 
     /// Takes what was handed in; where nothing more is begun, it goes back.
     fn take_in(&mut self) {
-        let jobs = std::mem::take(&mut *lock(&self.mailbox.jobs));
+        let jobs = mem::take(&mut *lock(&self.mailbox.jobs));
         if let Some(job) = jobs.first() {
             self.submit.get_or_insert_with(|| job.submit.clone());
         }
         self.queue.extend(jobs.into_iter().map(|job| Waiting { job, line: None }));
         if self.shared.stop.stage() > Stage::Running {
-            let back = std::mem::take(&mut self.queue);
+            let back = mem::take(&mut self.queue);
             self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
         }
     }
 
     /// Drops queued records whose claims are lost, and ends a co-process that has one of them.
     fn end_lost(&mut self) {
-        let lost = std::mem::take(&mut *lock(&self.mailbox.lost));
+        let lost = mem::take(&mut *lock(&self.mailbox.lost));
         if lost.is_empty() {
             return;
         }
         let is_lost = |job: &Job| lost.contains(&job.record.id);
-        let queue = std::mem::take(&mut self.queue).into_iter();
+        let queue = mem::take(&mut self.queue).into_iter();
         let (dropped, queue): (Vec<_>, _) = queue.partition(|waiting| is_lost(&waiting.job));
         self.queue = queue.into();
         self.submit(dropped.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
@@ -106,7 +108,10 @@ impl Supervisor {
         let (mut refused, window) = (Vec::new(), self.shared.settings.window_bytes);
         while let Some(Waiting { job, line }) = self.queue.pop_front() {
             match line.map_or_else(|| json_line(&job.record), Ok) {
-                Ok(line) if !self.in_flight.takes(line.len(), window) => {
+                Ok(line)
+                    if !self.in_flight.takes(line.len(), window)
+                        || self.in_flight.has_like(&job.record.id) =>
+                {
                     self.queue.push_front(Waiting { job, line: Some(line) });
                     break;
                 }
@@ -205,7 +210,10 @@ impl Supervisor {
         if self.doubted_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.sent.len() as u64, "record");
             let first_reply_within = humantime::format_duration(self.shared.first_reply_within);
-            log::warn!(
+            // Under cron as well, unless --timeout soon says more.
+            let is_long = self.shared.first_reply_within == FIRST_REPLY_WITHIN;
+            log::log!(
+                if is_long { Level::Error } else { Level::Warn },
                 "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
             );
             running.is_doubted = true;
@@ -382,24 +390,33 @@ impl InFlight {
         self.sent.push_back(sent);
     }
 
-    /// Takes out the record that a reply is about. A number may be named by its text, and vice versa.
-    pub fn answered(&mut self, id: &Id) -> Result<Sent, String> {
-        let place = |id: &Id| self.sent.iter().position(|sent| sent.job.record.id == *id);
-        let mut meant = Vec::new();
-        let found = place(id).or_else(|| {
-            let columns = self.sent.front().map_or(1, |sent| sent.job.record.id.parts().len());
-            meant = Id::typed(&id.text(), columns);
-            meant.iter().find_map(place)
-        });
-        if let Some(sent) = found.and_then(|at| self.take(at)) {
+    /// Takes out the one record that a reply can be about.
+    pub fn answered(&mut self, named: &Value) -> Result<Sent, String> {
+        let meant = |sent: &Sent| names(named, &sent.job.record.id);
+        let first = self.sent.iter().position(meant);
+        let behind = self.sent.iter().skip(first.map_or(0, |at| at + 1));
+        let is_one = !behind.into_iter().any(meant);
+        if let Some(sent) = first.filter(|_| is_one).and_then(|at| self.take(at)) {
             self.answered.truncate(REMEMBERED - 1);
             self.answered.push_front(sent.job.record.id.clone());
             return Ok(sent);
         }
-        if self.answered.contains(id) || meant.iter().any(|id| self.answered.contains(id)) {
-            return Err(format!("record {id} was answered before"));
-        }
-        Err(format!("no record {id} was handed to it"))
+        let (shown, advice) =
+            (cut_line(named.as_str().unwrap_or(&named.to_string())), advice(named));
+        Err(match first {
+            Some(_) => format!("several records in hand may be record {shown}{advice}"),
+            None if self.answered.iter().any(|id| names(named, id)) => {
+                format!("record {shown} was answered before{advice}")
+            }
+            None => format!("no record {shown} was handed to it{advice}"),
+        })
+    }
+
+    /// Whether a reply by its text could not be told from one about a record in flight.
+    pub fn has_like(&self, id: &Id) -> bool {
+        let kind = mem::discriminant(id);
+        let mut others = self.sent.iter().map(|sent| &sent.job.record.id);
+        others.any(|other| mem::discriminant(other) != kind && other.text() == id.text())
     }
 
     fn take(&mut self, at: usize) -> Option<Sent> {
@@ -407,13 +424,15 @@ impl InFlight {
     }
 
     pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Sent> + use<> {
-        std::mem::take(self).sent.into_iter()
+        mem::take(self).sent.into_iter()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use serde_json::json;
 
     use super::*;
     use crate::handlers::tests::record;
@@ -432,12 +451,11 @@ mod tests {
 
     #[test]
     fn replies_come_in_any_order_and_each_once() {
-        let ids = [1, 2, 3].map(Id::Integer);
-        let mut in_flight = in_flight(&ids);
-        in_flight.answered(&ids[1]).unwrap();
-        let error = in_flight.answered(&Id::Integer(2)).err().unwrap();
+        let mut in_flight = in_flight(&[1, 2, 3].map(Id::Integer));
+        in_flight.answered(&json!(2)).unwrap();
+        let error = in_flight.answered(&json!(2)).err().unwrap();
         assert_eq!(error, "record 2 was answered before");
-        let error = in_flight.answered(&Id::Integer(9)).err().unwrap();
+        let error = in_flight.answered(&json!(9)).err().unwrap();
         assert_eq!(error, "no record 9 was handed to it");
         let left: Vec<_> = in_flight.drain().map(|sent| sent.job.record.id.clone()).collect();
         assert_eq!(left, [Id::Integer(1), Id::Integer(3)]);
@@ -445,11 +463,44 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_may_be_two_ids_is_neither() {
+        const LARGE: i64 = 1_840_467_209_342_255_104;
+        let ids = [LARGE, LARGE + 1, LARGE + 4096].map(Id::Integer);
+        let advised = "; numbers from 2^53 on lose digits in JavaScript: answer with \"backlog_id\" as the id";
+        let mut in_flight = in_flight(&ids);
+        for rounded in [json!(LARGE), json!(LARGE + 2), json!(LARGE as f64), json!([LARGE])] {
+            let error = in_flight.answered(rounded.get(0).unwrap_or(&rounded)).err().unwrap();
+            assert!(error.starts_with("several records in hand may be record 1"), "{error}");
+            assert!(error.ends_with(advised), "{error}");
+        }
+        let settled = |sent: Sent| sent.job.record.id.clone();
+        assert_eq!(
+            in_flight.answered(&json!((LARGE + 1).to_string())).map(settled),
+            Ok(ids[1].clone())
+        );
+        assert_eq!(in_flight.answered(&json!(LARGE + 4097)).map(settled), Ok(ids[2].clone()));
+        assert_eq!(in_flight.answered(&json!(LARGE)).map(settled), Ok(ids[0].clone()));
+        let error = in_flight.answered(&json!(LARGE)).err().unwrap();
+        assert!(error.contains("was answered before; numbers from 2^53 on"), "{error}");
+        let small = (1_i64 << 53) - 1;
+        let mut in_flight = tests::in_flight(&[small - 1, small].map(Id::Integer));
+        assert_eq!(in_flight.answered(&json!(small)).map(settled), Ok(Id::Integer(small)));
+    }
+
+    #[test]
+    fn ids_that_are_the_same_as_text_are_not_in_flight_together() {
+        let in_flight = in_flight(&[Id::Integer(7), Id::Text("ff".into())]);
+        assert!(in_flight.has_like(&Id::Text("7".into())));
+        assert!(in_flight.has_like(&Id::Bytes([0xff].into())));
+        assert!(!in_flight.has_like(&Id::Integer(7)) && !in_flight.has_like(&Id::Text("8".into())));
+    }
+
+    #[test]
     fn a_line_goes_alone_or_within_the_window() {
         assert!(InFlight::default().takes(99, 1));
         let mut in_flight = in_flight(&[1, 2].map(Id::Integer));
         assert!(in_flight.takes(10, 30) && !in_flight.takes(11, 30));
-        in_flight.answered(&Id::Integer(2)).unwrap();
+        in_flight.answered(&json!(2)).unwrap();
         assert!(in_flight.takes(20, 30) && !in_flight.takes(21, 30));
         in_flight.take(0);
         assert!(in_flight.takes(99, 1));
@@ -462,9 +513,11 @@ mod tests {
     fn an_id_is_known_by_its_text_as_well() {
         let composite = Id::Composite([Id::Integer(1), Id::Text("b".into())].into());
         for (held, named) in [
-            (Id::Integer(1), Id::Text("1".into())),
-            (Id::Text("1".into()), Id::Integer(1)),
-            (composite, Id::Text("1,b".into())),
+            (Id::Integer(1), json!("1")),
+            (Id::Text("1".into()), json!(1)),
+            (Id::Bytes([0, 0xff].into()), json!("00ff")),
+            (composite.clone(), json!([1, "b"])),
+            (composite, json!("1,b")),
         ] {
             let sent = in_flight(std::slice::from_ref(&held)).answered(&named).unwrap();
             assert_eq!(sent.job.record.id, held);

@@ -35,6 +35,7 @@ enum Entry {
         until: Instant,
     },
     Record {
+        #[serde(with = "super::exact_id")]
         id: Id,
         #[serde(flatten)]
         error: LastError,

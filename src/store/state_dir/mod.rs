@@ -3,6 +3,7 @@
 
 mod complaint;
 mod directory;
+mod exact_id;
 mod failures;
 mod history;
 mod pass_note;
@@ -22,7 +23,7 @@ use serde_json::{Value as Json, json};
 use super::claims::LineLock;
 use crate::hash::fnv1a64;
 use crate::query::{Cursor, Kept, Position, Slot};
-use crate::record::{Id, Key, Value};
+use crate::record::{Key, Value};
 use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
@@ -273,7 +274,9 @@ impl LineState {
         let Cursor { reached, kept, ahead, stuck } = &self.cursor;
         let slot = |slot: Slot| json!([slot.tick, slot.phase]);
         let listed = |kept: &[Kept]| -> Json {
-            kept.iter().map(|it| json!([it.id, it.slot.tick, it.slot.phase, it.begun])).collect()
+            kept.iter()
+                .map(|it| json!([exact_id::to_json(&it.id), it.slot.tick, it.slot.phase, it.begun]))
+                .collect()
         };
         let key = reached.as_ref().and_then(Position::key).map(key_to_json).unwrap_or_default();
         let said = json!({
@@ -329,8 +332,11 @@ fn slots(json: &Json) -> Option<Vec<Slot>> {
 
 fn kept_of(json: &Json) -> Vec<Kept> {
     let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
-    let kept = kept.filter_map(|it| <(Id, i64, u64, u32)>::deserialize(it).ok());
-    kept.map(|(id, tick, phase, begun)| Kept { id, slot: Slot { tick, phase }, begun }).collect()
+    let kept = kept.filter_map(|it| <(Json, i64, u64, u32)>::deserialize(it).ok());
+    let kept = kept.filter_map(|(id, tick, phase, begun)| {
+        Some(Kept { id: exact_id::from_json(&id)?, slot: Slot { tick, phase }, begun })
+    });
+    kept.collect()
 }
 
 fn key_to_json(key: &Key) -> Json {
@@ -343,7 +349,7 @@ fn key_to_json(key: &Key) -> Json {
         Value::Blob(bytes) => json!(bytes),
         Value::Boolean(truth) => json!(truth),
     };
-    json!({ "inserted": inserted, "id": key.id })
+    json!({ "inserted": inserted, "id": exact_id::to_json(&key.id) })
 }
 
 fn key_from_json(json: &Json) -> Option<Key> {
@@ -355,7 +361,7 @@ fn key_from_json(json: &Json) -> Option<Key> {
         None if inserted.is_object() => Value::of_text(&Vec::deserialize(&inserted["text"]).ok()?),
         None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
     };
-    Some(Key { inserted, id: Id::deserialize(id).ok()? })
+    Some(Key { inserted, id: exact_id::from_json(id)? })
 }
 
 /// What is needed for a note, or a warning of what may come of it that there is none.
@@ -373,6 +379,7 @@ fn noted<T>(written: Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Id;
 
     /// The directory beside a database.
     fn beside(dir: &Path) -> StateDir {
@@ -398,7 +405,9 @@ mod tests {
         .into_iter()
         .flat_map(|inserted| {
             let (number, text) = (Id::Integer(i64::MAX), Id::Text("it's \"7\"".into()));
-            [number.clone(), text.clone(), Id::Composite([number, text].into())]
+            let bytes = Id::Bytes([0, 255].into());
+            let composite = Id::Composite([number.clone(), text.clone(), bytes.clone()].into());
+            [number, text, bytes, composite]
                 .map(|id| Position::Key(Key { inserted: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];

@@ -288,9 +288,9 @@ fn id(value: &Value) -> Result<Id, &'static str> {
         Value::Text(id) => Ok(Id::Text(id.as_str().into())),
         Value::Null => Err("NULL"),
         Value::Bytes(_) => Err("not UTF-8"),
-        Value::Real(_) => Err("a Real; ids are integers or text"),
-        Value::Blob(_) => Err("a Blob; ids are integers or text"),
-        Value::Boolean(_) | Value::Json(_) => Err("neither an integer nor text"),
+        Value::Blob(id) => Ok(Id::Bytes(id.as_slice().into())),
+        Value::Real(_) => Err("a Real; ids are integers, text or bytes"),
+        Value::Boolean(_) | Value::Json(_) => Err("neither an integer, text nor bytes"),
     }
 }
 

@@ -471,7 +471,7 @@ fn due(store: &mut dyn Store, selection: &Query) -> Vec<i64> {
 fn numbers(ids: &[Id]) -> Vec<i64> {
     let number = |id: &Id| match id {
         Id::Integer(number) => *number,
-        Id::Text(_) | Id::Composite(_) => panic!("{id} is no number"),
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => panic!("{id} is no number"),
     };
     ids.iter().map(number).collect()
 }

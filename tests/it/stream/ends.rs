@@ -1,6 +1,7 @@
 //! Co-processes that die, say nothing, or say what is no reply.
 
 use super::*;
+use crate::testenv::signal;
 use std::fs;
 
 #[test]
@@ -137,6 +138,19 @@ fn a_process_that_has_not_answered_anything_yet_is_doubted_once() {
         )
     };
     assert_eq!(doubts, [doubt("3 records"), doubt("2 records")], "once for each process");
+}
+
+#[test]
+fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
+    let env = records(3);
+    let now = format!("@{MIDNIGHT}");
+    let words = ["process", "--now", &now, "--ndays", "1", "--stream", "--grace", "0s"];
+    let silent = ["--", "sh", "-c", "cat >/dev/null; sleep 1000"];
+    let mut pass = env.spawn_logging(&[&words[..], &silent].concat());
+    env.logs("backlog: no reply yet to 3 records after 10s: does it speak the protocol and flush?");
+    signal("-TERM", pass.id());
+    assert_eq!(pass.wait().unwrap().code(), Some(143));
+    assert_eq!(env.count("NEW"), 3);
 }
 
 #[test]

@@ -30,7 +30,8 @@ fn one_process_gets_all_records_as_lines_and_a_line_before_that_says_what_they_a
     let record = |id: i64, payload: &str| {
         format!(
             "{{\"ID\":{id},\"STATUS\":\"NEW\",\"DATE_INSERTED\":\"2026-11-21T00:00:00Z\",\
-             \"PAYLOAD\":{payload},\"FAILURES\":0,\"LAST_FAILURE\":null,\"LAST_ERROR\":null}}"
+             \"PAYLOAD\":{payload},\"FAILURES\":0,\"LAST_FAILURE\":null,\"LAST_ERROR\":null,\
+             \"backlog_id\":\"{id}\"}}"
         )
     };
     assert_eq!(
@@ -384,4 +385,77 @@ fn assert_peak(env: &TestEnv) {
     let peaks = lines(env, "peaks");
     let peaks: Vec<u64> = peaks.iter().map(|kilobytes| kilobytes.parse().unwrap()).collect();
     assert!(peaks.iter().all(|peak| *peak < 64 * 1024), "{peaks:?}");
+}
+
+/// Rounds the numbers of its lines, as every JSON.parse does.
+const ROUNDS: &str =
+    "for it in sys.stdin:\n    it = json.loads(it, parse_int=lambda it: int(float(it)))\n";
+
+/// 2^60 and its neighbour, and a number that is far from them.
+fn snowflakes() -> TestEnv {
+    let env = TestEnv::new();
+    for (id, payload) in
+        [(1_i64 << 60, "false"), ((1 << 60) + 1, "true"), ((1 << 60) + 4096, "true")]
+    {
+        env.insert_one(id, MIDNIGHT);
+        env.sql(&format!("UPDATE BACKLOG SET PAYLOAD = '{payload}' WHERE ID = {id}"));
+    }
+    env
+}
+
+#[test]
+fn an_id_that_loses_digits_is_told_by_its_text() {
+    let env = snowflakes();
+    let answers =
+        "    answer(it['backlog_id'], 'success' if it['PAYLOAD'] == 'true' else 'failure')\n";
+    let handler = python(&env, &format!("{ROUNDS}{answers}"));
+    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    let expected = format!(
+        "{}|ERROR\n{}|SUCCESS\n{}|SUCCESS",
+        1_i64 << 60,
+        (1_i64 << 60) + 1,
+        (1_i64 << 60) + 4096
+    );
+    assert_eq!(env.statuses(), expected);
+}
+
+#[test]
+fn a_node_handler_keeps_ids_apart() {
+    let env = snowflakes();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stream.mjs");
+    pass(&env, &["--ndays", "1"], &["node", example]).silent();
+    assert_eq!(env.count("SUCCESS"), 3);
+}
+
+#[test]
+fn a_number_that_may_mean_two_records_settles_neither() {
+    let env = snowflakes();
+    let answers = "    answer(it['ID'], 'success' if it['PAYLOAD'] == 'true' else 'failure')\n";
+    let handler = python(&env, &format!("{ROUNDS}{answers}"));
+    let says = [
+        "several records in hand may be record 1152921504606846976; numbers from 2^53 on lose digits in \
+         JavaScript: answer with \"backlog_id\" as the id",
+    ];
+    pass(&env, &["--ndays", "1"], &["python3", &handler]).fails(1, &says);
+    let neighbours =
+        format!("SELECT DISTINCT STATUS, FAILURES FROM BACKLOG WHERE ID < {}", (1_i64 << 60) + 2);
+    assert_eq!(env.query(&neighbours), "NEW|0");
+    env.sql(&format!("DELETE FROM BACKLOG WHERE ID = {}", (1_i64 << 60) + 1));
+    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    assert_eq!(
+        env.query("SELECT STATUS FROM BACKLOG ORDER BY ID"),
+        "ERROR\nSUCCESS",
+        "no two are meant"
+    );
+}
+
+#[test]
+fn a_column_named_backlog_id_is_the_tables_own() {
+    let env = records(1);
+    env.sql("ALTER TABLE BACKLOG ADD COLUMN Backlog_ID TEXT DEFAULT 'x'");
+    let text = "for it in records():\n    note('keys', *it.keys())\n    answer(it['ID'])\n";
+    let handler = python(&env, text);
+    pass(&env, &["--ndays", "1"], &["python3", &handler]).silent();
+    let [keys] = lines(&env, "keys").try_into().unwrap();
+    assert!(keys.ends_with("Backlog_ID") && !keys.contains("backlog_id"), "{keys}");
 }

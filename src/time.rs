@@ -194,8 +194,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A text that ends with a bare number, with the unit below the one before: `4m30` is `4m30s`.
 fn with_unit(text: &str) -> Option<String> {
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
-    let unit = before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
-    let unit = match &before[unit..] {
+    let unit = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next();
+    let unit = match unit.unwrap_or_default() {
         "" if before.is_empty() && !text.is_empty() => {
             return Some(format!("{text}s, {text}m or {text}h"));
         }

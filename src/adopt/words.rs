@@ -1,5 +1,7 @@
 //! The words that job tables use: of statuses, and in the names of columns.
 
+#![expect(clippy::string_slice, reason = "offsets come from find")]
+
 use std::collections::HashSet;
 use std::sync::LazyLock;
 

@@ -172,7 +172,7 @@ fn next(proposal: &Proposal, open: usize, args: &Adopt, console: &Console<'_>) -
 }
 
 fn say(line: &str) -> Result<()> {
-    let indent = line.len() - line.trim_start().len();
-    let line = format!("{}{}\n", &line[..indent], one_line(line.trim_start()));
+    let text = line.trim_start();
+    let line = format!("{}{}\n", line.strip_suffix(text).unwrap_or_default(), one_line(text));
     Ok(io::stderr().write_all(line.as_bytes())?)
 }

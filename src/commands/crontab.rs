@@ -171,7 +171,7 @@ fn ages(age: &AgeWindow) -> String {
 /// has it. So is a hyphen before a number at the end, which would be that of another queue's line.
 fn unit_name(queue: &str) -> String {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    let number = queue.rfind('-').filter(|at| is_number(&queue[at + 1..]));
+    let number = queue.rsplit_once('-').filter(|(_, end)| is_number(end)).map(|(it, _)| it.len());
     let escape = |(at, byte): (usize, u8)| match byte {
         b':' | b'_' | b'.' => char::from(byte).to_string(),
         b'-' if number != Some(at) => "-".into(),

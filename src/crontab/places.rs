@@ -1,6 +1,8 @@
 //! Places where cron and systemd find what they run: the crontabs of users, those of the system, which
 //! name a user in each line, and the units.
 
+#![expect(clippy::string_slice, reason = "offsets come from find")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;

@@ -1,6 +1,8 @@
 //! Commands of a crontab line, read as a shell reads them (POSIX, 2.10): their words without quotes,
 //! and where their output goes.
 
+#![expect(clippy::string_slice, reason = "offsets come from find")]
+
 /// A simple command.
 #[derive(Debug, Clone, Default)]
 pub struct SimpleCommand {

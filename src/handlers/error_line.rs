@@ -47,7 +47,7 @@ fn names_error(line: &str) -> bool {
 
 /// That of `RuntimeError: no`, but not of `ErrorHandler.run`.
 fn has_word_ending(line: &str, ending: &str) -> bool {
-    let mut rest = line.match_indices(ending).map(|(at, _)| &line[at + ending.len()..]);
+    let mut rest = line.match_indices(ending).filter_map(|(at, it)| line.get(at + it.len()..));
     rest.any(|rest| !rest.starts_with(char::is_alphabetic))
 }
 

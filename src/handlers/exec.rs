@@ -384,9 +384,10 @@ fn is_near(name: &str, column: &str) -> bool {
 
 /// Whether a name is another one with one of its letters twice: `idd`, `iid`.
 fn is_stuttered(name: &str, other: &str) -> bool {
-    let mut letters = name.char_indices().zip(name.chars().skip(1));
-    letters.any(|((at, letter), next)| {
-        letter == next && [&name[..at], &name[at + letter.len_utf8()..]].concat() == other
+    let letters: Vec<_> = name.chars().collect();
+    (1..letters.len()).any(|at| {
+        let other = other.chars();
+        letters[at - 1] == letters[at] && other.eq([&letters[..at], &letters[at + 1..]].concat())
     })
 }
 

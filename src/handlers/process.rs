@@ -253,9 +253,8 @@ impl Tail {
         let lines: Vec<_> = text.trim_end().lines().map(one_line).collect();
         let lines = lines[lines.len().saturating_sub(Self::LINES)..].join("\n");
         // Escapes take more room than what they stand for.
-        let mut begins = lines.char_indices().map(|(at, _)| at);
-        let begin = begins.find(|at| lines.len() - at <= Self::KEPT)?;
-        Some(lines[begin..].into())
+        let mut ends = lines.char_indices().filter_map(|(at, _)| lines.get(at..));
+        ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
     /// The last line that is not blank, fit for a log and a column.

@@ -58,11 +58,10 @@ fn without_logins(word: &str) -> String {
     let mut text = String::from(parts.next().unwrap_or_default());
     for part in parts {
         // A password may have such signs in it that it should not.
-        let authority = part.find(|c: char| c.is_whitespace() || "'\"".contains(c));
-        let authority = &part[..authority.unwrap_or(part.len())];
-        let behind = authority.rfind('@').map_or(0, |at| at + 1);
-        text += "://";
-        text += &part[behind..];
+        let mut words = part.split(|c: char| c.is_whitespace() || "'\"".contains(c));
+        let authority = words.next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        text.extend(["://", host, part.strip_prefix(authority).unwrap_or_default()]);
     }
     text
 }
@@ -73,23 +72,23 @@ fn without_passwords(word: &str) -> String {
     for part in parts {
         text += PASSWORD;
         text += HIDDEN;
-        text += &part[password_length(part)..];
+        text += behind_password(part);
     }
     text
 }
 
-/// The length of a password, which may be in quotes, up to a blank or the next parameter of a URL.
-fn password_length(part: &str) -> usize {
+/// What follows a password, which may be in quotes: from a blank or the next parameter of a URL on.
+fn behind_password(part: &str) -> &str {
     let Some(quoted) = part.strip_prefix('\'') else {
-        return part.find(|c: char| c.is_whitespace() || c == '&').unwrap_or(part.len());
+        return part.trim_start_matches(|c: char| !c.is_whitespace() && c != '&');
     };
     let mut is_escaped = false;
-    let end = quoted.find(|c| {
+    let end = quoted.split_once(|c| {
         let ends = c == '\'' && !is_escaped;
         is_escaped = c == '\\' && !is_escaped;
         ends
     });
-    end.map_or(part.len(), |at| at + 2)
+    end.map_or("", |(_, behind)| behind)
 }
 
 fn without_header(word: &str) -> String {

@@ -201,9 +201,10 @@ impl File {
         let shown = path.display();
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let span = error.span().unwrap_or_default();
-            let line = text[..span.start].matches('\n').count();
+            let line = text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
             let at = text.lines().nth(line).unwrap_or_default();
-            let why = syntax_error(error.message(), &text[span], at.trim());
+            let found = text.get(span).unwrap_or_default();
+            let why = syntax_error(error.message(), found, at.trim());
             usage(format!("{shown}: line {}: {}", line + 1, one_line(&why)))
         })?;
         let parsed = parse(table, path.parent().unwrap_or(Path::new("/")));

@@ -198,11 +198,11 @@ fn up_to_1024(text: &str) -> Result<u16, String> {
 /// A number of bytes; units are powers of 1024.
 fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &text[digits.len()..] {
-        "" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
+    let unit = match text.strip_prefix(digits) {
+        Some("") => 1,
+        Some("K" | "KiB") => 1 << 10,
+        Some("M" | "MiB") => 1 << 20,
+        Some("G" | "GiB") => 1 << 30,
         _ => 0,
     };
     let bytes = digits.parse().ok().and_then(|size: usize| size.checked_mul(unit));

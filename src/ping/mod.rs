@@ -67,8 +67,8 @@ impl Pings {
 
 /// As much of a summary as is told.
 fn cut(summary: &str) -> String {
-    let end = (0..=summary.len().min(MOST_BODY)).rev().find(|end| summary.is_char_boundary(*end));
-    summary[..end.unwrap_or(0)].into()
+    let mut ends = (0..=summary.len().min(MOST_BODY)).rev();
+    ends.find_map(|end| summary.get(..end)).unwrap_or_default().into()
 }
 
 /// Why an event was not reported, and whether another try is worth it.

@@ -154,18 +154,17 @@ fn fold(error: &str) -> String {
     let mut folded = String::with_capacity(error.len());
     let mut rest = error.trim();
     while let Some(first) = rest.chars().next() {
-        let taken = if let Some(length) = quoted(rest, &folded) {
+        rest = if let Some(behind) = behind_quoted(rest, &folded) {
             folded.extend([first, ANY, first]);
-            length
+            behind
         } else if first.is_alphanumeric() || first == '/' || first == '~' {
-            let length = word_length(rest);
-            fold_word(&rest[..length], &mut folded);
-            length
+            let word = first_word(rest);
+            fold_word(word, &mut folded);
+            rest.strip_prefix(word).unwrap_or_default()
         } else {
             folded.push(first);
-            first.len_utf8()
+            rest.strip_prefix(first).unwrap_or_default()
         };
-        rest = &rest[taken..];
     }
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -175,33 +174,32 @@ fn without_colours(error: &str) -> String {
     let mut parts = error.split("\u{1b}[");
     let mut text = String::from(parts.next().unwrap_or_default());
     for part in parts {
-        let end = part.find(|c: char| ('@'..='~').contains(&c)).map_or(part.len(), |at| at + 1);
-        text += &part[end..];
+        let end = part.split_once(|c| ('@'..='~').contains(&c));
+        text += end.map_or("", |(_, behind)| behind);
     }
     text
 }
 
-/// The length of what stands in quotes here, with them, if something does. An apostrophe within a
-/// word is no quote.
-fn quoted(text: &str, before: &str) -> Option<usize> {
+/// What follows the text in quotes that begins here, if one does. An apostrophe within a word is no
+/// quote.
+fn behind_quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     let quote = text.chars().next().filter(|c| ['\'', '"', '`'].contains(c))?;
     if before.ends_with(char::is_alphanumeric) {
         return None;
     }
-    let mut ends = text.match_indices(quote).map(|(at, _)| at).skip(1);
-    let is_end = |at: &usize| !text[at + 1..].starts_with(char::is_alphanumeric);
-    ends.find(is_end).map(|at| at + 1)
+    let ends = text.match_indices(quote).skip(1);
+    let mut behind = ends.filter_map(|(at, quote)| text.get(at + quote.len()..));
+    behind.find(|behind| !behind.starts_with(char::is_alphanumeric))
 }
 
 /// A word goes on to a blank, or to a sign that no path, number or instant has in it.
-fn word_length(text: &str) -> usize {
+fn first_word(text: &str) -> &str {
     let is_inside = |c: char| c.is_alphanumeric() || "/.:-_~+%@?&#\\".contains(c);
     let is_of_url = |c: char| !c.is_whitespace() && !"'\"<>()`".contains(c);
-    let end = text.find(|c: char| !is_inside(c)).unwrap_or(text.len());
-    let is_url = text[..end].contains("://");
-    let end = text.find(|c: char| !is_of_url(c)).filter(|_| is_url).unwrap_or(end);
+    let word = text.split(|c| !is_inside(c)).next().unwrap_or_default();
+    let url = text.split_once(|c| !is_of_url(c)).filter(|_| word.contains("://"));
     // What stands behind it is of the sentence.
-    text[..end].trim_end_matches(['.', ':', '?', '-']).len().max(1)
+    url.map_or(word, |(url, _)| url).trim_end_matches(['.', ':', '?', '-'])
 }
 
 fn fold_word(word: &str, folded: &mut String) {
@@ -233,32 +231,26 @@ fn fold_numbers(word: &str, keeps: bool, folded: &mut String) {
     if keeps && is_short {
         return folded.push_str(word);
     }
-    let mut chars = word.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        if !c.is_ascii_digit() {
-            folded.push(c);
-            continue;
-        }
-        let digits = word[at..].bytes().take_while(u8::is_ascii_digit).count();
-        if digits <= OF_A_NAME && word[..at].ends_with(char::is_alphabetic) {
-            folded.push_str(&word[at..at + digits]);
-            for _ in 1..digits {
-                chars.next();
-            }
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut rest = word;
+    while let Some((before, number)) = rest.find(is_digit).and_then(|at| rest.split_at_checked(at))
+    {
+        folded.push_str(before);
+        rest = number.trim_start_matches(is_digit);
+        let digits = number.strip_suffix(rest).unwrap_or_default();
+        if digits.len() <= OF_A_NAME && before.ends_with(char::is_alphabetic) {
+            folded.push_str(digits);
             continue;
         }
         folded.push(ANY);
-        while let Some(&(at, next)) = chars.peek() {
-            let mut behind = word[at..].chars().skip(1);
-            let is_between =
-                ".:-+/TZ".contains(next) && behind.next().is_some_and(|c| c.is_ascii_digit());
-            let is_zone = next == 'Z' && at + 1 == word.len();
-            if !next.is_ascii_digit() && !is_between && !is_zone {
-                break;
-            }
-            chars.next();
+        while let Some(more) = rest.strip_prefix(|c| ".:-+/TZ".contains(c))
+            && more.starts_with(is_digit)
+        {
+            rest = more.trim_start_matches(is_digit);
         }
+        rest = if rest == "Z" { "" } else { rest };
     }
+    folded.push_str(rest);
 }
 
 fn is_path(word: &str) -> bool {

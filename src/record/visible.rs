@@ -7,10 +7,15 @@ use serde::Serialize;
 const SHOWN: usize = 200;
 
 pub fn cut(text: String) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
+    cut_to(text, SHOWN, "...")
+}
+
+/// No more than so many characters of a text, with a sign behind them if there are more.
+pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.replace_range(end.., sign);
     }
+    text
 }
 
 /// Control characters, of C0 and C1; those that set the direction of text; line and paragraph

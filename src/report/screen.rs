@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Datelike, Local};
 
-use crate::record::one_line;
+use crate::record::{cut_to, one_line};
 use crate::time::{DAY, Instant, rough_span};
 
 /// How many characters of a long condition are enough to know it by.
@@ -68,10 +68,7 @@ impl Screen {
     /// A text of which on a terminal the beginning is enough.
     pub fn brief(&self, text: &str) -> String {
         let text = one_line(text);
-        match text.char_indices().nth(BRIEF).filter(|_| self.is_terminal()) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text,
-        }
+        if self.is_terminal() { cut_to(text, BRIEF, "…") } else { text }
     }
 
     /// A sentence on as many lines as it needs on a terminal, those behind the first indented.

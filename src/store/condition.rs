@@ -20,7 +20,7 @@ pub fn identifiers(sql: &str) -> HashSet<String> {
 pub fn condition_of_index(created: &str) -> Option<&str> {
     let tokens = tokens(created);
     let condition = tokens.iter().find(|token| token.is("where"))?;
-    Some(created[condition.end()..].trim())
+    created.get(condition.end()..).map(str::trim)
 }
 
 #[cfg(test)]

@@ -153,9 +153,8 @@ impl<E: Explorable> Explore for Explorer<E> {
         let listed = self.0.listed(name)?;
         let Keys { keys, rows, parts, referenced_by } = self.0.keys(&listed)?;
         let Listed { name, sql, columns, .. } = listed;
-        let prefix = name.rfind('_').map(|at| &name[..=at]);
-        let is_sister =
-            |it: &String| prefix.is_some_and(|prefix| it.starts_with(prefix)) && *it != name;
+        let prefix = name.trim_end_matches(|c| c != '_');
+        let is_sister = |it: &String| !prefix.is_empty() && it.starts_with(prefix) && *it != name;
         let sisters = self.0.table_names()?.into_iter().filter(is_sister);
         let related = referenced_by.into_iter().chain(sisters).collect();
         Ok(Outline { name, sql, columns, keys, rows, parts, related })

@@ -169,10 +169,8 @@ impl Table {
 
     /// The name in SQL without its schema.
     fn sql_name(&self) -> &str {
-        self.sql
-            .strip_prefix('"')
-            .and_then(|_| self.sql.rfind("\".\""))
-            .map_or(&self.sql, |at| &self.sql[at + 2..])
+        let quoted = self.sql.rfind("\".\"").filter(|_| self.sql.starts_with('"'));
+        quoted.and_then(|at| self.sql.get(at + 2..)).unwrap_or(&self.sql)
     }
 
     /// The number of a row's [`Membership`](super::table::Membership), as it is once it is due.

@@ -37,9 +37,9 @@ impl<'a> Token<'a> {
 /// The tokens of a statement or a part of one. `[` begins a name, as in SQLite, unless it follows a name
 /// directly: then it is PostgreSQL's `ARRAY[...]` or a subscript.
 pub fn tokens(sql: &str) -> Vec<Token<'_>> {
-    let (mut tokens, mut at) = (Vec::<Token<'_>>::new(), 0);
-    while let Some(first) = sql[at..].chars().next() {
-        let rest = &sql[at..];
+    let (mut tokens, mut rest) = (Vec::<Token<'_>>::new(), sql);
+    while let Some(first) = rest.chars().next() {
+        let at = sql.len() - rest.len();
         let follows = tokens.last().is_some_and(|before: &Token<'_>| {
             before.end() == at && before.text.ends_with(|c| is_part_of_name(c) || c == ']')
         });
@@ -55,10 +55,11 @@ pub fn tokens(sql: &str) -> Vec<Token<'_>> {
             first.len_utf8()
         };
         let is_skipped = first.is_whitespace() || rest.starts_with("--") || rest.starts_with("/*");
+        let (text, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if !is_skipped {
-            tokens.push(Token { text: &rest[..length], at });
+            tokens.push(Token { text, at });
         }
-        at += length;
+        rest = behind;
     }
     tokens
 }

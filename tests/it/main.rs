@@ -1,6 +1,6 @@
 //! The program, run as a user or cron runs it. Each test is a sentence of behaviour.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::string_slice, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod adopt;
 mod alarms;

@@ -20,39 +20,42 @@ pub fn is_html(body: &str) -> bool {
 
 /// The title of a page, else its first text that is seen.
 pub fn words(page: &str) -> Option<String> {
-    // In lower case for the tags, each character where it was.
-    let lower = page.to_ascii_lowercase();
-    title(page, &lower).or_else(|| first_text(page, &lower))
+    title(page).or_else(|| first_text(page))
 }
 
-fn title(page: &str, lower: &str) -> Option<String> {
-    let tag = lower.find("<title")?;
-    let begin = tag + lower[tag..].find('>')? + 1;
-    text(&page[begin..begin + lower[begin..].find("</title")?])
+fn title(page: &str) -> Option<String> {
+    let (_, title) = split_at_tag(page, "<title")?.1.split_once('>')?;
+    text(split_at_tag(title, "</title")?.0)
 }
 
-fn first_text(page: &str, lower: &str) -> Option<String> {
-    let mut at = 0;
-    while let Some(tag) = lower[at..].find('<').map(|tag| at + tag) {
-        if let Some(text) = text(&page[at..tag]) {
+/// What stands before the first tag that begins so, in whatever case, and the rest.
+fn split_at_tag<'a>(page: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
+    let mut tags = page.match_indices('<').filter_map(|(at, _)| page.split_at_checked(at));
+    tags.find(|(_, from)| from.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag)))
+}
+
+fn first_text(mut page: &str) -> Option<String> {
+    while let Some((before, tag)) = page.split_once('<') {
+        if let Some(text) = text(before) {
             return Some(text);
         }
-        at = behind(lower, tag)?;
+        page = behind(tag)?;
     }
-    text(&page[at..])
+    text(page)
 }
 
-/// Where the text behind a tag begins, or behind the whole element or comment that is not seen. An
-/// end that is missing hides all that is left.
-fn behind(lower: &str, tag: usize) -> Option<usize> {
-    let inner = &lower[tag + 1..];
-    let name = inner.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
-    let from = match name {
-        _ if inner.starts_with("!--") => tag + lower[tag..].find("-->")?,
-        _ if UNSEEN.contains(&name) => tag + lower[tag..].find(&format!("</{name}"))?,
-        _ => tag,
+/// What stands behind a tag, whose `<` is left out, or behind the whole element or comment that is
+/// not seen. An end that is missing hides all that is left.
+fn behind(tag: &str) -> Option<&str> {
+    let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let end = match name {
+        _ if tag.starts_with("!--") => tag.split_once("-->"),
+        _ if UNSEEN.iter().any(|unseen| unseen.eq_ignore_ascii_case(name)) => {
+            split_at_tag(tag, &format!("</{name}"))?.1.split_once('>')
+        }
+        _ => tag.split_once('>'),
     };
-    Some(from + lower[from..].find('>')? + 1)
+    end.map(|(_, behind)| behind)
 }
 
 /// On one line, `None` if it is blank.

@@ -49,7 +49,7 @@ pub fn sentence(text: &str) -> Vec<Part> {
         let mut words = word;
         if is_own(bare) {
             parts.push(Part { words: String::new(), moment: Some(Moment::of(bare.into())) });
-            words = &word[bare.len()..];
+            words = word.strip_prefix(bare).unwrap_or_default();
         }
         match parts.last_mut().filter(|last| last.moment.is_none()) {
             Some(last) => last.words += words,

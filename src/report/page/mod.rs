@@ -24,7 +24,7 @@ use self::overview::Overview;
 use self::queue::QueueSection;
 use super::screen::{Screen, grouped};
 use super::status::QueueStatus;
-use crate::record::one_line;
+use crate::record::{cut_to, one_line};
 use crate::time::{Instant, span};
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -135,11 +135,7 @@ fn policy() -> String {
 
 /// A text of others on one line, and no longer than so many characters.
 fn shortened(text: &str, most: usize) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    cut_to(one_line(text), most, "…")
 }
 
 fn hash(text: &str) -> String {

@@ -43,7 +43,7 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Resu
             && definition.iter().map(name).any(|name| written.contains(&name))
     });
     let text = |definition: &[Token<'_>]| {
-        Some(created[definition.first()?.at..definition.last()?.end()].to_string())
+        created.get(definition.first()?.at..definition.last()?.end()).map(String::from)
     };
     Ok(found.and_then(text))
 }

@@ -1,7 +1,7 @@
 //! Test support for unit and integration tests of `backlog` alike: PostgreSQL with pgmq and PgBouncer
 //! as throw-away clusters, an HTTP server that follows a script, and the ages of test records.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::string_slice, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod cluster;
 pub mod server;

@@ -343,8 +343,8 @@ pub fn without_password(url: &str) -> String {
         return url.into();
     };
     let mut questions = rest.match_indices('?').map(|(at, _)| at);
-    let query = questions.find(|at| begins_parameter(&rest[at + 1..])).unwrap_or(rest.len());
-    let (place, query) = rest.split_at(query);
+    let query = questions.find(|at| rest.get(at + 1..).is_some_and(begins_parameter));
+    let (place, query) = rest.split_at(query.unwrap_or(rest.len()));
     let up_to_colon = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
     let place = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
         (Some((credentials, place)), _) => match up_to_colon(credentials) {

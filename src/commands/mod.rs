@@ -22,6 +22,7 @@ mod simulate;
 mod status;
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anyhow::{Result, bail};
 
@@ -199,7 +200,11 @@ fn all_queues(
         console.out.write_all(command.heading(queue).as_bytes())?;
         console.terminal.name_queue(Some(queue));
         let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
-        let exit = resolved.and_then(|resolved| command.run(&resolved, number == 0, console));
+        let exit = resolved.and_then(|resolved| {
+            // What panics over one queue has said so, and is no reason to leave the others.
+            let run = AssertUnwindSafe(|| command.run(&resolved, number == 0, console));
+            catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
+        });
         let exit = match exit {
             Ok(exit) => exit,
             Err(error) if command.is_json() => {

@@ -30,6 +30,9 @@ use crate::system_error::words;
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
 
+/// How many bytes of an insertion date a variable has.
+const LONGEST_DATE: usize = 4096;
+
 /// How often a command is tried to start while no other runs, and the time between.
 const MOST_ALONE: u32 = 20;
 const PAUSE_ALONE: Duration = Duration::from_millis(50);
@@ -164,7 +167,10 @@ impl Exec {
         let mut command = Command::new(argv, &self.context.environment);
         command.set("BACKLOG_ID", record.id.text().as_ref());
         command.set("BACKLOG_STATUS", record.status.name());
-        command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(&record.inserted.text()));
+        // A longer one is no date, and no variable may be as long as a value.
+        let inserted = record.inserted.text();
+        let inserted = inserted.get(..LONGEST_DATE).unwrap_or(&inserted);
+        command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(inserted));
         command.set("BACKLOG_ATTEMPT", job.attempt.to_string());
         if let Some(most) = record.max_attempts {
             command.set("BACKLOG_MAX_ATTEMPTS", most.to_string());

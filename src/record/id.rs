@@ -67,7 +67,7 @@ impl Id {
         match self {
             Self::Integer(id) => id.to_string().into(),
             Self::Text(id) => id.as_ref().into(),
-            Self::Bytes(id) => hexadecimal(id).to_string().into(),
+            Self::Bytes(id) => hexadecimal(id).into(),
             Self::Composite(parts) => {
                 let escaped = |part: &Self| part.text().replace('\\', "\\\\").replace(',', "\\,");
                 parts.iter().map(escaped).collect::<Vec<_>>().join(",").into()
@@ -81,8 +81,9 @@ impl Id {
 }
 
 /// Bytes as two digits each, in lower case.
-pub fn hexadecimal(bytes: &[u8]) -> impl fmt::Display {
-    fmt::from_fn(move |f| bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")))
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |four: u8| char::from_digit(four.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes that a text is in hexadecimal, of which a UUID may have hyphens.

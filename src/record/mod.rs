@@ -105,7 +105,7 @@ impl fmt::Display for Value {
             Self::Text(text) | Self::Json(text) => f.write_str(text),
             Self::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Boolean(truth) => write!(f, "{truth}"),
-            Self::Blob(bytes) => write!(f, "{}", hexadecimal(bytes)),
+            Self::Blob(bytes) => f.write_str(&hexadecimal(bytes)),
         }
     }
 }
@@ -161,6 +161,8 @@ pub struct Record {
     pub last_error: Option<String>,
     /// Every column of the row, for the handler; what is only shown lacks the payload.
     pub row: Row,
+    /// Why it cannot be handed to a handler: a value of its row is too large to be read.
+    pub too_large: Option<String>,
 }
 
 /// What the due rule goes by.
@@ -194,6 +196,7 @@ impl Record {
             max_attempts: None,
             last_error: None,
             row: Row { columns: Arc::default(), values: Vec::new() },
+            too_large: None,
         }
     }
 

@@ -1,8 +1,9 @@
-//! Tables of records in columns. In a pipe every value is whole, and a longer one pushes its line to the
-//! right. A terminal that is too narrow for all columns goes without the least important ones, and cuts
+//! Tables of records in columns. In a pipe a value is whole, unless it is longer than any id may be, and
+//! one that is wider than its column pushes its line to the right. A terminal that is too narrow for all columns goes without the least important ones, and cuts
 //! what still does not fit.
 
 use super::screen::Screen;
+use crate::record::cut_to;
 
 pub struct Column {
     pub name: &'static str,
@@ -33,8 +34,19 @@ pub struct Columns {
     screen: Screen,
 }
 
-/// How much of a terminal one column gets.
+/// How much of a terminal one column gets, and of a line in a pipe.
 const MOST_OF_ONE: usize = 36;
+const MOST_IN_PIPE: usize = 200;
+
+/// No cell has more characters, also in a pipe: an id is never longer.
+const MOST_OF_CELL: usize = 4096;
+
+/// A cell with blanks before it or behind it up to a width. A format takes no width above 65,535.
+pub fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
+    let cell = cut_to(cell.into(), MOST_OF_CELL, "...");
+    let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+    if to_the_right { blanks + &cell } else { cell + &blanks }
+}
 
 impl Columns {
     /// As wide as their least widths and these first rows need.
@@ -43,7 +55,7 @@ impl Columns {
         let width = |place: usize, column: &Column| {
             let longest = first.iter().map(|row| row[place].chars().count()).max().unwrap_or(0);
             let least = if screen.is_terminal() { column.name.len() } else { column.least };
-            let most = if screen.is_terminal() { MOST_OF_ONE.max(least) } else { usize::MAX };
+            let most = if screen.is_terminal() { MOST_OF_ONE.max(least) } else { MOST_IN_PIPE };
             longest.max(least).max(column.name.len()).min(most)
         };
         let shown = columns.into_iter().enumerate().filter(|(_, column)| is_shown(column));
@@ -67,9 +79,8 @@ impl Columns {
         let last = self.shown.len().saturating_sub(1);
         let cells = self.shown.iter().zip(values).enumerate();
         let cells = cells.map(|(number, ((_, column, width), value))| match column.is_number {
-            _ if number == last && !column.is_number => value.to_string(),
-            true => format!("{value:>width$}"),
-            false => format!("{value:<width$}"),
+            false if number == last => padded(value, 0, false),
+            is_number => padded(value, *width, is_number),
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         format!("{}\n", self.screen.fit(&line))

@@ -17,6 +17,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
+use columns::padded;
+
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
 use crate::stop::signal_name;
@@ -43,9 +45,11 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| padded(cell, width, column > 0));
         cells.collect::<Vec<_>>().join("  ") + "\n"
     };
     rows.iter().map(line).collect()

@@ -9,11 +9,13 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::FcntlArg::{F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
 use nix::fcntl::fcntl;
 use nix::libc;
 
+use crate::exit::try_later;
 use crate::hash::fnv1a64;
 use crate::record::Id;
 
@@ -29,7 +31,7 @@ impl Claims {
     }
 
     /// Claims the record, unless another process or this one holds it.
-    pub fn claim(&mut self, id: &Id) -> io::Result<bool> {
+    pub fn claim(&mut self, id: &Id) -> Result<bool> {
         let offset = offset(id);
         Ok(!self.held.contains(&offset) && lock_at(&self.file, offset)? && self.held.insert(offset))
     }
@@ -49,14 +51,14 @@ pub struct LineLock {
 
 impl LineLock {
     /// Locks the line's byte in each of the files; `None` if it has a pass, and `wait` is false.
-    pub fn take(files: Vec<File>, offset: u64, wait: bool) -> io::Result<Option<Self>> {
+    pub fn take(files: Vec<File>, offset: u64, wait: bool) -> Result<Option<Self>> {
         for file in &files {
-            let is_free = match wait {
-                true => lock_range(file, offset, 1, true)?,
-                false => lock_behind_the_dying(file, offset)?,
-            };
-            if !is_free {
+            let is_free = lock_behind_the_dying(file, offset)?;
+            if !is_free && !wait {
                 return Ok(None);
+            }
+            if !is_free {
+                lock_range(file, offset, 1, true)?;
             }
         }
         Ok(Some(Self { _files: files }))
@@ -69,7 +71,7 @@ const DYING: Duration = Duration::from_millis(200);
 const DYING_STEP: Duration = Duration::from_millis(4);
 
 /// The same as [`lock_at`], once the remains of a killed process have gone.
-fn lock_behind_the_dying(file: &File, offset: u64) -> io::Result<bool> {
+fn lock_behind_the_dying(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
         if lock_at(file, offset)? {
             return Ok(true);
@@ -84,16 +86,47 @@ pub fn lock_all(file: &File) -> io::Result<bool> {
     lock_range(file, 0, 0, false)
 }
 
-/// Locks one byte of a file, unless somebody has it locked, until its last descriptor goes.
-pub fn lock_at(file: &File, offset: u64) -> io::Result<bool> {
-    lock_range(file, offset, 1, false)
+/// How often a lock is tried again that was gone when it was looked at.
+const GONE_TRIES: u32 = 100;
+
+/// Locks one byte of a file, unless a pass has it locked, until its last descriptor goes. Passes take
+/// write locks: a read lock is that of somebody who may only read the file, and must not pass for one.
+pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
+    for _ in 0..GONE_TRIES {
+        if lock_range(file, offset, 1, false)? {
+            return Ok(true);
+        }
+        let lock = lock_on(file, offset)?;
+        match i32::from(lock.l_type) {
+            libc::F_WRLCK => return Ok(false),
+            libc::F_RDLCK => {
+                let whose = if lock.l_pid > 0 {
+                    format!(" (process {})", lock.l_pid)
+                } else {
+                    String::new()
+                };
+                bail!(try_later(format!(
+                    "another program{whose} holds a read lock on it, which no pass takes: see lslocks(8), \
+                     end that program and try again"
+                )));
+            }
+            // Whoever had it has just let go of it.
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
-/// Whether somebody has a lock on one byte of a file, which is not touched.
+/// Whether a pass has a lock on one byte of a file, which is not touched.
 pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
+    Ok(i32::from(lock_on(file, offset)?.l_type) == libc::F_WRLCK)
+}
+
+/// What keeps a write lock on one byte of a file from being taken.
+fn lock_on(file: &File, offset: u64) -> io::Result<libc::flock> {
     let mut lock = flock(libc::F_WRLCK, offset, 1);
     fcntl(file, F_OFD_GETLK(&mut lock))?;
-    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+    Ok(lock)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
@@ -138,6 +171,7 @@ fn offset(id: &Id) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit;
 
     fn open(path: &std::path::Path) -> Claims {
         let file =
@@ -177,6 +211,27 @@ mod tests {
         });
         assert!(take().is_some());
         dying.join().unwrap();
+    }
+
+    #[test]
+    fn a_read_lock_is_no_claim_and_no_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let mut claims = open(&path);
+        let reader = File::open(&path).unwrap();
+        let lock = flock(libc::F_RDLCK, 0, 0);
+        fcntl(&reader, F_OFD_SETLK(&lock)).unwrap();
+        for error in [
+            claims.claim(&Id::Integer(7)).map(drop).unwrap_err(),
+            LineLock::take(vec![open(&path).file], 7, false).map(drop).unwrap_err(),
+            LineLock::take(vec![open(&path).file], 7, true).map(drop).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("holds a read lock on it"), "{error}");
+            assert_eq!(exit::of(&error), exit::Exit::TryLater);
+        }
+        assert!(!is_locked_at(&claims.file, 7).unwrap());
+        drop(reader);
+        assert!(claims.claim(&Id::Integer(7)).unwrap());
     }
 
     #[test]

@@ -26,6 +26,9 @@ const LONG_DUE: Instant = Instant(1_000_000_000);
 
 const SHOWN_ERROR: usize = 4_096;
 
+/// How many characters of a status are read. No value that is mapped is as long.
+const LONGEST_STATUS: usize = 4_096;
+
 /// The spelling of a database.
 pub trait Dialect: Sync {
     fn literal(&self, value: &Value) -> String;
@@ -44,6 +47,9 @@ pub trait Dialect: Sync {
 
     /// The beginning of a column of text, of so many characters.
     fn beginning(&self, column: &Column, chars: usize) -> String;
+
+    /// The cell of a column of any type, of whose text no more is read than so many characters.
+    fn cut(&self, column: &Column, chars: usize) -> String;
 
     /// The parameter with this number, from 1, as a value of a column.
     fn bind(&self, number: usize, column: &Column) -> String;
@@ -354,7 +360,7 @@ impl Table {
 
     /// The columns of facts and the beginning of the last error, as far as they are asked about.
     pub fn facts(&self, window: &Window) -> String {
-        let columns = self.selected(self.fact_columns(window));
+        let columns = self.selected(self.fact_columns(window), false);
         match self.notes_snoozes(window) {
             Some(error) => format!("{columns}, {}", self.dialect.beginning(error, SNOOZED)),
             None => columns,
@@ -370,9 +376,19 @@ impl Table {
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
     }
 
-    fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
+    fn selected<'a>(
+        &self,
+        columns: impl IntoIterator<Item = &'a Column>,
+        is_shown: bool,
+    ) -> String {
+        let status = self.statuses.column.as_ref().map(|column| &column.name);
         let columns = columns.into_iter().zip(0..);
-        joined(columns.map(|(column, place)| self.dialect.selected(column, place)), ", ")
+        let selected =
+            columns.map(|(column, place)| match is_shown && status == Some(&column.name) {
+                true => self.status_cell(),
+                false => self.dialect.selected(column, place),
+            });
+        joined(selected, ", ")
     }
 
     pub fn bounds(&self, query: &Query) -> String {
@@ -416,15 +432,20 @@ impl Table {
 
     /// The head of a row, and what is shown of it.
     pub fn shown_columns(&self) -> String {
-        let known = self.selected(self.known_columns());
+        self.head_and(self.known_columns())
+    }
+
+    /// The head of a row, these columns, and the last error, of which like of the status no more is read
+    /// than is shown.
+    pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
         let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
-        format!("{}, {known}{}", self.head(), error.unwrap_or_default())
+        format!("{}, {}{}", self.head(), self.selected(columns, true), error.unwrap_or_default())
     }
 
     /// The head of a row, and every column.
     pub fn all_columns(&self) -> String {
-        format!("{}, {}", self.head(), self.selected(&self.columns))
+        format!("{}, {}", self.head(), self.selected(&self.columns, false))
     }
 
     pub fn of_id(&self, columns: &str) -> String {
@@ -489,11 +510,17 @@ impl Table {
              {last_failure} AS \"backlog failure\", {date} AS \"backlog date\", \
              {} AS \"backlog at\" FROM {} WHERE {}) AS \"backlog rows\" GROUP BY 1, 2, 3, 4, 5, 6",
             self.membership(),
-            self.cell_or_null(self.statuses.column.as_ref()),
+            self.status_cell(),
             at.unwrap_or_else(|| "NULL".into()),
             self.sql,
             self.of_the_queue(),
         )
+    }
+
+    /// The cell of a status, which may be a text of any length that is mapped to nothing.
+    fn status_cell(&self) -> String {
+        let column = self.statuses.column.as_ref();
+        column.map_or_else(|| "NULL".into(), |column| self.dialect.cut(column, LONGEST_STATUS))
     }
 
     fn cell_or_null(&self, column: Option<&Column>) -> String {

@@ -48,6 +48,7 @@ mod security;
 mod servers;
 mod setup;
 mod simulate;
+mod sizes;
 mod stops;
 mod stream;
 mod tables;

@@ -380,10 +380,65 @@ fn files_of_roots_are_replaced_once_nobody_uses_them() {
 
 /// Has some bytes of a file locked, as a pass has.
 fn lock(file: &fs::File, l_start: i64, l_len: i64) {
-    let [l_type, l_whence] =
-        [nix::libc::F_WRLCK, nix::libc::SEEK_SET].map(|it| it.try_into().unwrap());
+    lock_as(file, nix::libc::F_WRLCK, l_start, l_len);
+}
+
+fn lock_as(file: &fs::File, kind: i32, l_start: i64, l_len: i64) {
+    let [l_type, l_whence] = [kind, nix::libc::SEEK_SET].map(|it| it.try_into().unwrap());
     let lock = nix::libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
     nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+}
+
+#[test]
+fn who_may_only_read_a_database_keeps_no_pass_out() {
+    let Some(shop) = Shop::new("locks of a bystander") else { return };
+    // A reader of a write-ahead log must be able to write.
+    let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(connection);
+    shop.pass_as(NOBODY, NOBODY, &[]).silent();
+    let locked = |name: &str| name == "lines" || name.ends_with(".claims") || name == "passes";
+    let names = fs::read_dir(shop.state("")).unwrap().map(|it| it.unwrap().file_name());
+    let names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(names.iter().filter(|name| locked(name)).count(), 3, "{names:?}");
+    for name in &names {
+        let may_read = as_owner(&shop.state(name), |it| it.mode() & 0o044 != 0);
+        assert_eq!(may_read, !locked(name), "{name}");
+    }
+    // Such a user still sees how the passes went.
+    let status = ["status", "--db", "shop/app.db"];
+    let seen = shop.run_as(SOMEBODY, SOMEBODY, &status).success().stdout;
+    assert!(seen.contains("1 succeeded") && !seen.contains("could not"), "{seen}");
+    // Where a group may write, its members take part.
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o664);
+    fs::remove_dir_all(shop.state("")).unwrap();
+    shop.own("shop", NOBODY, NOBODY, 0o775);
+    shop.insert(1);
+    shop.pass_as(SOMEBODY, NOBODY, &[]).silent();
+    assert_eq!(as_owner(&shop.state("lines"), |it| it.mode() & 0o777), 0o660);
+}
+
+#[test]
+fn a_read_lock_is_named_and_passes_for_no_pass() {
+    for file in ["lines", "claims"] {
+        let env = TestEnv::new();
+        env.insert(1, MIDNIGHT);
+        let args = ["process", "--ndays", "1", "--", "true"];
+        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]).silent();
+        let found = fs::read_dir(env.path("test.db.backlog")).unwrap().map(|it| it.unwrap().path());
+        let path = found.into_iter().find(|path| path.to_str().unwrap().ends_with(file)).unwrap();
+        let reader = fs::File::open(&path).unwrap();
+        lock_as(&reader, nix::libc::F_RDLCK, 0, 0);
+        let says = [path.to_str().unwrap(), "another program holds a read lock on it"];
+        env.run_at(MIDNIGHT + 60, &args).fails(75, &says);
+        env.run_at(MIDNIGHT + 60, &[&args[..3], &["--wait"], &args[3..]].concat()).fails(75, &says);
+        assert_eq!(env.statuses(), "1|ERROR");
+        let shown = env.run_at(MIDNIGHT + 60, &["status"]).success().stdout;
+        assert!(!shown.contains("running"), "{shown}");
+        drop(reader);
+        env.run_at(MIDNIGHT + 60, &args).silent();
+        assert_eq!(env.statuses(), "1|SUCCESS");
+    }
 }
 
 #[test]

@@ -73,6 +73,11 @@ impl TestEnv {
         env
     }
 
+    /// The database, if it is on a server.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -12,7 +12,7 @@ use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 use crate::query::Slot;
 use crate::record::last_error::is_begun;
-use crate::record::{Attempt, Id, Record, Status};
+use crate::record::{Attempt, Id, Outcome, Reach, Record, Status};
 use crate::schedule::{self, End, Policy, Reason, Verdict};
 use crate::store::{Claim, Moved, Refusal, RowWrite, Store, WriteResult};
 use crate::time::Instant;
@@ -431,7 +431,7 @@ impl Dispatcher {
         now: Instant,
         submit: &Submit,
     ) -> usize {
-        let mut jobs = Vec::new();
+        let (mut jobs, mut too_large) = (Vec::new(), Vec::new());
         for ((record, slot), charged) in claimed {
             let charged = match charged {
                 WriteResult::Written | WriteResult::WrittenAfterLoss => None,
@@ -465,15 +465,25 @@ impl Dispatcher {
             self.cursor.handed_out(&record, slot);
             let (id, attempt) = (record.id.clone(), record.next_attempt());
             self.in_hand.insert(id, InHand { record: record.clone(), charged, started_at: now });
-            jobs.push(Job { record, attempt, submit: submit.clone() });
+            let job = Job { record, attempt, submit: submit.clone() };
+            match &job.record.too_large {
+                None => jobs.push(job),
+                Some(error) => {
+                    let (error, reach) = (error.clone(), Reach::NotSent);
+                    too_large.push(job.ended(Outcome::Unanswered { error, reach }));
+                }
+            }
         }
         // Before any of them runs, so that a pass that is killed has noted what it had begun.
         if let Some(cursor) = self.cursor.news() {
             self.pass.observer.reached(&cursor);
         }
-        let count = jobs.len();
+        let count = jobs.len() + too_large.len();
         self.has_asked_blocked &= count == 0;
         self.handlers.handler.start(jobs);
+        if !too_large.is_empty() {
+            submit(too_large);
+        }
         count
     }
 }

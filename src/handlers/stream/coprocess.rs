@@ -270,17 +270,13 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     });
     let Reply { id, outcome, error, after } = read?;
     let is_part = |part: &Value| part.is_string() || part.is_i64() || is_rounded(part);
-    let named = match id {
-        // That of several columns is an array.
-        Value::Array(mut parts) if parts.len() == 1 && is_part(&parts[0]) => parts.remove(0),
-        Value::Array(ref parts) if !parts.is_empty() && parts.iter().all(is_part) => id,
-        id if is_part(&id) => id,
-        id => {
-            return Err(format!(
-                "its id is {id}, and must be the whole number or the text of a record's"
-            ));
-        }
-    };
+    // That of several columns is an array.
+    let parts = id.as_array().map_or(std::slice::from_ref(&id), Vec::as_slice);
+    if parts.is_empty() || !parts.iter().all(is_part) {
+        let must = "must be the whole number or the text of a record's";
+        return Err(format!("its id is {id}, and {must}"));
+    }
+    let named = if let [one] = parts { one.clone() } else { id };
     // Fit for a log and a column: no longer than what is kept of the output of a command.
     let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
     let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);

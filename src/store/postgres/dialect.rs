@@ -75,6 +75,21 @@ impl Dialect for Postgres {
         format!("pg_catalog.left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
     }
 
+    fn cut(&self, column: &Column, chars: usize) -> String {
+        match column.holds {
+            Holds::Text => format!("pg_catalog.left({}, {chars})", self.cell(column)),
+            Holds::Integers
+            | Holds::Reals
+            | Holds::Numbers
+            | Holds::Booleans
+            | Holds::Documents
+            | Holds::Bytes
+            | Holds::Instants
+            | Holds::ClockTimes
+            | Holds::Anything => self.cell(column),
+        }
+    }
+
     fn bind(&self, number: usize, column: &Column) -> String {
         format!("${number}::text::{}", column.declared)
     }

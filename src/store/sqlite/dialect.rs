@@ -51,6 +51,13 @@ impl Dialect for Sqlite {
         )
     }
 
+    fn cut(&self, column: &Column, chars: usize) -> String {
+        let column = column.sql();
+        format!(
+            "CASE WHEN octet_length({column}) > {chars} THEN substr({column}, 1, {chars}) ELSE {column} END"
+        )
+    }
+
     fn bind(&self, number: usize, _: &Column) -> String {
         format!("?{number}")
     }

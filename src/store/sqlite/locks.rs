@@ -8,19 +8,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use rusqlite::{Error as SqlError, Row, Statement, params_from_iter};
+use rusqlite::{Error as SqlError, ErrorCode, Row, Statement, params_from_iter};
 use rustix::system::sysinfo;
 
 use super::SqliteEngine;
 use super::dialect::value;
+use super::open::MOST_OF_VALUE;
+use crate::exit::{self, Exit};
 use crate::lock;
-use crate::record::{self, Id};
+use crate::record::{self, Id, Record};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
-use crate::store::error::DbError;
+use crate::store::error::{DbError, Kind};
 use crate::store::sql::id_params;
 use crate::store::state_dir::{ClaimsPlace, StateDir};
-use crate::store::table::Table;
+use crate::store::table::{Selected, Table};
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Claim, Moved};
@@ -66,6 +68,12 @@ impl SqliteLocks {
                 return Ok((id.clone(), Claim::Busy));
             }
             let read = self.read(&mut by_id, &mut columns, &on.table, id);
+            let read = match read {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+                    read_without_payload(on, id)
+                }
+                read => read,
+            };
             let claim = match read.map_err(DbError::from) {
                 Err(error) if error.is_of_a_row => Claim::Unreadable(error.words),
                 claim => claim?,
@@ -112,6 +120,20 @@ impl SqliteLocks {
     }
 }
 
+/// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.
+fn read_without_payload(on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<Claim> {
+    let table = &on.table;
+    let selected = Selected::without_payload(table);
+    let mut statement = on.engine.connection.prepare_cached(&table.of_id(&selected.sql()))?;
+    let mut rows = statement.query(params_from_iter(id_params(id)))?;
+    let Some(record) = rows.next()?.and_then(|row| selected.record(row, 0)) else {
+        return Ok(Claim::Gone);
+    };
+    let most = MOST_OF_VALUE >> 20;
+    let why = format!("a value of its row has more than {most} MiB: it is not handed to a handler");
+    Ok(Claim::Held(Arc::new(Record { too_large: Some(why), ..record })))
+}
+
 impl Locks<SqliteEngine> for SqliteLocks {
     fn most(&self) -> usize {
         MOST_CLAIMS
@@ -124,8 +146,12 @@ impl Locks<SqliteEngine> for SqliteLocks {
     ) -> Result<Vec<(Id, Claim)>, DbError> {
         let claim = |id: &Id| {
             let claimed = lock(&self.claims).claim(id);
-            let words = |why| format!("could not claim record {id}: {why}");
-            claimed.map_err(|why| DbError { words: words(why), ..DbError::default() })
+            claimed.map_err(|why| {
+                let words =
+                    format!("could not claim record {id} in {}: {why}", self.place.path.display());
+                let kind = if exit::of(&why) == Exit::TryLater { Kind::Busy } else { Kind::Other };
+                DbError { kind, hint: words.clone(), words, ..DbError::default() }
+            })
         };
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let found = self.read_claimed(on, ids, &claimed);

@@ -41,7 +41,7 @@ use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
-use open::{PASS, wait_for_locks};
+use open::{PASS, Unlimited, wait_for_locks};
 use rights::beside;
 
 impl Engine for SqliteEngine {
@@ -187,6 +187,7 @@ impl Engine for SqliteEngine {
     ) -> Result<Vec<Seen>, DbError> {
         let mut all = Vec::with_capacity(changes.len());
         let Self { connection, statements, overrides_conflict_clauses, .. } = self;
+        let _unlimited = Unlimited::new(connection)?;
         // The statement for the change before, which mostly serves the next one as well.
         let mut prepared: Option<(String, CachedStatement<'_>)> = None;
         let mut shape = String::new();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::limits::Limit;
 use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -237,12 +238,33 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
 
+/// How many bytes of a value or row are read: a larger one is an error of its row.
+pub const MOST_OF_VALUE: i32 = 64 << 20;
+
+/// Lifts that limit as long as it lives: to write one column SQLite reads the whole row.
+pub struct Unlimited<'a>(&'a Connection);
+
+impl<'a> Unlimited<'a> {
+    pub fn new(connection: &'a Connection) -> rusqlite::Result<Self> {
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        // It fails for limits that are negative, and for nothing else.
+        let _ = self.0.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE);
+    }
+}
+
 fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let open = || -> rusqlite::Result<_> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         wait_for_locks(&mut connection, path, limit, None)?;
         harden(&connection)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE)?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, error, "open"))

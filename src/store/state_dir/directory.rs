@@ -42,6 +42,9 @@ pub const UNREAD: &str = ".unread";
 pub const UNMEASURED: &str = ".unmeasured";
 pub const PAUSED: &str = ".paused";
 pub const PASSES: &str = "passes";
+pub const CLAIMS: &str = ".claims";
+/// The locks of the crontab lines: in version 0.1.0 one file for all databases of a directory.
+pub const LINES: &str = "lines";
 
 /// A state directory that is fit for use.
 #[derive(Debug)]
@@ -162,6 +165,13 @@ impl Directory {
         Err(not_opened(io::Error::other("another process keeps removing it")))
     }
 
+    /// False only if there is such a file, which this user may not read.
+    pub fn may_read(&self, name: &str) -> bool {
+        let found =
+            self.act(|| accessat(&self.descriptor, name, Access::READ_OK, AtFlags::EACCESS));
+        !found.is_err_and(|error| error.kind() == PermissionDenied)
+    }
+
     fn open_file(&self, name: &str, purpose: Purpose) -> io::Result<OwnedFd> {
         let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
         self.act(|| openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty()))
@@ -241,10 +251,20 @@ impl Directory {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.descriptor, name, flags, Mode::RUSR | Mode::WUSR)?;
         let mode = self.place.database.as_ref().map_or(0o600, Metadata::mode) & 0o666;
-        // Tokens are for those alone who may have the handlers ended that carry them.
-        let is_secret = of.ends_with(PASSES);
-        let others = if mode & GROUP_WRITE == 0 { 0o066 } else { 0o006 };
-        take_after(&file, &self.place, if is_secret { mode & !others } else { mode })?;
+        let writers = mode & 0o222;
+        take_after(
+            &file,
+            &self.place,
+            match of {
+                // Tokens are for those alone who may have the handlers ended that carry them.
+                passes if passes.ends_with(PASSES) => 0o600 | (writers | writers << 1) & 0o660,
+                // Who may read a file may take a read lock on it, which keeps passes out.
+                locked if locked.ends_with(LINES) || locked.ends_with(CLAIMS) => {
+                    0o600 | writers | writers << 1
+                }
+                _ => mode,
+            },
+        )?;
         Ok(file)
     }
 

@@ -14,9 +14,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::LINES;
 use super::StateDir;
-use super::directory::{HISTORY, Purpose, TRIES};
+use super::directory::{HISTORY, LINES, Purpose, TRIES};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -454,7 +453,10 @@ impl StateDir {
     fn history_in(&self, name: &str, passes: usize) -> Result<Option<LineHistory>> {
         let Some(directory) = self.opened()? else { return Ok(None) };
         let Some(file) = directory.file(name, Purpose::Read)? else { return Ok(None) };
-        let locks = directory.file(&self.own_name(LINES), Purpose::Read)?;
+        // Only who can write the database may lock a line, or see its locks.
+        let lines = self.own_name(LINES);
+        let sees_locks = directory.may_read(&lines);
+        let locks = if sees_locks { directory.file(&lines, Purpose::Read)? } else { None };
         let path = self.path().join(name);
         let could_not = || format!("could not read {}", path.display());
         let mut history = LineHistory::read(&file, passes).with_context(could_not)?;
@@ -464,9 +466,12 @@ impl StateDir {
         for _ in 0..TRIES {
             let Some(found) = &mut history else { break };
             let lock = found.lock;
-            found.is_running =
-                locks.as_ref().map_or(Ok(false), |file| claims::is_locked_at(file, lock))?;
-            if found.is_running || found.entries.last().is_none_or(|last| last.ended.is_some()) {
+            let is_open = found.entries.last().is_some_and(|last| last.ended.is_none());
+            found.is_running = match &locks {
+                Some(file) => claims::is_locked_at(file, lock)?,
+                None => is_open && !sees_locks,
+            };
+            if found.is_running || !is_open {
                 break;
             }
             let again = LineHistory::read(&file, passes).with_context(could_not)?;

@@ -28,7 +28,8 @@ use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
 use directory::{
-    CURSOR, Directory, FAILURES, HISTORY, HUNG, PASSES, TRIES, UNMEASURED, UNREAD, UNREPORTED,
+    CLAIMS, CURSOR, Directory, FAILURES, HISTORY, HUNG, LINES, PASSES, TRIES, UNMEASURED, UNREAD,
+    UNREPORTED,
 };
 use place::Place;
 
@@ -41,9 +42,6 @@ pub use pause::{Pause, PauseScope, PauseWatch};
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
-
-/// The locks of the crontab lines: in version 0.1.0 one file for all databases of a directory.
-const LINES: &str = "lines";
 
 /// Where root notes its passes over databases of others. A note is worth nothing after a restart.
 const ROOTS_NOTES: &str = "/run/backlog";
@@ -212,7 +210,7 @@ impl StateDir {
     }
 
     fn claims_name(&self, table: &str) -> String {
-        format!("{}.claims", self.file_name(table))
+        format!("{}{CLAIMS}", self.file_name(table))
     }
 
     fn opened(&self) -> Result<Option<&Directory>> {
@@ -237,7 +235,7 @@ impl StateDir {
 
 /// The place where passes look for the claims of a table, and the file that this pass found there.
 pub struct ClaimsPlace {
-    path: PathBuf,
+    pub path: PathBuf,
     held: Metadata,
 }
 

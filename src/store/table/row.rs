@@ -5,7 +5,7 @@ use std::iter;
 use std::sync::Arc;
 
 use super::lookup::is_never;
-use super::{Column, Membership, Table};
+use super::{Column, Membership, Table, distinct};
 use crate::date::Dates;
 use crate::query::Window;
 use crate::record::{Facts, Id, Record, Row, Status, Value, last_error};
@@ -130,6 +130,9 @@ impl<'a> Places<'a> {
     /// The id of a row; the error is what it has instead in a column, and why that is none.
     pub fn id(&self, row: &impl Cells) -> Result<Id, (&'a Column, Value, &'static str)> {
         let part = |(column, index): &Place<'a>| match row.cell(column, *index) {
+            Ok(text) if text.len() > LONGEST_ID => {
+                Err((*column, Value::Text(text.into()), TOO_LONG))
+            }
             Ok(text) => Ok(Id::Text(text.into())),
             Err(value) => id(&value).map_err(|why| (*column, value, why)),
         };
@@ -220,6 +223,7 @@ impl Table {
             last_error: error.filter(|it| !it.is_null()).map(|it| it.to_string()),
             id,
             row,
+            too_large: None,
         })
     }
 
@@ -262,6 +266,20 @@ impl<'a> Selected<'a> {
         Self::new(table, &table.columns)
     }
 
+    /// What a pass goes by, without the payload: for a row of which another value is too large to be read.
+    pub fn without_payload(table: &'a Table) -> Self {
+        let columns = distinct(table.known_columns().into_iter().chain(table.guard_columns()));
+        Self::new(table, columns.into_iter().chain(&table.last_error))
+    }
+
+    /// The SQL of these columns behind the head of a row, the last error cut.
+    pub fn sql(&self) -> String {
+        let Self { table, columns, .. } = self;
+        let errors = usize::from(table.last_error.is_some());
+        let whole = columns.iter().take(columns.len() - errors).copied();
+        table.head_and(whole)
+    }
+
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
         let places = self.columns.iter().zip(first + self.table.head_columns()..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();
@@ -281,10 +299,16 @@ fn has_failed(
     counted.into_iter().chain(dated).reduce(|counted, dated| counted || dated)
 }
 
+/// A longer id fits no message, and is never cut where it addresses a row.
+const LONGEST_ID: usize = 4096;
+const TOO_LONG: &str = "longer than 4096 bytes";
+
 /// One column's part of an id; the error says what cannot be one.
 fn id(value: &Value) -> Result<Id, &'static str> {
     match value {
         Value::Integer(id) => Ok(Id::Integer(*id)),
+        Value::Text(id) if id.len() > LONGEST_ID => Err(TOO_LONG),
+        Value::Blob(id) if id.len() > LONGEST_ID => Err(TOO_LONG),
         Value::Text(id) => Ok(Id::Text(id.as_str().into())),
         Value::Null => Err("NULL"),
         Value::Bytes(_) => Err("not UTF-8"),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
     AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fchmod,
-    fchown, fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat, statat,
+    fchown, fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat,
     unlinkat,
 };
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ const LONGEST: u64 = 1024 * 1024;
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
 const GROUP_READ: u32 = 0o040;
-const OTHERS_READ: u32 = 0o004;
+pub const OTHERS_READ: u32 = 0o004;
 const STICKY: u32 = 0o1000;
 
 /// Where the kernel keeps the access control list of a file.
@@ -85,9 +85,18 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// One that is there keeps its owner and its permissions, which may keep others from reading it. Nothing
 /// is synced: what is replaced so is soon made again.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let followed = Followed::new(path)?;
-    let _lock = followed.lock()?;
-    followed.replace(bytes, mode)
+    Followed::new(path)?.replace(bytes, mode)
+}
+
+/// The same, but a link in the place of the file is no file.
+pub fn replace_unfollowed(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
+    let directory = openat(CWD, path.parent().unwrap_or(Path::new("/")), OPEN_PATH, Mode::empty())?;
+    let target = match openat(&directory, &name, LOOK, Mode::empty()) {
+        Err(Errno::NOENT) => None,
+        found => Some(found?),
+    };
+    Followed { directory, name, target, is_kernels: false }.replace(bytes, mode)
 }
 
 /// Replaces a file by what is made of it, in the same way; of several processes one after the other.
@@ -97,7 +106,7 @@ pub fn update(
     change: impl FnOnce(&[u8]) -> io::Result<Vec<u8>>,
 ) -> io::Result<()> {
     let followed = Followed::new(path)?;
-    let _lock = followed.lock()?;
+    let _lock = followed.lock();
     let bytes = match followed.read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read?.0,
@@ -211,23 +220,26 @@ impl Followed {
         openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
     }
 
-    /// Locks the directory against others who replace files in it, until the descriptor is closed. Who may
-    /// not read it goes without: there is nothing else to lock.
-    fn lock(&self) -> io::Result<Option<OwnedFd>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = match openat(&self.directory, ".", flags, Mode::empty()) {
-            Err(Errno::ACCESS) => return Ok(None),
-            opened => opened?,
-        };
-        let mut tries = 0;
-        while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            tries += 1;
-            if errno != Errno::WOULDBLOCK || tries == LOCK_TRIES {
-                return Err(errno.into());
+    /// Locks the file against other processes of this user that update it, until the descriptor is closed.
+    /// The lock is on a file of its own, which nobody else can open: the directory everybody may lock. Who
+    /// cannot make it, or waits in vain, goes without: at worst the figures of another line are those of
+    /// its last pass but one.
+    fn lock(&self) -> Option<OwnedFd> {
+        let name = self.beside(".lock");
+        let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;
+        let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR).ok()?;
+        for _ in 0..LOCK_TRIES {
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Some(file);
             }
             std::thread::sleep(LOCK_PAUSE);
         }
-        Ok(Some(directory))
+        None
+    }
+
+    /// The name of a hidden file of this process's in the same directory.
+    fn beside(&self, end: &str) -> OsString {
+        [OsStr::new("."), &self.name, OsStr::new(end)].join(OsStr::new(""))
     }
 
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -237,8 +249,8 @@ impl Followed {
             // /dev/null would be a file from then on.
             return Err(io::Error::other("it is no regular file"));
         }
-        let new = [OsStr::new("."), &self.name, OsStr::new(".new")].join(OsStr::new(""));
-        // Of a process that was killed, or somebody else's, where it is found below.
+        let new = self.beside(&format!(".{}.new", std::process::id()));
+        // Of a process that was killed and had the same number.
         let _ = unlinkat(&self.directory, &new, AtFlags::empty());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
         let file = openat(&self.directory, &new, flags, Mode::from_bits_retain(mode))?;
@@ -249,16 +261,11 @@ impl Followed {
         })
     }
 
-    /// Writes a new file in the same directory, and gives it the name that the path ends in. Another
-    /// process that replaces it as well has made its own meanwhile, which is newer.
+    /// Writes a new file in the same directory, and gives it the name that the path ends in.
     fn put(&self, new: &OsStr, file: OwnedFd, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::from(file);
         file.write_all(bytes)?;
-        let (own, there) = (fstat(&file)?, statat(&self.directory, new, AtFlags::SYMLINK_NOFOLLOW));
-        if there.is_ok_and(|there| there.st_ino == own.st_ino) {
-            renameat(&self.directory, new, &self.directory, &self.name)?;
-        }
-        Ok(())
+        Ok(renameat(&self.directory, new, &self.directory, &self.name)?)
     }
 
     pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {
@@ -318,6 +325,25 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
 /// Reads a regular file from its beginning to its end, without waiting for anything.
 pub fn read(path: &Path) -> io::Result<(Vec<u8>, Standing)> {
     read_to_end(openat(CWD, path, OFlags::RDONLY | OPEN, Mode::empty())?)
+}
+
+/// No file of certificates is longer.
+const LONGEST_PEM: u64 = 64 * 1024 * 1024;
+
+/// Reads a file of certificates or keys in the same way.
+pub fn read_pem(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path, OFlags::RDONLY)?.take(LONGEST_PEM).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file that is there, without waiting for anything.
+pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
+    if !is_regular(&fstat(&file)?) {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(file.into())
 }
 
 fn read_to_end(file: OwnedFd) -> io::Result<(Vec<u8>, Standing)> {

@@ -1,32 +1,59 @@
 //! The certificates of authorities that TLS goes by, from a file or from the system.
 
 use std::path::Path;
+use std::{env, fs};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 
+use crate::secure_file::read_pem;
 use crate::system_error;
 
 /// All certificates of a PEM file; at least one.
 pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = path.display();
-    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
-    let found = read()
-        .map_err(|error| anyhow!("could not read the certificate {shown}: {}", words(&error)))?;
+    let not_read = |why: String| anyhow!("could not read the certificate {shown}: {why}");
+    let bytes = read_pem(path).map_err(|error| not_read(system_error::words(&error)))?;
+    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| not_read(words(&error)))?;
     ensure!(!found.is_empty(), "there is no certificate in {shown}; it must be a PEM file");
     Ok(found)
 }
 
 /// Those of the operating system. `option` is how a file is named where there are none.
 pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
+    if let Some(found) = of_environment()? {
+        return Ok(found);
+    }
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let errors = found.errors.iter().map(|error| format!(": {error}")).collect::<String>();
         bail!("this system has no certificates of authorities{errors}; name a file: {option}");
     }
     Ok(found.certs)
+}
+
+/// Those that the variables SSL_CERT_FILE and SSL_CERT_DIR name, as OpenSSL has it. The library that reads
+/// them otherwise would wait for a FIFO.
+fn of_environment() -> Result<Option<Vec<CertificateDer<'static>>>> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));
+    let mut found = match &file {
+        Some(file) => of_file(Path::new(file)).context("SSL_CERT_FILE")?,
+        None if directories.is_none() => return Ok(None),
+        None => Vec::new(),
+    };
+    for directory in env::split_paths(&directories.unwrap_or_default()) {
+        let shown = || format!("SSL_CERT_DIR: could not read {}", directory.display());
+        for entry in fs::read_dir(&directory).with_context(shown)? {
+            // Other files lie there as well.
+            found.extend(of_file(&entry.with_context(shown)?.path()).unwrap_or_default());
+        }
+    }
+    ensure!(!found.is_empty(), "there is no certificate in SSL_CERT_DIR");
+    Ok(Some(found))
 }
 
 /// What is no authority's certificate after all is left out, as long as one is left.

@@ -14,6 +14,7 @@ mod words;
 
 use toml::Value;
 
+use crate::options::LONGEST_NAME;
 use crate::record::one_line;
 use crate::store::{Explore, Outline};
 
@@ -55,7 +56,12 @@ impl Choice {
 
 impl Proposal {
     fn new(queue: &str, outline: &Outline) -> Self {
-        Self { queue: queue.into(), table: outline.name.clone(), steps: Vec::new() }
+        // A queue's name has fewer characters than that of a table may have.
+        let legal = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
+        let name: String = queue.chars().map(legal).take(LONGEST_NAME).collect();
+        let name = name.trim_start_matches(['_', '.', '-']);
+        let queue = if name.is_empty() { "jobs" } else { name }.into();
+        Self { queue, table: outline.name.clone(), steps: Vec::new() }
     }
 
     fn step(&mut self, step: Step) {

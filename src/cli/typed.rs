@@ -27,10 +27,6 @@ impl Typed {
         let typed = matches.and_then(|matches| {
             Self::new(&command, &matches).map_err(|error| error.format(&mut command))
         });
-        let typed = typed.map(|mut typed| {
-            typed.options.words = argv.iter().skip(1).cloned().collect();
-            typed
-        });
         let typed = typed.map_err(|error| explained(error, &mut command, &argv));
         // The texts of all options are left to the end of the process: to free them one by one takes
         // longer than to parse the line.
@@ -63,7 +59,6 @@ impl Typed {
         layer.conditions.extend(condition);
         let makes_up = matches!(&cli.command, Command::Simulate(it) if !it.from_table);
         let options = TypedOptions {
-            words: Vec::new(),
             layer,
             known,
             set,

@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::{Console, check};
 use crate::adopt::{Proposal, Question, likeness, propose};
@@ -13,7 +13,7 @@ use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::nearest::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
-use crate::record::{counted, one_line};
+use crate::record::{counted, one_line, toml_text};
 use crate::store::{self, COUNTED, Listed, Outline};
 
 /// What a table that is clearly one of jobs is at least, and by how much before the next.
@@ -47,10 +47,14 @@ pub fn run(
         one_line(&database.place()),
         proposal.section(&written)
     );
-    if let Err(error) = text.parse::<toml::Table>() {
-        bail!("table {} cannot be described as TOML: {}", one_line(&outline.name), error.message());
+    let cannot =
+        |why: &str| anyhow!("table {} cannot be described as TOML: {why}", one_line(&outline.name));
+    let meant = text.parse::<toml::Table>().map_err(|error| cannot(error.message()))?;
+    let shown = toml_text(&text);
+    if shown.parse::<toml::Table>().ok() != Some(meant) {
+        bail!(cannot("a name has characters that do not show"));
     }
-    console.out.write_all(text.as_bytes())?;
+    console.out.write_all(shown.as_bytes())?;
     console.out.flush()?;
     drop(database);
     say(&format!("table {}: {}", outline.name, found(&proposal, &outline)))?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
 
+use super::assemble::Assembly;
 use super::failures::CauseFilter;
 use super::{AMBIGUOUS, Console, GONE, find, open};
 use crate::cli::{Edit, Init};
@@ -18,8 +19,11 @@ use crate::query::Order;
 use crate::record::{
     Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
 };
+use crate::report::{Screen, next_attempt_line};
+use crate::schedule::DueRule;
 use crate::store::{
-    Access, Claim, Created, Database, Refusal, Retry, RowWrite, Schemas, Store, Table, WriteResult,
+    Access, Claim, Created, Database, Found, Refusal, Retry, RowWrite, Schemas, Store, Table,
+    WriteResult,
 };
 use crate::time::Instant;
 
@@ -173,9 +177,14 @@ struct Work<'a> {
     out: &'a mut dyn Write,
     /// Records changed, or that would be.
     done: u64,
+    /// The first of those that were brought back.
+    renewed: Vec<Id>,
     /// Tries later if a pass has records in hand. Fails where an id stands for none, or one is refused.
     exit: Exit,
 }
+
+/// Of so many records that were brought back it is said when they are tried next.
+const TOLD: usize = 5;
 
 /// More records than this are not changed on a terminal without a question.
 const MANY: usize = 1_000;
@@ -203,6 +212,9 @@ pub fn edit(
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
         return confirm(console.out, "nothing was changed");
     }
+    let schedule = resolved.schedule_of_passes().filter(|_| verb.to.0 == Transition::Renewed);
+    let rule = schedule.map(|schedule| Assembly::new(&queue, &schedule, &*database));
+    let rule = rule.transpose()?.map(|assembly| assembly.line.due_rule(now, false));
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
@@ -216,6 +228,7 @@ pub fn edit(
         now,
         out,
         done: 0,
+        renewed: Vec::new(),
         exit: Exit::Done,
     };
     let ids = if args.ids.is_empty() { chosen } else { work.named(&args.ids, id_columns)? };
@@ -225,6 +238,9 @@ pub fn edit(
     let records = counted(work.done, "record");
     let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
     writeln!(work.out, "{done} {records}")?;
+    if let Some(rule) = rule {
+        work.tell_next_attempts(&rule, &console.screen)?;
+    }
     Ok(work.exit)
 }
 
@@ -368,6 +384,9 @@ impl Work<'_> {
             let (exit, why) = match applied {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
+                    if transition == Transition::Renewed && self.renewed.len() < TOLD {
+                        self.renewed.push(record.id.clone());
+                    }
                     continue;
                 }
                 WriteResult::ChangedMeanwhile => {
@@ -379,6 +398,17 @@ impl Work<'_> {
                 }
             };
             self.tell(&record.id, exit, why)?;
+        }
+        Ok(())
+    }
+
+    /// Says of the first records that were brought back when they are tried next.
+    fn tell_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
+        for id in &self.renewed {
+            if let Found::Record(record) = self.store.reader().read(id)? {
+                let verdict = rule.verdict(record.facts());
+                self.out.write_all(next_attempt_line(&record, verdict, screen).as_bytes())?;
+            }
         }
         Ok(())
     }

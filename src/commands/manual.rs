@@ -9,6 +9,10 @@ use super::Console;
 use crate::cli::{Shell, registration};
 use crate::exit::Exit;
 use crate::manual::pages;
+use crate::secure_file;
+
+/// The mode of a page, less the umask.
+const READABLE: u32 = 0o644;
 
 pub fn completions(shell: Shell, console: &mut Console<'_>) -> Result<Exit> {
     console.out.write_all(&registration(shell)?)?;
@@ -20,7 +24,9 @@ pub fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     for page in pages()? {
         let section = directory.join(format!("man{}", page.section));
         let path = section.join(&page.file);
-        let written = fs::create_dir_all(section).and_then(|()| fs::write(&path, page.text));
+        let made = fs::create_dir_all(section);
+        let written =
+            made.and_then(|()| secure_file::replace_unfollowed(&path, &page.text, READABLE));
         written.with_context(|| format!("could not write {}", path.display()))?;
         writeln!(console.out, "{}", path.display())?;
     }

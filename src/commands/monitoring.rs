@@ -2,7 +2,9 @@
 //! does or how it exits, and no later pass waits for it.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -16,14 +18,12 @@ use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, PassFigures};
-use crate::secure_file;
+use crate::secure_file::{self, OTHERS_READ};
 use crate::store::{Complaint, Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
 use crate::time::{Clock, Instant};
 
-/// Prometheus runs as another user.
-const READABLE: u32 = 0o644;
 /// The longest name of a line in a URL.
 const SLUG: usize = 80;
 /// How often a wait for a service looks whether a signal has come.
@@ -34,6 +34,8 @@ const MOST_PINGS: usize = 8;
 /// What is reported of one pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
     settings: &'a PassSettings,
+    /// That of a new file of metrics.
+    mode: u32,
     labels: Labels,
     run: String,
     complaints: Complaints,
@@ -61,6 +63,7 @@ impl<'a> Monitoring<'a> {
         Self {
             settings,
             labels: Labels::of_line(&queue.db.shown(), &line),
+            mode: mode_of_reports([queue]),
             run: run.into(),
             complaints: Complaints { line, state: None, terminal: terminal.clone() },
             phase: Phase::Opening,
@@ -90,7 +93,7 @@ impl<'a> Monitoring<'a> {
         self.has_metrics = true;
         let every = own_interval(&self.settings.schedule.policy);
         let figures = PassFigures { ended_at: now, took, exit: exit.code(), every, totals };
-        let written = update_metrics(path, |metrics| match self.phase {
+        let written = update_metrics(path, self.mode, |metrics| match self.phase {
             Phase::Busy => metrics.of_hung_line(&self.labels, figures.exit),
             Phase::Opening | Phase::Running(_) => metrics.of_pass(&self.labels, &figures),
         });
@@ -212,9 +215,19 @@ impl Complaints {
     }
 }
 
-/// Changes the figures in a file that other lines write as well. One with anything else in it is refused.
-pub fn update_metrics(path: &Path, change: impl FnOnce(&mut Metrics)) -> Result<()> {
-    let updated = secure_file::update(path, READABLE, |bytes| {
+/// The mode of a new file with what reports say of these queues: other users may read it, as Prometheus
+/// must, unless they may not read one of the databases.
+pub fn mode_of_reports<'a>(queues: impl IntoIterator<Item = &'a Queue>) -> u32 {
+    let mut files = queues.into_iter().filter_map(|queue| queue.db.file());
+    let is_hidden =
+        |file: &Path| fs::metadata(file).is_ok_and(|found| found.mode() & OTHERS_READ == 0);
+    if files.any(is_hidden) { 0o640 } else { 0o644 }
+}
+
+/// Changes the figures in a file that other lines write as well, and that is made with this mode if there is
+/// none. One with anything else in it is refused.
+pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics)) -> Result<()> {
+    let updated = secure_file::update(path, mode, |bytes| {
         let mut metrics =
             Metrics::read(&String::from_utf8_lossy(bytes)).map_err(io::Error::other)?;
         change(&mut metrics);

@@ -10,14 +10,12 @@ use crate::options::value::WholeSecs;
 use crate::report::{self, QueueStatus};
 use crate::secure_file;
 
-/// For everybody's eyes, as far as the umask lets them.
-const MODE: u32 = 0o644;
-
-/// Makes the page of these queues. Of one that could not be looked at standard error says so as well: that
-/// is what cron mails.
+/// Makes the page of these queues, a file of this mode if there is none. Of one that could not be looked at
+/// standard error says so as well: that is what cron mails.
 pub fn make(
     queues: &[QueueStatus],
     path: &Path,
+    mode: u32,
     every: WholeSecs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
@@ -30,7 +28,7 @@ pub fn make(
         exit = exit.max(exit::of(error));
     }
     let page = report::page(queues, console.clock.now(), every.0)?;
-    secure_file::replace(path, page.as_bytes(), MODE)
+    secure_file::replace(path, page.as_bytes(), mode)
         .with_context(|| format!("could not write {}", path.display()))?;
     Ok(exit)
 }

@@ -147,7 +147,7 @@ const INCOMPLETE: &str = "what `backlog status` shows of this pass may be incomp
 
 fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
     PassEntry {
-        typed: settings.typed.clone(),
+        schedule: settings.schedule.line(),
         host: host_name(),
         every: own_interval(&settings.schedule.policy),
         hangs_after: hangs_after(settings),

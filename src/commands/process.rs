@@ -181,6 +181,9 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     reader.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, reader.table())?;
     let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
+    if let Some(what) = reader.deletion()? {
+        console.terminal.say(&what);
+    }
     if let Some(pause) = state.pause(&name.queue, &name.table, console.clock.now()) {
         let screen = Screen { width: console.terminal.width, now: console.clock.now() };
         console.terminal.say(&pause.sentence(|at| screen.at(at)));

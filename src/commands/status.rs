@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 
 use super::assemble::look;
 use super::failures::Failed;
-use super::monitoring::update_metrics;
+use super::monitoring::{mode_of_reports, update_metrics};
 use super::{Console, page, passes};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
@@ -118,9 +118,10 @@ fn answer(
         log::error!("{}", chain(&error));
         least = Exit::Failed;
     }
+    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
     let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
     if let Some(path) = &args.page.html {
-        let made = page::make(&found, path, args.page.html_every, console);
+        let made = page::make(&found, path, mode, args.page.html_every, console);
         if !args.has_limits() {
             return Ok(made?.max(least));
         }
@@ -146,7 +147,8 @@ pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit>
 }
 
 fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
-    update_metrics(path, |metrics| {
+    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
+    update_metrics(path, mode, |metrics| {
         for Looked { queue, status: (_, report) } in looked {
             let Some(queue) = queue else { continue };
             let labels = Labels::of_table(&queue.db.shown(), &queue.name, queue.table_name());

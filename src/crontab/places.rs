@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::shell::Output;
 use super::{Assignments, Crontab, Line, Scheduler, UnitDirectory, interval, runs, timers};
+use crate::secure_file;
 use crate::system_error::words;
 
 /// A user of the machine (passwd(5)).
@@ -138,7 +139,7 @@ impl Scheduled {
         if path.exists() && !path.is_file() {
             return None;
         }
-        let bytes = self.read(path, fs::read(path))?;
+        let bytes = self.read(path, secure_file::read(path).map(|(bytes, _)| bytes))?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

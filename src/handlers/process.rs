@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::command::Command;
 use crate::record::one_line;
-use crate::secure_file::path_of;
+use crate::secure_file::{open_regular, path_of};
 use crate::system_error::words;
 
 const CHUNK: usize = 16 * 1024;
@@ -372,8 +372,7 @@ pub fn is_executable(path: &Path) -> bool {
 /// The first line of a script, behind `#!`.
 fn first_line(file: &Path) -> Option<Vec<u8>> {
     let mut begin = Vec::new();
-    // To open anything else may take for ever.
-    let file = File::open(Some(file).filter(|file| file.is_file())?).ok()?;
+    let file = open_regular(file, OFlags::RDONLY).ok()?;
     file.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
     let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     Some(line.to_vec())

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
 use super::queue::{QueueOptions, Setting, TableOptions, is_nearly_a_url, location};
 use super::schedule::simulated;
-use super::sources::{File, Sources, layer};
+use super::sources::{File, Sources, layer, require_queue_name};
 use super::value::{CommandLine, truth};
 use super::{
     DEFAULT_QUEUE, Handler, HandlerOptions, PassOptions, Queue, Schedule, ScheduleOptions,
@@ -31,8 +31,6 @@ const NOT_OF_PGMQ: [&str; 6] =
 
 #[derive(Default)]
 pub struct TypedOptions {
-    /// The command line behind the program's name.
-    pub words: Vec<OsString>,
     pub layer: Layers,
     /// The keys of the options that the subcommand knows.
     pub known: HashSet<&'static str>,
@@ -121,6 +119,7 @@ impl Sources {
         queue: Option<&str>,
     ) -> Result<Resolved<'a>, ExitError> {
         let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
+        named.as_deref().map_or(Ok(()), require_queue_name).map_err(usage)?;
         let undecided = if named.is_none() { self.undecided(typed)? } else { None };
         let undecided = undecided.unwrap_or_default();
         let named = named.or_else(|| only(&undecided));
@@ -307,6 +306,11 @@ impl Resolved<'_> {
 
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
         Schedule::chosen(&self.read()?)
+    }
+
+    /// The schedule of the queue's passes for a subcommand that has no option for it, if it is configured.
+    pub fn schedule_of_passes(&self) -> Option<Schedule> {
+        Schedule::chosen(&self.all.read().ok()?).ok().flatten()
     }
 
     /// The schedules that a simulation compares; of policies as many as were typed.

@@ -1,7 +1,6 @@
 //! Options, from the command line, the environment and backlog.toml: one struct for each group of
 //! them, read from the merged layers. Nothing behind this sees a raw flag.
 
-mod command_line;
 pub mod keys;
 mod layers;
 mod pass;
@@ -18,7 +17,7 @@ pub use ping::{Event, Ping};
 pub use queue::{Queue, QueueOptions, location};
 pub use reference::{Key, SECTIONS};
 pub use schedule::{Pace, ScheduleOptions};
-pub use sources::{Environment, Sources};
+pub use sources::{Environment, LONGEST_NAME, Sources};
 
 pub use crate::schedule::Schedule;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 
-use super::command_line::command_line;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{
@@ -132,8 +131,6 @@ pub struct PassSettings {
     pub handler: Option<Handler>,
     pub jobs: usize,
     pub timeout: Option<Duration>,
-    /// The command line, without passwords.
-    pub typed: String,
 }
 
 impl PassSettings {
@@ -166,7 +163,6 @@ impl PassSettings {
             metrics: pass.metrics,
             handler,
             jobs: pass.jobs.map_or(1, |jobs| jobs.0.into()),
-            typed: command_line(&resolved.typed.words),
             timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }

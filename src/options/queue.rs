@@ -206,6 +206,12 @@ pub fn location(
              postgres://user@host:port/database",
         ));
     }
+    if text == ":memory:" {
+        return Err(usage(
+            "--db: a database in memory would end with the command: name a file, or ./:memory: if it is \
+             one",
+        ));
+    }
     match pgmq {
         None => Ok(Location::File(db)),
         Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
@@ -433,6 +439,12 @@ fn status_column(
     let values: StatusValues =
         given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());
     let [new, error, success, archived] = &values;
+    if let Some(value) = success.iter().find(|value| archived.contains(value)) {
+        let value = value.shown();
+        return Err(usage(format!(
+            "{value} cannot mean both that a record has succeeded and that it is archived"
+        )));
+    }
     let mut ended = success.iter().chain(archived);
     if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {
         let value = value.shown();

@@ -19,7 +19,7 @@ use super::reference::Key;
 use super::value::{QUOTED, text};
 use crate::exit::{ExitError, usage};
 use crate::nearest::{hint, unknown};
-use crate::record::one_line;
+use crate::record::{cut_line, one_line};
 use crate::secure_file::{self, Followed, Standing, is_root};
 use crate::store::TOKEN;
 use crate::system_error::words;
@@ -328,7 +328,8 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
         let layer = layer(keys, Some(directory), Origin::File);
         layer.map_err(|error| format!("{name}: {error}"))
     };
-    let described = |(queue, keys)| {
+    let described = |(queue, keys): (String, Value)| {
+        require_queue_name(&queue)?;
         let Value::Table(keys) = keys else {
             return Err(format!("write [queue.{queue}] and its keys below"));
         };
@@ -337,6 +338,18 @@ fn parse(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Laye
     let defaults = section(defaults, "defaults")?;
     Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
 }
+
+/// A name is safe in a file name, a shell, a unit and a URL.
+pub fn require_queue_name(name: &str) -> Result<(), String> {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '-'].contains(&c);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= LONGEST_NAME
+        && name.chars().all(is_legal);
+    let rule = "a queue's name is a letter or digit and up to 63 more of A-Z, a-z, 0-9, _, . and -";
+    if is_name { Ok(()) } else { Err(format!("queue {:?}: {rule}", cut_line(name))) }
+}
+
+pub const LONGEST_NAME: usize = 64;
 
 /// What is said of what stands beside the sections: a key, a queue without its word, or a misspelt word.
 fn no_section(name: &str, value: &Value) -> String {

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use cause::{COMPARED, Cause, Causes, Group};
 pub use id::{Id, hexadecimal, number, split};
 pub use last_error::{Series, SeriesSource};
-pub use visible::{cut, cut_line, cut_to, json_line, one_line};
+pub use visible::{cut, cut_line, cut_to, json_line, one_line, toml_text};
 
 use crate::time::Instant;
 

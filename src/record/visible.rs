@@ -18,22 +18,45 @@ pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     text
 }
 
-/// Control characters, of C0 and C1; those that set the direction of text; line and paragraph
-/// separators; and what takes no room. Variation selectors are part of the sign before them.
+/// Control characters, of C0 and C1; line and paragraph separators, notes between lines and the blank of
+/// Braille; and all that Unicode has a program ignore that cannot show it (Default_Ignorable_Code_Point:
+/// what takes no room, fillers of Hangul, signs that set the direction of text). Variation selectors of
+/// the first sixteen are part of the sign before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
+}
+
+/// A file in TOML, in whose strings and comments hidden characters are escapes.
+pub fn toml_text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) && c != '\n' {
+            shown += &format!("\\U{:08X}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// The text with its hidden characters escaped, `\n` and `\u{202e}`: it stays on one line.
@@ -74,7 +97,7 @@ mod tests {
     use super::*;
 
     /// Of each kind the first and the last.
-    const HIDDEN: [char; 25] = [
+    const HIDDEN: [char; 34] = [
         '\0',
         '\u{1b}',
         '\u{7f}',
@@ -95,6 +118,15 @@ mod tests {
         '\u{2064}',
         '\u{2066}',
         '\u{2069}',
+        '\u{34f}',
+        '\u{115f}',
+        '\u{17b4}',
+        '\u{180b}',
+        '\u{2800}',
+        '\u{3164}',
+        '\u{ffa0}',
+        '\u{1d173}',
+        '\u{e0fff}',
         '\u{feff}',
         '\u{fff9}',
         '\u{e0000}',

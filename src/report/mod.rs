@@ -29,7 +29,8 @@ pub use metrics::{Labels, Metrics, PassFigures};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use record::{
-    Listing, dry_run_line, explanation, list_json, unscheduled, unstored, verdict_line,
+    Listing, dry_run_line, explanation, list_json, next_attempt_line, unscheduled, unstored,
+    verdict_line,
 };
 pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts, picture};

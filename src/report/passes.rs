@@ -256,7 +256,7 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
         "end": end,
         "exit": entry.exit,
         "error": entry.error,
-        "command_line": entry.typed,
+        "schedule": entry.schedule,
         "pid": entry.pid,
         "uid": entry.uid,
         "host": entry.host,

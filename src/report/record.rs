@@ -40,6 +40,17 @@ pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }
 
+/// `7: next attempt now`
+pub fn next_attempt_line(record: &Record, verdict: Verdict, screen: &Screen) -> String {
+    let when = match verdict {
+        Verdict::Due(_) => "now".into(),
+        Verdict::Wait { until } => screen.when(until),
+        Verdict::Archive(_) => "none: it is given up".into(),
+        Verdict::Never(obstacle) => format!("none: {}", obstacle_text(obstacle, record)),
+    };
+    format!("{}: next attempt {when}\n", record.id.full())
+}
+
 fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     match obstacle {
         Obstacle::NotPending => return format!("is {}", cut_line(&record.status_text)),

@@ -37,6 +37,18 @@ pub struct Schedule {
     pub shard: Option<Shard>,
 }
 
+impl Schedule {
+    /// Its options as a command line has them: `--fibonacci --max-attempts 5`.
+    pub fn line(&self) -> String {
+        let RetryLimits { max_attempts, max_age_secs, .. } = self.limits;
+        let attempts = max_attempts.map(|most| format!(" --max-attempts {most}"));
+        let age = max_age_secs.map(|secs| format!(" --max-age {}", duration(secs)));
+        let shard = self.shard.map(|shard| format!(" --shard {shard}"));
+        let more: String = [attempts, age, shard].into_iter().flatten().collect();
+        self.policy.line() + &more
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// `--ndays`: due by age; cron's own frequency is the schedule.

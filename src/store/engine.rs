@@ -105,6 +105,9 @@ pub trait Engine: Sized + Send + 'static {
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
 
+    /// What a foreign key does to the rows of other tables when a row is deleted: `items: CASCADE`.
+    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
+
     /// Whether an index leads to the pending records, in the order of insertion.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError>;
 

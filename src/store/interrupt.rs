@@ -18,9 +18,10 @@ use super::{
 };
 use crate::lock;
 use crate::query::Query;
-use crate::record::Id;
+use crate::record::{Id, Record};
 use crate::stop::Stop;
 use crate::system_error::words;
+use crate::time::Instant;
 
 pub type Interrupter = Box<dyn FnMut() + Send>;
 
@@ -167,6 +168,10 @@ impl Store for Interruptible {
         in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>> {
         self.during(Operation::Search, |store| store.rehearse(records, in_hand))
+    }
+
+    fn rehearse_way_back(&mut self, record: &Arc<Record>, at: Instant) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_way_back(record, at))
     }
 
     fn row_constraints(&mut self) -> Result<RowConstraints> {

@@ -97,6 +97,9 @@ pub trait Survey {
     /// `by_count` says whether records are due by their count of failures.
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 
+    /// What a success does to rows besides settling its record: that it deletes it, and what goes with it.
+    fn deletion(&mut self) -> Result<Option<String>>;
+
     /// How many records are pending here and by another mapping of the same table as well, and the id
     /// of one.
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
@@ -180,6 +183,12 @@ pub trait Store {
         records: &[PossibleWrites],
         in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>>;
+
+    /// Makes the ends of a record and its way back, and takes everything back. Returns why a person would lose
+    /// sight of it, if so.
+    fn rehearse_way_back(&mut self, _record: &Arc<Record>, _at: Instant) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// The constraints by which the table may refuse one record and accept another.
     fn row_constraints(&mut self) -> Result<RowConstraints> {

@@ -229,6 +229,24 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         Ok(found)
     }
 
+    fn deletion(&mut self) -> Result<Option<String>> {
+        if !self.table.deletes_finished {
+            return Ok(None);
+        }
+        let _acting = self.engine.take_rights()?;
+        let dependents = if self.engine.is_users_table() {
+            self.engine.dependents(&self.table)
+        } else {
+            Ok(Vec::new())
+        };
+        let dependents = self.reading(dependents)?;
+        let others = match &dependents[..] {
+            [] => String::new(),
+            all => format!(", and changes rows of other tables by ON DELETE ({})", all.join(", ")),
+        };
+        Ok(Some(format!("a success deletes its row of {}{others}", self.table.name)))
+    }
+
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
         let _acting = self.engine.take_rights()?;
         let Self { engine, table, .. } = self;

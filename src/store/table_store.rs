@@ -1,6 +1,7 @@
 //! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
 
 mod rehearsal;
+mod way_back;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -502,6 +503,11 @@ impl<E: Engine> Store for TableStore<E> {
             self.stage = Stage::Written;
         }
         Ok(rehearsed)
+    }
+
+    fn rehearse_way_back(&mut self, record: &Arc<Record>, at: Instant) -> Result<Option<String>> {
+        let _acting = self.database.engine.take_rights()?;
+        self.retrying("write to", |store, _| store.rehearse_way_back(record, at))
     }
 
     fn row_constraints(&mut self) -> Result<RowConstraints> {

@@ -8,6 +8,7 @@
 //!
 //! The mark is twofold: a token in the environment, and a descriptor of a pipe that all descendants of
 //! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
+//! What is inherited keeps its number: a stranger that was handed the descriptor has it under another.
 //! The token comes over the socket: a command line is for everybody to read.
 //!
 //! Claims on a queue run out unless the pass extends them. So the pass also sends a deadline, and a later
@@ -21,7 +22,7 @@ use std::fs;
 use std::io::ErrorKind::{ConnectionReset, Interrupted};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -172,7 +173,7 @@ fn spawn(claims: Option<&OwnedFd>, token: &str, marker: &OwnedFd) -> Result<(Chi
         .process_group(0)
         .spawn()
         .context("could not start the watchdog of the handlers")?;
-    let told = format!("{token} {}\n", own_beginning()?);
+    let told = format!("{token} {} {}\n", own_beginning()?, marker.as_raw_fd());
     // Until it answers a signal would end the watchdog.
     line.write_all(told.as_bytes())
         .and_then(|()| line.read_exact(&mut [0]))
@@ -197,9 +198,11 @@ pub fn run_watchdog() -> Result<()> {
     let mut pass = BufReader::new(io::stdin());
     let mut told = String::new();
     pass.read_line(&mut told).context("could not read what to watch over")?;
-    let (token, since) = told.trim_end().split_once(' ').context("nothing to watch over")?;
+    let words: Vec<_> = told.split_whitespace().collect();
+    let [token, since, number] = words[..] else { bail!("nothing to watch over") };
     let mut mark = Mark::new(token, since.parse().context("nothing to watch over")?);
-    mark.descriptor = Some(fs::read_link("/proc/self/fd/2").context("could not read the marker")?);
+    let pipe = fs::read_link("/proc/self/fd/2").context("could not read the marker")?;
+    mark.descriptor = Some((number.into(), pipe));
     // Whoever cannot be told that the watchdog watches has gone already: that is seen below.
     let _ = rustix::io::write(io::stdin(), b".");
     // The buffer is empty: the pass sends nothing more before it has read that byte.
@@ -274,8 +277,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The mark of a pass's descendants: the token in its environment, or the descriptor of a pipe.
 pub struct Mark {
     variable: Vec<u8>,
-    /// `pipe:[NUMBER]`, where it is known.
-    pub descriptor: Option<PathBuf>,
+    /// The descriptor's number, and `pipe:[NUMBER]`, where they are known.
+    descriptor: Option<(String, PathBuf)>,
     /// When the pass began, in ticks since the machine did: what is older is none of its own.
     since: u64,
     /// The real user whose processes alone count, where the token is that user's word.
@@ -337,11 +340,10 @@ impl Mark {
         if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
             return true;
         }
-        let Some(descriptor) = &self.descriptor else { return false };
-        let mut descriptors = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+        let Some((number, pipe)) = &self.descriptor else { return false };
         // A watchdog ends by itself: this one, or that of a pass which a handler started.
         let is_watchdog = |it: Vec<u8>| it == format!("backlog\0{WATCHDOG}\0").into_bytes();
-        descriptors.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == *descriptor))
+        fs::read_link(proc.join("fd").join(number)).is_ok_and(|target| target == *pipe)
             && !fs::read(proc.join("cmdline")).is_ok_and(is_watchdog)
     }
 }

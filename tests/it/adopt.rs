@@ -502,3 +502,17 @@ fn what_a_row_holds_is_never_a_line_of_the_file() {
     let parsed: toml::Table = adopted.stdout.parse().unwrap();
     assert!(parsed["queue"].as_table().unwrap().values().all(|it| it.get("exec").is_none()));
 }
+
+#[test]
+fn what_does_not_show_is_escaped_in_what_is_proposed() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE \"jo\u{202e}bs\u{3164}\" (id INTEGER PRIMARY KEY, \"sta\u{200b}te\" TEXT, status TEXT, created_at TEXT);
+         INSERT INTO \"jo\u{202e}bs\u{3164}\" VALUES (1, 'a', 'ne\u{2066}w', '2026-11-20 22:00:00')",
+    );
+    let ran = env.run(&["adopt", "--table", "jo\u{202e}bs\u{3164}"]);
+    for c in ['\u{202e}', '\u{3164}', '\u{200b}', '\u{2066}'] {
+        assert!(!ran.stdout.contains(c) && !ran.stderr.contains(c), "{c:?} {ran:?}");
+    }
+    let proposed: toml::Table = ran.stdout.parse().unwrap();
+    assert!(proposed["queue"].to_string().contains("jo\u{202e}bs\u{3164}"), "{proposed}");
+}

@@ -44,13 +44,14 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     assert_eq!(follow(&env, command).success().stdout, "restored 3 records\n");
     assert_eq!(env.count("NEW"), 3);
     let toml =
-        "[queue.'e mails']\ndb = 'test.db'\nfibonacci = true\nmax_attempts = 1\nexec = ['false']\n";
+        "[queue.e-mails]\ndb = 'test.db'\nfibonacci = true\nmax_attempts = 1\nexec = ['false']\n";
     fs::write(env.path("backlog.toml"), toml).unwrap();
     let mut process = env.command(&["process", "--where", "ID < 2", "--now", "@1795219200"]);
     let of_queue = ran(&process.env_remove("BACKLOG_DB").output().unwrap());
     let last = of_queue.stderr.lines().last().unwrap();
-    let command = last.strip_prefix("backlog: queue e mails: this brings it back: ").unwrap();
-    assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");
+    let command = last.strip_prefix("backlog: queue e-mails: this brings it back: ").unwrap();
+    let restored = follow(&env, command).success().stdout;
+    assert_eq!(restored, "restored 1 record\n1: next attempt now\n");
 }
 
 #[test]

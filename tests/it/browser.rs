@@ -230,7 +230,7 @@ fn a_browser_shows_the_page_and_asks_nobody_for_anything() {
     let [queues, one] = pages();
     browser.open(&queues.path("page.html"), 1_600, "light");
     let text = browser.text("document.body.innerText");
-    for says in ["Backlog: 3 queues", "HTTP 503", "Nothing is known of this queue", "a <b>"] {
+    for says in ["Backlog: 3 queues", "HTTP 503", "Nothing is known of this queue", "a-b"] {
         assert!(text.contains(says), "{says}: {text}");
     }
     assert_eq!(browser.text("document.getElementById('late').textContent"), "");
@@ -322,7 +322,7 @@ fn a_keyboard_reaches_the_queues_and_whatever_scrolls() {
     };
     assert!(named("heading").starts_with(&["Backlog: 3 queues", "All queues", "orders"]));
     assert!(named("columnheader").starts_with(&["Queue", "Failed", "Due"]));
-    assert!(named("rowheader").starts_with(&["orders", "mails", "a <b>"]));
+    assert!(named("rowheader").starts_with(&["orders", "mails", "a-b"]));
     let regions = [named("region"), named("image")].concat();
     assert!(!regions.is_empty() && regions.iter().all(|name| !name.is_empty()), "{regions:?}");
 }

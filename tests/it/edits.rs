@@ -1,6 +1,8 @@
 //! archive, restore and retry: what a person does with records by hand.
 
-use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv};
+use test_support::cluster::cluster;
+
+use crate::testenv::{DAY, MIDNIGHT, MINUTE, TestEnv, skipped};
 
 /// One record of each status, with two failures.
 fn env() -> TestEnv {
@@ -334,4 +336,41 @@ fn a_person_at_a_terminal_is_asked_before_many_records_change() {
     assert_eq!(answered("", "retry --all --yes"), "made due 1001 records\r\n");
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
     assert_eq!(env.run(&["retry", "--all"]).success().stdout, "made due 1001 records\n");
+}
+
+#[test]
+fn a_success_that_deletes_its_row_and_others_is_announced() {
+    let deletes = "a success deletes its row of jobs";
+    let changes = "and changes rows of other tables by ON DELETE";
+    for (references, expected) in [
+        ("", deletes.to_string()),
+        (
+            "CREATE TABLE parts (job INTEGER REFERENCES jobs(id) ON DELETE CASCADE);
+             CREATE TABLE notes (job INTEGER REFERENCES jobs(id) ON DELETE SET NULL);
+             CREATE TABLE others (job INTEGER REFERENCES jobs(id));",
+            format!("{deletes}, {changes} (notes: SET NULL, parts: CASCADE)"),
+        ),
+    ] {
+        let schema = format!(
+            "CREATE TABLE jobs (id INTEGER PRIMARY KEY, created TEXT);
+             INSERT INTO jobs VALUES (1, '2026-11-20T23:00:00Z'); {references}"
+        );
+        let config = "[defaults]\ntable = 'jobs'\ndate_inserted = 'created'\nstatus = false\nwhere = 'id > 0'\n\
+                      on_success = 'delete'\nndays = 1\nexec = ['true']\n";
+        let check = |env: &TestEnv| {
+            std::fs::write(env.path("backlog.toml"), config).unwrap();
+            let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+            assert!(checked.contains(&format!("warning  on_success  {expected}\n")), "{checked}");
+            let ran = env.run_at(MIDNIGHT, &["process", "--dry-run"]).success();
+            assert_eq!(ran.stderr, format!("{expected}\n"));
+            assert!(ran.stdout.starts_with('1'), "{ran:?}");
+        };
+        check(&TestEnv::with_schema(&schema));
+        let Some(cluster) = cluster() else {
+            return skipped("rows that go with others: no server");
+        };
+        let database = cluster.database();
+        database.sql(&schema);
+        check(&TestEnv::on(&database));
+    }
 }

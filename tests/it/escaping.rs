@@ -116,15 +116,17 @@ fn paths_and_names_are_shown_in_characters_that_show() {
         let ran = if args[0] == "process" { run(&["list"]) } else { ran };
         assert!(both_visible(&ran).contains(shown), "{ran:?}");
     }
-    // The queues of a file.
-    let config = format!("[queue.\"q{table}\"]\ntable = {table:?}\n");
+    // The tables of a file.
+    let config = format!("[queue.q]\ntable = {table:?}\n");
     fs::write(
         env.path("backlog.toml"),
         config.replace("\\u{9b}", "\\u009b").replace("{202e}", "202e"),
     )
     .unwrap();
     let ran = run(&["process", "--all-queues", "--ndays", "1", "--dry-run"]);
-    assert!(both_visible(&ran).contains(&format!("queue q{shown}:")), "{ran:?}");
+    assert!(both_visible(&ran).contains("queue q:"), "{ran:?}");
+    let ran = run(&["status", "--all-queues", "--json"]);
+    assert!(both_visible(&ran).contains("\"table\""), "{ran:?}");
 }
 
 #[test]

@@ -58,3 +58,4 @@ mod thresholds;
 mod triggers;
 mod troubleshooting;
 mod usage;
+mod way_back;

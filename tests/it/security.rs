@@ -908,3 +908,156 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
 }
+
+/// A FIFO that nobody writes to.
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn what_is_no_file_holds_nobody_up_in_the_place_of_certificates() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    fifo(&env.path("certificates"));
+    let file = env.path("certificates").display().to_string();
+    let post = ["--post", "https://127.0.0.1:9/"];
+    let words = ["process", "--ndays", "9", "--now", "@1795219200", "--ca-file", &file];
+    let why = "certificates: it is no regular file";
+    env.run(&[&words[..], &post].concat()).fails(1, &[why]);
+    let mut command = env.command(&[&words[..5], &post].concat());
+    ran(&command.env("SSL_CERT_FILE", &file).output().unwrap()).fails(1, &["SSL_CERT_FILE", why]);
+    let mut command = env.command(&[&words[..5], &post].concat());
+    // What else lies in a directory is passed over.
+    let ran_with = ran(&command.env("SSL_CERT_DIR", env.path("")).output().unwrap());
+    ran_with.fails(1, &["there is no certificate in SSL_CERT_DIR"]);
+    let url = format!("postgres://u@127.0.0.1:9/x?sslmode=verify-full&sslrootcert={file}");
+    env.run(&["status", "--db", &url]).fails(2, &[why]);
+    assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
+fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
+    let env = TestEnv::empty();
+    let pages = env.path("man").display().to_string();
+    fs::create_dir_all(env.path("man/man1")).unwrap();
+    let page = env.path("man/man1/backlog-add.1");
+    symlink(env.path("target"), &page).unwrap();
+    let why = ["could not write ", "backlog-add.1: it is no regular file"];
+    env.run(&["man", &pages]).fails(1, &why);
+    assert!(!env.path("target").exists());
+    fs::remove_file(&page).unwrap();
+    fifo(&page);
+    env.run(&["man", &pages]).fails(1, &why);
+    fs::remove_file(&page).unwrap();
+    env.run(&["man", &pages]).success();
+    env.run(&["man", &pages]).success();
+    assert!(fs::read_to_string(&page).unwrap().contains(".TH backlog-add 1"));
+}
+
+#[test]
+fn reports_are_hidden_from_whom_the_database_is_and_no_lock_holds_them_up() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    for (database, report) in [(0o600, 0o640), (0o644, 0o644)] {
+        fs::set_permissions(env.db(), fs::Permissions::from_mode(database)).unwrap();
+        fs::create_dir(env.path("reports")).unwrap();
+        // Whoever may read a directory may lock it, and keep the lock.
+        let directory = fs::File::open(env.path("reports")).unwrap();
+        rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let words = ["status", "--fibonacci", "--html", "reports/page.html"];
+        env.run(&[&words[..], &["--metrics", "reports/status.prom"]].concat()).success();
+        let pass = ["process", "--fibonacci", "--metrics", "reports/pass.prom", "--", "true"];
+        env.run(&pass).silent();
+        for name in ["page.html", "status.prom", "pass.prom"] {
+            let mode = fs::metadata(env.path("reports").join(name)).unwrap().mode() & 0o777;
+            assert_eq!(mode, report, "{name} of a database with mode {database:o}");
+        }
+        fs::remove_dir_all(env.path("reports")).unwrap();
+    }
+}
+
+#[test]
+fn a_queue_has_a_name_that_no_shell_takes_for_anything_else() {
+    let env = TestEnv::new();
+    let long = "a".repeat(64);
+    for (name, is_legal) in [
+        ("orders", true),
+        ("7", true),
+        ("e-mails_2.x", true),
+        (&long, true),
+        (&format!("{long}a"), false),
+        ("", false),
+        ("-x", false),
+        (".x", false),
+        ("a b", false),
+        ("a$(touch ran)", false),
+        ("a`touch ran`", false),
+        ("a;b", false),
+        ("größer", false),
+        ("a\u{3164}", false),
+    ] {
+        let config = toml::Table::from_iter([(
+            "queue".into(),
+            toml::Value::Table(toml::Table::from_iter([(
+                name.into(),
+                toml::Value::Table(toml::Table::from_iter([("ndays".into(), 7.into())])),
+            )])),
+        )]);
+        fs::write(env.path("backlog.toml"), config.to_string()).unwrap();
+        let says =
+            ["a queue's name is a letter or digit and up to 63 more of A-Z, a-z, 0-9, _, . and -"];
+        if is_legal {
+            env.run(&["status"]).success();
+            env.run(&["status", "--queue", name]).success();
+        } else {
+            env.run(&["status"]).fails(2, &says);
+            fs::remove_file(env.path("backlog.toml")).unwrap();
+            env.run(&["status", &format!("--queue={name}")]).fails(2, &[""]);
+        }
+    }
+}
+
+#[test]
+fn a_stranger_that_was_handed_a_descriptor_of_a_pass_outlives_it() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let staying = env.staying();
+    // A descendant that has lost the token has the descriptor under its number.
+    let script = format!(
+        "env -i sh -c 'echo $$ >{}; exec sleep 60' & {}",
+        env.path("child").display(),
+        staying.script
+    );
+    let now = format!("@{MIDNIGHT}");
+    let mut pass =
+        env.spawn(&["process", "--now", &now, "--ndays", "1", "--", "sh", "-c", &script]);
+    staying.wait_for_begin();
+    crate::testenv::wait_until("the descendant begins", || {
+        fs::read_to_string(env.path("child")).is_ok_and(|pid| pid.ends_with('\n'))
+    });
+    let child = fs::read_to_string(env.path("child")).unwrap().trim().to_string();
+    let fds = fs::read_dir(format!("/proc/{child}/fd")).unwrap().flatten();
+    let is_high =
+        |it: &fs::DirEntry| it.file_name().to_str().unwrap().parse::<u32>().unwrap() >= 30;
+    let pipes = fds.filter(is_high).filter(|it| {
+        fs::read_link(it.path()).is_ok_and(|to| to.to_str().unwrap().starts_with("pipe:"))
+    });
+    // As if the pass had handed it over.
+    let handed: Vec<_> = pipes.map(|it| fs::File::open(it.path()).unwrap()).collect();
+    assert!(!handed.is_empty());
+    let mut stranger = Command::new("sleep");
+    stranger.arg("60");
+    let far = |file| {
+        let far = rustix::io::fcntl_dupfd_cloexec(file, 500).unwrap();
+        rustix::io::fcntl_setfd(&far, rustix::io::FdFlags::empty()).unwrap();
+        far
+    };
+    let far: Vec<_> = handed.iter().map(far).collect();
+    let mut stranger = stranger.spawn().unwrap();
+    drop((far, handed));
+    env.kill(&mut pass);
+    assert!(!Path::new(&format!("/proc/{child}/exe")).exists(), "a descendant ends with its pass");
+    assert!(stranger.try_wait().unwrap().is_none(), "a stranger is none of its own");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}

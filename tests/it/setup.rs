@@ -124,3 +124,15 @@ fn add_says_what_a_table_lacks() {
     env.run(&["add", "{}"]).fails(1, &["gives no ID to new rows"]);
     assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "0");
 }
+
+#[test]
+fn a_database_in_memory_is_no_file_and_none_is_made() {
+    let env = TestEnv::empty();
+    for command in ["init", "status"] {
+        let ran = env.run(&[command, "--db", ":memory:"]);
+        ran.fails(2, &["a database in memory would end with the command"]);
+    }
+    assert!(!env.path(":memory:").exists());
+    env.run(&["init", "--db", "./:memory:"]).success();
+    assert!(env.path(":memory:").exists());
+}

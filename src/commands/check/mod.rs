@@ -78,6 +78,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         the_database(&mut findings, &queue, &mut *database);
         the_pause(&mut findings, &queue, &*database, console.clock.now());
         let found = database.inspect(by_count)?;
+        let deletion = findings.wrong("on_success", database.deletion()).flatten();
         let table = database.table();
         findings.wrong("on_success", table.require_success());
         for key in table.ends_that_change_nothing() {
@@ -96,6 +97,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             findings.ok("where", condition.clone());
         }
         the_table(&mut findings, &queue, table, &found, console.clock.now());
+        if let Some(what) = &deletion {
+            findings.warning("on_success", what.clone());
+        }
         if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
             let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);

@@ -47,8 +47,12 @@ pub fn check(
         match claimed(&mut store, &ids)? {
             Some(record) => {
                 let outcome = rehearse(&mut store, &rule, &record, clock);
+                let wrong = store.rehearse_way_back(&record, clock.now());
                 store.release(&record.id);
                 tell(findings, &record, &outcome?);
+                if let Some(wrong) = wrong? {
+                    findings.error(ABOUT, wrong);
+                }
             }
             None => findings.warning(
                 ABOUT,

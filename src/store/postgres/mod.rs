@@ -147,6 +147,15 @@ impl Engine for PgEngine {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
+    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        let sql = "SELECT DISTINCT conrelid::regclass::text || CASE confdeltype WHEN 'c' \
+                   THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
+                   FROM pg_catalog.pg_constraint WHERE contype = 'f' \
+                   AND confrelid = $1::text::regclass AND confdeltype IN ('c', 'n', 'd') ORDER BY 1";
+        let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
         let (pending, recent) =
             (table.any(&table.due_rows(&Status::PENDING)), table.due(&recent()).concat());

@@ -22,6 +22,17 @@ pub fn triggers(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<
     names.collect()
 }
 
+/// The tables of which a foreign key deletes or changes rows together with a row of this one.
+pub fn dependents(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT DISTINCT other.name || ': ' || foreign_key.on_delete \
+               FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
+               WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
+               AND foreign_key.on_delete NOT IN ('NO ACTION', 'RESTRICT') ORDER BY 1";
+    let mut statement = connection.prepare(sql)?;
+    let names = statement.query_map([&table.name], |row| row.get(0))?;
+    names.collect()
+}
+
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
     let created = created(connection, table, "AND sql LIKE '%conflict%'")?;

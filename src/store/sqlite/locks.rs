@@ -1,14 +1,16 @@
 //! The claims of a SQLite table: locks on a side file, released once what was written is on disk.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{self, DirEntry, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rusqlite::{Error as SqlError, ErrorCode, Row, Statement, params_from_iter};
+use rustix::fs::OFlags;
 use rustix::system::sysinfo;
 
 use super::SqliteEngine;
@@ -17,6 +19,7 @@ use super::open::MOST_OF_VALUE;
 use crate::exit::{self, Exit};
 use crate::lock;
 use crate::record::{self, Id, Record};
+use crate::secure_file::{is_same, open_regular};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Kind};
@@ -245,7 +248,7 @@ struct WalSync {
 impl WalSync {
     /// `log` lives as long as a connection is open.
     fn start(log: PathBuf, claims: Arc<Mutex<Claims>>) -> Result<Self> {
-        let file = File::open(&log).with_context(|| format!("could not open {}", log.display()))?;
+        let file = open_log(&log).with_context(|| format!("could not open {}", log.display()))?;
         let (settled, queue) = channel();
         let (more_to_come, pause) = channel();
         let thread = std::thread::Builder::new()
@@ -270,6 +273,16 @@ impl WalSync {
         let panicked = |_| Err(anyhow!("the thread that syncs the log panicked"));
         self.thread.join().unwrap_or_else(panicked)
     }
+}
+
+/// Opens the write-ahead log that SQLite has open, and nothing that was put in its place.
+fn open_log(log: &Path) -> Result<File> {
+    let file = open_regular(log, OFlags::RDONLY | OFlags::NOFOLLOW)?;
+    let (own, found) = (file.as_raw_fd().to_string(), file.metadata()?);
+    let mut others = fs::read_dir("/proc/self/fd")?.flatten().filter(|it| *it.file_name() != *own);
+    let is_open = |it: DirEntry| fs::metadata(it.path()).is_ok_and(|it| is_same(&it, &found));
+    ensure!(others.any(is_open), "it was replaced just now; try again");
+    Ok(file)
 }
 
 fn sync_all(
@@ -311,5 +324,22 @@ mod tests {
         assert!(!fits(1 << 20, (1 << 20) - 1));
         assert!(!fits(usize::MAX, usize::MAX));
         assert!((1 << 26..1 << 46).contains(&machine_memory()));
+    }
+
+    #[test]
+    fn a_log_is_the_one_that_is_open_and_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("wal"), "pages").unwrap();
+        let why = |name: &str| open_log(&path(name)).unwrap_err().to_string();
+        assert!(why("wal").contains("it was replaced just now"));
+        let open = File::open(path("wal")).unwrap();
+        open_log(&path("wal")).unwrap();
+        std::os::unix::fs::symlink("wal", path("link")).unwrap();
+        assert!(open_log(&path("link")).is_err());
+        drop(open);
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status();
+        assert!(made.unwrap().success());
+        assert_eq!(why("fifo"), "it is no regular file");
     }
 }

@@ -108,6 +108,10 @@ impl Engine for SqliteEngine {
         Ok(constraints::triggers(&self.connection, table)?)
     }
 
+    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        Ok(constraints::dependents(&self.connection, table)?)
+    }
+
     /// Whether nothing is read from one end to the other, neither a table nor an index that has more
     /// than the pending rows.
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {

@@ -30,8 +30,8 @@ const ENTRY: usize = 4_096;
 const TAIL: u64 = 64 * 1024;
 /// How many failures of a pass are kept in words.
 const ERRORS_KEPT: usize = 3;
-/// How much is kept of a line as it was typed.
-const TYPED: usize = 500;
+/// How many characters are kept of the schedule of a line.
+const LONGEST_SCHEDULE: usize = 500;
 /// How often a running pass writes its counts, in seconds: a kill loses no more of them.
 const WRITE_INTERVAL: i64 = 1;
 
@@ -113,8 +113,8 @@ pub struct PassEntry {
     pub error: Option<String>,
     #[serde(flatten)]
     pub line: LineName,
-    /// The command line.
-    pub typed: String,
+    /// The options of its schedule, as a command line has them.
+    pub schedule: String,
     pub pid: u32,
     pub uid: u32,
     pub host: String,
@@ -149,7 +149,7 @@ impl PassEntry {
             exit: None,
             error: None,
             line,
-            typed: String::new(),
+            schedule: String::new(),
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
             host: String::new(),
@@ -185,7 +185,7 @@ impl PassEntry {
     /// As one line that fits, whatever the table and its condition are called.
     fn to_line(&self) -> String {
         let mut entry = self.clone();
-        entry.typed = entry.typed.chars().take(TYPED).collect();
+        entry.schedule = entry.schedule.chars().take(LONGEST_SCHEDULE).collect();
         loop {
             let line = json_line(&entry);
             if line.len() <= ENTRY || entry.errors.pop().is_none() && !entry.shorten() {
@@ -197,7 +197,7 @@ impl PassEntry {
     /// Halves the longest of its texts; false if nothing is left of them.
     fn shorten(&mut self) -> bool {
         let LineName { queue, table, policy } = &mut self.line;
-        let texts = [queue, table, policy, &mut self.typed].into_iter().chain(&mut self.error);
+        let texts = [queue, table, policy, &mut self.schedule].into_iter().chain(&mut self.error);
         let Some(longest) = texts.max_by_key(|text| text.len()) else { return false };
         *longest = longest.chars().take(longest.chars().count() / 2).collect();
         !longest.is_empty()
@@ -614,7 +614,7 @@ mod tests {
             policy: "\u{202e}".repeat(3_000),
             queue: "q\u{1}".repeat(3_000),
         };
-        let long = PassEntry { line: line.clone(), typed: "'\u{1}".repeat(5_000), ..entry(1) };
+        let long = PassEntry { line: line.clone(), schedule: "'\u{1}".repeat(5_000), ..entry(1) };
         let mut record = state.pass_record(long).unwrap();
         for id in 0..9 {
             record.failed(&id, &"no route\n".repeat(900));

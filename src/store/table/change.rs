@@ -178,7 +178,7 @@ impl Table {
         }
         let due_column = self.due_column().filter(|_| settlement.counter != Counter::Untouched);
         if let Some(column) = due_column {
-            let due_at = self.due_at(column, record, settlement, *retry_at);
+            let due_at = self.due_at(record, settlement, *retry_at);
             let due_at = due_at.map(|at| self.written_due(column, at));
             sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
         }
@@ -202,19 +202,16 @@ impl Table {
     /// What a due column is set to; none leaves it as it was before the attempt.
     fn due_at(
         &self,
-        column: &Column,
         record: &Record,
         settlement: &Settlement,
         retry_at: Option<Instant>,
     ) -> Option<Instant> {
         match settlement.transition {
             Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
-            // What was only put off by the application stays so when it is brought back.
+            // Whoever brings a record back wants it tried, also where the application had put it off.
             Transition::Renewed if settlement.counter == Counter::Reset => {
                 let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
-                let never = self.other_dates.read(&self.written_due(column, NEVER));
-                let is_ours = record.failures > 0 || record.due_at == never;
-                Some(settlement.at).filter(|_| is_later && is_ours)
+                Some(settlement.at).filter(|_| is_later)
             }
             Transition::Renewed => Some(settlement.at),
             Transition::Undone | Transition::Succeeded | Transition::Archived => None,

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use super::connection::Address;
 use super::failure::Refusal;
 use super::parameters::{Parameters, encode};
+use crate::secure_file;
 use crate::system_error::words;
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
@@ -176,7 +177,7 @@ fn read_password_file(path: &Path) -> Option<String> {
     let warn = |error: &_| {
         log::warn!("could not read the password file {shown}: {}", words(error));
     };
-    let bytes = fs::read(path).inspect_err(warn).ok()?;
+    let (bytes, _) = secure_file::read(path).inspect_err(warn).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

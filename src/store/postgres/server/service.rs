@@ -1,10 +1,10 @@
 //! Connection services: named groups of parameters, in a file that all programs with libpq read.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use crate::secure_file;
 use crate::system_error::words;
 
 /// The directories in which libpq looks for the service file of the system: those of Debian, of Red Hat, and
@@ -24,7 +24,7 @@ pub fn read(
     let files = files(environment);
     for path in &files {
         let shown = path.display();
-        let bytes = fs::read(path).map_err(|error| {
+        let (bytes, _) = secure_file::read(path).map_err(|error| {
             anyhow!("{by}: could not read the service file {shown}: {}", words(&error))
         })?;
         let text = String::from_utf8(bytes);

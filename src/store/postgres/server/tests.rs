@@ -210,7 +210,7 @@ fn tls_takes_what_the_mode_asks_for() {
         ("sslmode=verify-ca", "need the certificate of the authority"),
         ("sslmode=verify-full", "need the certificate of the authority"),
         ("sslrootcert=/nowhere", "could not read the certificate /nowhere"),
-        ("sslrootcert=/dev/null", "no certificate in /dev/null"),
+        ("sslrootcert=/dev/null", "/dev/null: it is no regular file"),
         ("sslrootcert=system&sslmode=require", "needs sslmode=verify-full"),
         ("sslcert=/nowhere", "needs its key"),
     ] {

@@ -24,6 +24,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::parameters::Parameters;
+use crate::secure_file::read_pem;
 use crate::tls_roots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +153,8 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     if found.mode() & forbidden != 0 {
         bail!("others have access to the key {shown}; `chmod 600 {shown}` mends that");
     }
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+    let bytes = read_pem(path).with_context(|| format!("could not read the key {shown}"))?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
         if matches!(error, PemError::NoItemsFound) {
             return anyhow!(
                 "there is no key in {shown} that can be read; it must be a PEM file without a \

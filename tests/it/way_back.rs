@@ -1,0 +1,114 @@
+//! Archive and restore are each other's inverse, or the mapping is refused: a record that is given up is
+//! never lost sight of.
+
+use test_support::cluster::cluster;
+
+use crate::testenv::{MIDNIGHT, TestEnv, skipped};
+
+const TABLE: &str = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, tries INTEGER NOT NULL DEFAULT 0, run_at TEXT, created TEXT,
+    done TEXT, gone INTEGER NOT NULL DEFAULT 0);
+  INSERT INTO jobs (id, created) VALUES (1, '2026-11-20T22:00:00Z'), (2, '2026-11-20T23:00:00Z');";
+
+const USUAL: &str = "[defaults]\ntable = 'jobs'\ndate_inserted = 'created'\nfailures = 'tries'\nfibonacci = true\n\
+    on_failure = { run_at = '{next}' }\nexec = ['true']\n";
+
+fn on_both(config: &str, check: impl Fn(&TestEnv, &dyn Fn(&str) -> String)) {
+    let write = |env: &TestEnv| {
+        std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+    };
+    let env = TestEnv::with_schema(TABLE);
+    write(&env);
+    check(&env, &|sql| env.query(sql));
+    let Some(cluster) = cluster() else { return skipped("archive and restore: no server") };
+    let database = cluster.database();
+    database.sql(TABLE);
+    let env = TestEnv::on(&database);
+    write(&env);
+    check(&env, &|sql| database.query(sql).trim().into());
+}
+
+const ROWS: &str = "SELECT id, tries, run_at, done, gone FROM jobs ORDER BY id";
+
+#[test]
+fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
+    let lost = "error    rehearsal   a record that is archived cannot be found again: it is ";
+    for (config, says) in [
+        // It sets what says when a record is due, and nothing else.
+        (
+            "where = 'done IS NULL'\non_success = { done = '{now}' }\non_archive = { run_at = '{null}' }",
+            lost,
+        ),
+        (
+            "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }\n\
+             where_archived = 'gone = 2'",
+            lost,
+        ),
+        (
+            "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }",
+            lost,
+        ),
+        (
+            "where = \"done IS NULL AND gone = 0\"\non_success = { done = '{now}' }\n\
+             on_archive = { gone = 1 }\nwhere_archived = 'gone = 1'",
+            "error    rehearsal   an archived record that is restored is not pending: let on_restore take back",
+        ),
+        (
+            "where = \"done IS NULL AND run_at IS NOT '2999-01-01T00:00:00Z'\"\n\
+             on_success = { run_at = '2999-01-01T00:00:00Z' }",
+            "error    rehearsal   a record that has succeeded stays pending, ",
+        ),
+    ] {
+        let config = config.replace(" IS NOT '2999", " IS DISTINCT FROM '2999");
+        on_both(&config, |env, query| {
+            let before = query(ROWS);
+            let ran = env.run_at(MIDNIGHT, &["check", "--rehearse"]);
+            assert!(ran.exit == Some(1) && ran.stdout.contains(says), "{config}: {ran:?}");
+            assert_eq!(query(ROWS), before, "everything is taken back");
+        });
+    }
+}
+
+#[test]
+fn a_mapping_with_a_way_back_is_rehearsed_and_works() {
+    let config = "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }\n\
+                  where_archived = 'gone = 1'\non_restore = { gone = 0 }";
+    on_both(config, |env, query| {
+        let before = query(ROWS);
+        let checked = env.run_at(MIDNIGHT, &["check", "--rehearse"]).stdout;
+        assert!(!checked.contains("error    rehearsal"), "{checked}");
+        assert!(checked.contains("ok       rehearsal"), "{checked}");
+        assert_eq!(query(ROWS), before);
+        // The application has put one off, and another one has used up its attempts.
+        query("UPDATE jobs SET run_at = '2026-12-24T00:00:00Z' WHERE id = 2 RETURNING id");
+        query(
+            "UPDATE jobs SET tries = 3, run_at = '2026-12-24T00:00:00Z' WHERE id = 1 RETURNING id",
+        );
+        env.run_at(MIDNIGHT, &["archive", "1", "2"]).success();
+        let listed = env.run_at(MIDNIGHT, &["list", "--status", "archived"]).success().stdout;
+        assert_eq!(listed.matches("ARCHIVED").count(), 2, "{listed}");
+        let restored = env.run_at(MIDNIGHT, &["restore", "1", "2"]).success().stdout;
+        assert_eq!(restored, "restored 2 records\n1: next attempt now\n2: next attempt now\n");
+        let due = "2026-11-21T00:00:00Z||0";
+        assert_eq!(query(ROWS), format!("1|0|{due}\n2|0|{due}"));
+        env.run_at(MIDNIGHT, &["process"]).silent();
+        assert_eq!(query("SELECT count(*) FROM jobs WHERE done IS NOT NULL"), "2");
+    });
+}
+
+#[test]
+fn one_value_does_not_mean_that_a_record_has_succeeded_and_that_it_is_given_up() {
+    let env = TestEnv::new();
+    let status = "status={column=\"STATUS\", new=\"NEW\", error=\"ERROR\", success=\"DONE\", archived=[\"GONE\",\"DONE\"]}";
+    let says = ["'DONE' cannot mean both that a record has succeeded and that it is archived"];
+    env.run(&["status", "--set", status]).fails(2, &says);
+}
+
+#[test]
+fn a_restored_record_that_no_schedule_takes_is_named() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - 9 * 86_400);
+    std::fs::write(env.path("backlog.toml"), "[defaults]\nndays = 7\n").unwrap();
+    env.run_at(MIDNIGHT, &["archive", "1"]).success();
+    let restored = env.run_at(MIDNIGHT, &["restore", "1"]).success().stdout;
+    assert_eq!(restored, "restored 1 record\n1: next attempt none: older than --ndays\n");
+}

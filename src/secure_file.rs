@@ -531,7 +531,8 @@ mod tests {
         fs::set_permissions(path("page"), fs::Permissions::from_mode(0o640)).unwrap();
         let reader = File::open(path("page")).unwrap();
         // What a killed process has left, and what leads elsewhere.
-        symlink(path("elsewhere"), path(".page.new")).unwrap();
+        let left = format!(".page.{}.new", std::process::id());
+        symlink(path("elsewhere"), path(&left)).unwrap();
         symlink("page", path("link")).unwrap();
         replace(&path("link"), b"two", 0o644).unwrap();
         assert_eq!((fs::read(path("page")).unwrap(), mode("page")), (b"two".to_vec(), 0o640));

@@ -335,7 +335,7 @@ pub fn fill(word: &OsStr, record: &Record) -> OsString {
     for (text, name) in pieces {
         filled.extend_from_slice(text);
         match record.row.get(name) {
-            Some(value) => filled.extend_from_slice(&value.text()),
+            Some(value) => filled.extend_from_slice(&record.text_of(value)),
             None => filled.extend_from_slice(record.id.text().as_bytes()),
         }
     }

@@ -208,7 +208,10 @@ impl Serialize for RowJson<'_> {
                     let error = format!("its {name} is not UTF-8, which JSON cannot hold");
                     return Err(S::Error::custom(error));
                 }
-                Value::Blob(_) => object.serialize_entry(name, &value.to_string())?,
+                Value::Blob(_) => {
+                    let text = self.record.text_of(value);
+                    object.serialize_entry(name, &String::from_utf8_lossy(&text))?;
+                }
                 Value::Boolean(truth) => object.serialize_entry(name, truth)?,
                 Value::Json(json) => {
                     // What is no part of a string is just space.
@@ -256,7 +259,7 @@ mod json_tests {
             ("j", Value::Json("{\n\"a\": 1.50\r\n}".into())),
         ]);
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
-                        \"n\":null,\"r\":0.5,\"b\":\"00ff\",\"j\":{ \"a\": 1.50  },\"backlog_id\":\"7\"}\n";
+                        \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  },\"backlog_id\":\"7\"}\n";
         assert_eq!(String::from_utf8(json_line(&record).unwrap()).unwrap(), expected);
         let without = json_document(&record, Some("IT'S \"odd\"")).unwrap();
         let expected = expected.replace(",\"backlog_id\":\"7\"", "");

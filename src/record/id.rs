@@ -62,6 +62,11 @@ impl Id {
         }
     }
 
+    /// Whether these bytes are the id, or one of its parts.
+    pub fn has_part(&self, bytes: &[u8]) -> bool {
+        self.parts().iter().any(|part| matches!(part, Self::Bytes(part) if **part == *bytes))
+    }
+
     /// The id as it is, control characters and all.
     pub fn text(&self) -> Cow<'_, str> {
         match self {

@@ -105,7 +105,7 @@ impl fmt::Display for Value {
             Self::Text(text) | Self::Json(text) => f.write_str(text),
             Self::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Boolean(truth) => write!(f, "{truth}"),
-            Self::Blob(bytes) => f.write_str(&hexadecimal(bytes)),
+            Self::Blob(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
         }
     }
 }
@@ -211,6 +211,14 @@ impl Record {
             max_attempts: self.max_attempts,
             snoozed_until: self.last_error.as_deref().and_then(last_error::snoozed_until),
             has_begun: self.last_error.as_deref().is_some_and(last_error::is_begun),
+        }
+    }
+
+    /// A value of its row as a handler gets it, which may not be UTF-8: of an id as the id is shown.
+    pub fn text_of<'a>(&self, value: &'a Value) -> Cow<'a, [u8]> {
+        match value {
+            Value::Blob(bytes) if self.id.has_part(bytes) => hexadecimal(bytes).into_bytes().into(),
+            value => value.text(),
         }
     }
 

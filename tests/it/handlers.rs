@@ -46,7 +46,7 @@ fn the_record_comes_as_environment_and_as_json() {
         json,
         "{\"ID\":7,\"STATUS\":\"NEW\",\"DATE_INSERTED\":\"2026-11-20T23:59:00Z\",\
          \"PAYLOAD\":\"{\\\"a\\\":\\\"\u{1F600}\\\"}\",\"FAILURES\":0,\"LAST_FAILURE\":null,\
-         \"LAST_ERROR\":null,\"odd name\":\"00ff\"}\n"
+         \"LAST_ERROR\":null,\"odd name\":\"00FF\"}\n"
     );
 }
 

@@ -276,7 +276,7 @@ fn columns_of_every_type_are_worked_with() {
         json,
         "{\"Id\":\"6fa459ea-ee8a-3ca4-894e-db77e160355e\",\"State\":\"pending\",\
          \"CreatedAt\":\"2026-11-21T00:30:00\",\"tries\":null,\"TriedAt\":null,\"why\":null,\
-         \"body\":{\"to\": \"it's\"},\"price\":12.50,\"ratio\":0.1,\"raw\":\"00ff\",\
+         \"body\":{\"to\": \"it's\"},\"price\":12.50,\"ratio\":0.1,\"raw\":\"00FF\",\
          \"tags\":\"{a,\\\"b c\\\"}\",\"is_urgent\":true,\"day\":\"2026-11-20\",\
          \"plain\":{\"b\":  1}}\n"
     );

@@ -65,7 +65,7 @@ fn values_are_the_same_whatever_a_role_has_set() {
     database.sql(VALUES);
     let usual = shown(&database, &env);
     for part in [
-        "\"raw\":\"4f3a00ff5c41\"",
+        "\"raw\":\"4F3A00FF5C41\"",
         "\"ratio\":0.30000000000000004",
         "1 year -2 days +03:04:05",
         "Müller",

@@ -277,7 +277,8 @@ impl Client {
 
 fn value(record: &Record, column: &str) -> Option<String> {
     match record.row.get(column) {
-        Some(value) => Some(value).filter(|it| !it.is_null()).map(ToString::to_string),
+        Some(value) if value.is_null() => None,
+        Some(value) => Some(String::from_utf8_lossy(&record.text_of(value)).into_owned()),
         None => is_the_id(column).then(|| record.id.text().into_owned()),
     }
 }

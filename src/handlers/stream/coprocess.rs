@@ -239,6 +239,7 @@ fn is_rounded(number: &Value) -> bool {
 /// Whether a reply with this id can be about a record. A number may be named by its text, and vice versa.
 pub fn names(named: &Value, id: &Id) -> bool {
     match (named, id) {
+        (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
         (Value::String(text), _) => id.text() == text.as_str(),
         (Value::Number(number), Id::Integer(id)) => {
             number.as_i64() == Some(*id) || is_rounded(named) && number.as_f64() == Some(*id as f64)

@@ -342,7 +342,7 @@ mod tests {
     fn bytes_come_back_as_they_were() {
         let bytes = Value::Blob(vec![0, 15, 255]);
         let text = param(&bytes).unwrap();
-        assert_eq!(text, "\\x000fff");
+        assert_eq!(text, "\\x000FFF");
         assert_eq!(super::bytes(&text), Some(vec![0, 15, 255]));
         assert_eq!(super::bytes("\\x0"), None);
     }

@@ -327,6 +327,6 @@ mod tests {
         let text = |text: &str| Sqlite.literal(&Value::Text(text.into()));
         assert_eq!(text("it's '; --"), "'it''s ''; --'");
         assert_eq!(Sqlite.literal(&Value::Integer(i64::MIN)), "-9223372036854775808");
-        assert_eq!(Sqlite.literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27ff' AS TEXT)");
+        assert_eq!(Sqlite.literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27FF' AS TEXT)");
     }
 }

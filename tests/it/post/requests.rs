@@ -25,7 +25,7 @@ fn the_body_is_the_record_as_one_json_object() {
         String::from_utf8(request.body).unwrap(),
         "{\"ID\":7,\"STATUS\":\"NEW\",\"DATE_INSERTED\":\"2026-11-20T23:59:00Z\",\
          \"PAYLOAD\":\"{\\\"a\\\": \\\"\u{1F600}\\\"} \",\"FAILURES\":0,\"LAST_FAILURE\":null,\
-         \"LAST_ERROR\":null,\"odd name\":\"00ff\",\"R\":0.5}"
+         \"LAST_ERROR\":null,\"odd name\":\"00FF\",\"R\":0.5}"
     );
 }
 
@@ -74,7 +74,7 @@ fn columns_are_percent_encoded_into_the_url() {
         ("'..%2f' || char(13, 10)", "..%252f%0D%0A"),
         ("9007199254740993", "9007199254740993"),
         ("-0.5", "-0.5"),
-        ("x'00ff'", "00ff"),
+        ("x'00ff'", "00FF"),
     ] {
         let path = format!("/{encoded}/7?v={encoded}&id=7");
         let server = Server::new(&[(&path, fine())]);

@@ -216,10 +216,12 @@ impl Record {
 
     /// A value of its row as a handler gets it, which may not be UTF-8: of an id as the id is shown.
     pub fn text_of<'a>(&self, value: &'a Value) -> Cow<'a, [u8]> {
-        match value {
-            Value::Blob(bytes) if self.id.has_part(bytes) => hexadecimal(bytes).into_bytes().into(),
-            value => value.text(),
+        if let Value::Blob(bytes) = value
+            && self.id.has_part(bytes)
+        {
+            return hexadecimal(bytes).into_bytes().into();
         }
+        value.text()
     }
 
     pub fn next_attempt(&self) -> u32 {

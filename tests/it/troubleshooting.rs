@@ -203,6 +203,14 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
             ("column ... of table ... holds no date, but ...", |env| {
                 run(env, &["list", "--set", "date_inserted.column=STATUS"])
             }),
+            (
+                "column ... of table ... holds ..., which as ... is ..., and all values that were looked at are more than ten years old or more than a year ahead: ...",
+                |env| {
+                    let table = "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED BIGINT);
+                        INSERT INTO BACKLOG VALUES (1, 'NEW', 639308292000000000)";
+                    with_table(env, table, &["check"])
+                },
+            ),
             ("\"...\" is no format of dates; legal are ...", |env| {
                 run(env, &["list", "--set", "date_inserted.format=%Y-%m-%d"])
             }),
@@ -238,6 +246,30 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
             }),
             ("... cannot mean both that a record is pending and that it is not", |env| {
                 run(env, &["list", "--set", "status={new=1,error=2,success=1}"])
+            }),
+            ("... cannot mean both that a record has succeeded and that it is archived", |env| {
+                run(env, &["list", "--set", "status={new=1,error=2,success=3,archived=3}"])
+            }),
+            (
+                "a record that is archived cannot be found again: it is ..., not ARCHIVED; ...",
+                |env| {
+                    let table =
+                        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, DATE_INSERTED, DONE, GONE);
+                    INSERT INTO BACKLOG (DATE_INSERTED) VALUES ('2026-11-20')";
+                    let words = ["check", "--rehearse", "--ndays", "1", "--set", "status=false"];
+                    let ends = [
+                        "--where",
+                        "DONE IS NULL",
+                        "--set",
+                        "on_success={DONE=1}",
+                        "--set",
+                        "on_archive={GONE=1}",
+                    ];
+                    with_table(env, table, &[&words[..], &ends].concat())
+                },
+            ),
+            ("a success deletes its row of ...", |env| {
+                run(env, &["check", "--set", "on_success=delete"])
             }),
             ("no index finds ...: the whole table is read for that", |env| {
                 let table = "CREATE TABLE BACKLOG (ID INTEGER, STATUS, DATE_INSERTED)";

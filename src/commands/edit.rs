@@ -213,8 +213,9 @@ pub fn edit(
         return confirm(console.out, "nothing was changed");
     }
     let schedule = resolved.schedule_of_passes().filter(|_| verb.to.0 == Transition::Renewed);
-    let rule = schedule.map(|schedule| Assembly::new(&queue, &schedule, &*database));
-    let rule = rule.transpose()?.map(|assembly| assembly.line.due_rule(now, false));
+    // Whatever is wrong with the schedule is for a pass to say.
+    let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let state = database.state_dir(queue.state_dir.as_deref())?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;

@@ -112,3 +112,13 @@ fn a_restored_record_that_no_schedule_takes_is_named() {
     let restored = env.run_at(MIDNIGHT, &["restore", "1"]).success().stdout;
     assert_eq!(restored, "restored 1 record\n1: next attempt none: older than --ndays\n");
 }
+
+#[test]
+fn a_schedule_that_does_not_fit_keeps_no_record_from_being_restored() {
+    let env = TestEnv::minimal();
+    env.insert_one(1, MIDNIGHT);
+    std::fs::write(env.path("backlog.toml"), "[defaults]\nfibonacci = true\n").unwrap();
+    env.run_at(MIDNIGHT, &["archive", "1"]).success();
+    let restored = env.run_at(MIDNIGHT, &["restore", "1"]).success().stdout;
+    assert_eq!(restored, "restored 1 record\n");
+}

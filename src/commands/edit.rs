@@ -212,7 +212,7 @@ pub fn edit(
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
         return confirm(console.out, "nothing was changed");
     }
-    let schedule = resolved.schedule_of_passes().filter(|_| verb.to.0 == Transition::Renewed);
+    let schedule = resolved.schedule_of_passes().filter(|_| verb.to.1 == Counter::Reset);
     // Whatever is wrong with the schedule is for a pass to say.
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
@@ -385,7 +385,7 @@ impl Work<'_> {
             let (exit, why) = match applied {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
-                    if transition == Transition::Renewed && self.renewed.len() < TOLD {
+                    if self.renewed.len() < TOLD {
                         self.renewed.push(record.id.clone());
                     }
                     continue;

@@ -368,14 +368,17 @@ fn rows(env: &TestEnv, database: Option<&Database>, table: &str) -> Vec<Row> {
 type Row = BTreeMap<String, String>;
 
 /// The columns that a mapping may leave otherwise in a record that was archived and restored: those
-/// of its failures, and what on_restore names.
+/// of its failures, the next attempt, which is now, and what on_restore names.
 fn may_differ(mapping: &toml::Table) -> Vec<String> {
     let columns = ["failures", "last_failure", "last_error"].into_iter().filter_map(|key| {
         let value = mapping.get(key)?;
         value.as_str().or_else(|| value.get("column")?.as_str())
     });
     let restored = mapping.get("on_restore").and_then(toml::Value::as_table);
+    let failed = mapping.get("on_failure").and_then(toml::Value::as_table);
+    let next = failed.into_iter().flatten().filter(|(_, to)| to.as_str() == Some("{next}"));
     columns
+        .chain(next.map(|(column, _)| column.as_str()))
         .chain(restored.into_iter().flat_map(|it| it.keys().map(String::as_str)))
         .map(str::to_lowercase)
         .collect()

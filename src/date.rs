@@ -200,8 +200,10 @@ impl Dates {
             }
             // Text of digits is not guessed at.
             Some(Format::Compact) => None,
-            Some(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-            Some(_) => self.of_number(text.parse().ok()?),
+            Some(_) => {
+                let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
+                self.of_number(whole.parse().ok().filter(|_| is_number(text))?)
+            }
         }
     }
 
@@ -290,7 +292,17 @@ fn compact_bound(at: Instant) -> String {
 }
 
 fn is_compact(text: &str) -> bool {
-    text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit())
+    text.len() == 14 && is_digits(text)
+}
+
+/// Whether a text is a number, perhaps with a fraction.
+pub fn is_number(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    is_digits(whole) && is_digits(fraction)
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -404,7 +416,8 @@ impl Spelling {
             if is_compact(text) {
                 return Some(Self::Number { format: Format::Compact, as_text: true });
             }
-            let Ok(number) = text.parse() else { return Self::of_iso(text) };
+            let whole = text.split_once('.').map_or(text.as_str(), |(whole, _)| whole);
+            let Ok(number) = whole.parse() else { return Self::of_iso(text) };
             (number, true)
         } else {
             (number(value)?, false)

@@ -126,6 +126,9 @@ fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
         // Its owner could let this process wait for ever.
         return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
     }
+    if FileType::from_raw_mode(found.st_mode) == FileType::Fifo && !followed.is_kernels {
+        return Err(io::Error::other("it is a FIFO, whose reader need not go on"));
+    }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
 }

@@ -101,7 +101,7 @@ fn bytes(text: &str) -> Option<Id> {
         u8::try_from(high? << 4 | low?).ok()
     };
     let bytes = pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?;
-    (rest.is_empty() && !bytes.is_empty()).then(|| Id::Bytes(bytes.into()))
+    rest.is_empty().then(|| Id::Bytes(bytes.into()))
 }
 
 /// The number that a text is; what is spelt otherwise, as 007, is just text.

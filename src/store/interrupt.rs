@@ -170,8 +170,13 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.rehearse(records, in_hand))
     }
 
-    fn rehearse_way_back(&mut self, record: &Arc<Record>, at: Instant) -> Result<Option<String>> {
-        self.during(Operation::Search, |store| store.rehearse_way_back(record, at))
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        at: Instant,
+        most_attempts: Option<u32>,
+    ) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_way_back(record, at, most_attempts))
     }
 
     fn row_constraints(&mut self) -> Result<RowConstraints> {

@@ -184,9 +184,14 @@ pub trait Store {
         in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>>;
 
-    /// Makes the ends of a record and its way back, and takes everything back. Returns why a person would lose
-    /// sight of it, if so.
-    fn rehearse_way_back(&mut self, _record: &Arc<Record>, _at: Instant) -> Result<Option<String>> {
+    /// Makes the ends of a record, of at most so many attempts, and its way back, and takes everything back.
+    /// Returns why a person would lose sight of it, if so.
+    fn rehearse_way_back(
+        &mut self,
+        _record: &Arc<Record>,
+        _at: Instant,
+        _most_attempts: Option<u32>,
+    ) -> Result<Option<String>> {
         Ok(None)
     }
 

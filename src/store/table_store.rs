@@ -505,9 +505,14 @@ impl<E: Engine> Store for TableStore<E> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(&mut self, record: &Arc<Record>, at: Instant) -> Result<Option<String>> {
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        at: Instant,
+        most_attempts: Option<u32>,
+    ) -> Result<Option<String>> {
         let _acting = self.database.engine.take_rights()?;
-        self.retrying("write to", |store, _| store.rehearse_way_back(record, at))
+        self.retrying("write to", |store, _| store.rehearse_way_back(record, at, most_attempts))
     }
 
     fn row_constraints(&mut self) -> Result<RowConstraints> {

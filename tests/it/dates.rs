@@ -178,3 +178,84 @@ fn years_that_cannot_be_written_are_no_dates_for_any_command() {
         assert_eq!(env.handled(), ["6"]);
     }
 }
+
+#[test]
+fn the_next_attempt_is_in_the_format_of_the_table() {
+    let (_, _, ticks, _) = KINDS[0];
+    let due = [
+        "--policy",
+        "constant:delay=30m",
+        "--spread",
+        "0%",
+        "--set",
+        "on_failure={due=\"{next}\"}",
+    ];
+    let named = ["--set", "date_inserted={column=\"DATE_INSERTED\", format=\"ticks\"}"];
+    for declared in ["INTEGER", "NUMERIC", "REAL", "DATETIME", ""] {
+        let env = jobs("BIGINT", ticks);
+        env.sql(&format!(
+            "ALTER TABLE BACKLOG ADD COLUMN due {declared}; ALTER TABLE BACKLOG ADD COLUMN tried {declared}; DELETE FROM BACKLOG WHERE ID = 2"
+        ));
+        let options = [&due[..], &named, &["--set", "last_failure=tried"]].concat();
+        pass(&env, MIDNIGHT, &options, "exit 1").silent();
+        let expected = format!("{}|{}", ticks(MIDNIGHT), ticks(MIDNIGHT + 30 * MINUTE));
+        let written = "SELECT CAST(tried AS INTEGER), CAST(due AS INTEGER) FROM BACKLOG";
+        assert_eq!(env.query(written), expected, "{declared}");
+        pass(&env, MIDNIGHT + 29 * MINUTE, &options, "").silent();
+        assert_eq!(env.handled(), ["1"], "{declared}");
+        pass(&env, MIDNIGHT + 30 * MINUTE, &options, "").silent();
+        assert_eq!(env.statuses(), "1|SUCCESS", "{declared}");
+    }
+    // Where only the next attempt is in ticks.
+    let env = jobs("TEXT", |_| "'2026-11-20 23:00:00'".into());
+    env.sql(&format!(
+        "ALTER TABLE BACKLOG ADD COLUMN due INTEGER; UPDATE BACKLOG SET due = {}",
+        ticks(MIDNIGHT)
+    ));
+    let says = [
+        "column due of table BACKLOG holds ",
+        "beside the column in date_inserted or last_failure",
+    ];
+    pass(&env, MIDNIGHT, &due, "exit 1").fails(1, &says);
+    let options = [&due[..], &["--set", "last_failure={format=\"ticks\"}"]].concat();
+    pass(&env, MIDNIGHT, &options, "exit 1").silent();
+    let expected = ticks(MIDNIGHT + 30 * MINUTE);
+    assert_eq!(env.query("SELECT DISTINCT due FROM BACKLOG"), expected);
+}
+
+#[test]
+fn text_of_digits_is_refused_until_its_format_is_named() {
+    let (_, _, apple, _) = KINDS[2];
+    let quoted = |at| format!("'{}'", apple(at));
+    let env = jobs("TEXT", quoted);
+    pass(&env, MIDNIGHT, &["--fibonacci"], "").fails(1, &["say which dates they are, format = "]);
+    env.sql(&format!(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1, LAST_FAILURE = {}",
+        quoted(MIDNIGHT)
+    ));
+    let named = ["--fibonacci", "--set", "date_inserted.format=apple"];
+    let says =
+        ["name the format of its digits, last_failure = { column = \"LAST_FAILURE\", format = "];
+    pass(&env, MIDNIGHT, &named, "").fails(1, &says);
+    let both = [&named[..], &["--set", "last_failure.format=apple"]].concat();
+    pass(&env, MIDNIGHT + 59, &both, "").silent();
+    assert_eq!(env.handled(), [""; 0]);
+    pass(&env, MIDNIGHT + 60, &both, "").silent();
+    assert_eq!(env.count("SUCCESS"), 2);
+}
+
+#[test]
+fn check_works_on_a_server_whatever_the_type_of_the_last_failure() {
+    let Some(cluster) = cluster() else { return skipped("dates of PostgreSQL: no server") };
+    for declared in ["bigint", "numeric", "double precision", "text", "date"] {
+        let database = cluster.database();
+        database.sql(&format!(
+            "CREATE TABLE backlog (id int PRIMARY KEY, status text NOT NULL DEFAULT 'NEW', date_inserted timestamptz,
+               failures int NOT NULL DEFAULT 0, last_failure {declared});
+             INSERT INTO backlog VALUES (1, 'NEW', '2026-11-20T23:00:00Z', 0)"
+        ));
+        let env = TestEnv::on(&database);
+        let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]).stdout;
+        assert!(!checked.contains("could not read"), "{declared}: {checked}");
+    }
+}

@@ -499,6 +499,12 @@ fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     shop.pass(&["--joblog", "shop/fifo"])
         .fails(1, &["shop/fifo: it is no regular file, but one of user 65534"]);
     drop(reader);
+    shop.own("shop/fifo", 0, 0, 0o644);
+    let reader =
+        fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
+    shop.pass(&["--joblog", "shop/fifo"])
+        .fails(1, &["shop/fifo: it is a FIFO, whose reader need not go on"]);
+    drop(reader);
     // The kernel's own links are its word.
     shop.pass(&["--joblog", "/dev/stdout"]).success();
     assert_eq!(shop.statuses(), "SUCCESS");

@@ -188,3 +188,20 @@ fn a_record_with_a_value_that_is_too_large_is_charged_and_fails_by_name() {
         assert_eq!(length, if large == "payload" { "68000002" } else { "" });
     }
 }
+
+#[test]
+fn an_id_that_is_too_large_costs_no_other_record_its_turn() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID TEXT, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT DEFAULT '2026-11-20T23:00:00Z', FAILURES INTEGER DEFAULT 0, LAST_FAILURE TEXT, LAST_ERROR TEXT);
+         INSERT INTO BACKLOG (ID) VALUES ('1'), ('2'), (printf('%.*c', 70000000, 'x')), ('4');",
+    );
+    for command in [&["list"][..], &["explain", "4", "--fibonacci"], &["status"]] {
+        env.run_at(MIDNIGHT, command).success();
+    }
+    let ran = env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]);
+    let says = "row 3 of table BACKLOG could not be read: string or blob too big";
+    assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
+    let rows = "SELECT substr(ID, 1, 1), STATUS, FAILURES FROM BACKLOG ORDER BY rowid";
+    assert_eq!(env.query(rows), "1|SUCCESS|0\n2|SUCCESS|0\nx|NEW|0\n4|SUCCESS|0");
+    env.run_at(MIDNIGHT, &["archive", "9"]).fails(1, &[""]);
+}

@@ -52,6 +52,17 @@ fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
              on_archive = { gone = 1 }\nwhere_archived = 'gone = 1'",
             "error    rehearsal   an archived record that is restored is not pending: let on_restore take back",
         ),
+        // The last failure takes the record out of the queue before it is archived.
+        (
+            "where = 'done IS NULL AND tries < 3'\nmax_attempts = 3\non_success = { done = '{now}' }\n\
+             on_archive = { gone = 1 }\nwhere_archived = 'gone = 1 AND tries < 3'\non_restore = { gone = 0 }",
+            lost,
+        ),
+        (
+            "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}', gone = 1 }\n\
+             on_archive = { gone = 1 }\nwhere_archived = 'gone = 1'\non_restore = { gone = 0 }",
+            "error    rehearsal   a record that has succeeded is listed as ARCHIVED",
+        ),
         (
             "where = \"done IS NULL AND run_at IS NOT '2999-01-01T00:00:00Z'\"\n\
              on_success = { run_at = '2999-01-01T00:00:00Z' }",
@@ -121,4 +132,19 @@ fn a_schedule_that_does_not_fit_keeps_no_record_from_being_restored() {
     env.run_at(MIDNIGHT, &["archive", "1"]).success();
     let restored = env.run_at(MIDNIGHT, &["restore", "1"]).success().stdout;
     assert_eq!(restored, "restored 1 record\n");
+}
+
+#[test]
+fn a_restore_that_the_table_refuses_is_found_by_a_rehearsal() {
+    let schema = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, tries INTEGER NOT NULL DEFAULT 0, run_at TEXT, created TEXT, done TEXT,
+        gone INTEGER NOT NULL DEFAULT 0, was_gone INTEGER NOT NULL DEFAULT 0, CHECK (NOT (gone = 0 AND was_gone = 1)));
+      INSERT INTO jobs (id, created) VALUES (1, '2026-11-20T22:00:00Z')";
+    let config = "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1, was_gone = 1 }\n\
+                  where_archived = 'gone = 1'\non_restore = { gone = 0 }";
+    let env = TestEnv::with_schema(schema);
+    std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+    let checked = env.run_at(MIDNIGHT, &["check", "--rehearse"]).stdout;
+    let says =
+        "error    rehearsal   an archived record cannot be restored: CHECK constraint failed";
+    assert!(checked.contains(says), "{checked}");
 }

@@ -47,7 +47,8 @@ pub fn check(
         match claimed(&mut store, &ids)? {
             Some(record) => {
                 let outcome = rehearse(&mut store, &rule, &record, clock);
-                let wrong = store.rehearse_way_back(&record, clock.now());
+                let most = rule.schedule.limits.most_attempts(record.max_attempts);
+                let wrong = store.rehearse_way_back(&record, clock.now(), most);
                 store.release(&record.id);
                 tell(findings, &record, &outcome?);
                 if let Some(wrong) = wrong? {

@@ -28,7 +28,7 @@ pub use server::{Server, without_password};
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::{DbError, Kind, Reconnecting};
 use super::sql::recent;
-use super::table::{Table, quote};
+use super::table::{Holds, Table, quote};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{
     Access, Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite, StateDir,
@@ -171,6 +171,10 @@ impl Engine for PgEngine {
         else {
             return Ok(None);
         };
+        // Only these are compared on the server.
+        if last_failure.holds != Holds::Instants || failures.holds != Holds::Integers {
+            return Ok(None);
+        }
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
         let pending = table.status_in(&Status::PENDING);
         let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));

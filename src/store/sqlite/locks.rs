@@ -15,7 +15,7 @@ use rustix::system::sysinfo;
 
 use super::SqliteEngine;
 use super::dialect::value;
-use super::open::MOST_OF_VALUE;
+use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::exit::{self, Exit};
 use crate::lock;
 use crate::record::{self, Id, Record};
@@ -25,7 +25,7 @@ use crate::store::engine::{Engine, Locks};
 use crate::store::error::{DbError, Kind};
 use crate::store::sql::id_params;
 use crate::store::state_dir::{ClaimsPlace, StateDir};
-use crate::store::table::{Selected, Table};
+use crate::store::table::{Column, Selected, Table, joined};
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Claim, Moved};
@@ -73,7 +73,12 @@ impl SqliteLocks {
             let read = self.read(&mut by_id, &mut columns, &on.table, id);
             let read = match read {
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
-                    read_without_payload(on, id)
+                    let _unlimited = Unlimited::new(connection)?;
+                    match is_too_large(on, id)? {
+                        true => read_without_payload(on, id),
+                        // It was the id of another row, with which this one was compared.
+                        false => self.read(&mut by_id, &mut columns, &on.table, id),
+                    }
                 }
                 read => read,
             };
@@ -121,6 +126,18 @@ impl SqliteLocks {
         }
         self.names.clone()
     }
+}
+
+/// Whether a row itself has a value that is too large. Its length is asked for, and it is not read.
+fn is_too_large(on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<bool> {
+    let table = &on.table;
+    let is_large = |column: &Column| format!("octet_length({}) > {MOST_OF_VALUE}", column.sql());
+    let any = joined(table.columns.iter().map(is_large), " OR ");
+    let sql = table.of_id(&format!("({any}) IS TRUE"));
+    let mut statement = on.engine.connection.prepare_cached(&sql)?;
+    let mut found =
+        statement.query_map(params_from_iter(id_params(id)), |row| row.get::<_, bool>(0))?;
+    found.try_fold(false, |any, is_large| Ok(any | is_large?))
 }
 
 /// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.

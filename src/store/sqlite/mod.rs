@@ -41,7 +41,7 @@ use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
-use open::{PASS, Unlimited, wait_for_locks};
+use open::{PASS, Unlimited, limit_values, wait_for_locks};
 use rights::beside;
 
 impl Engine for SqliteEngine {
@@ -306,7 +306,8 @@ impl Database for SqlDatabase<SqliteEngine> {
         );
         // What ends a pass before that ends the waiting as well.
         let waits = wait_for_locks(connection, path, PASS, Some(retry.clone()));
-        waits.map_err(|error| self.engine.explain(error.into(), "open"))?;
+        let ready = waits.and_then(|()| limit_values(connection));
+        ready.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let refused = self.engine.refused_clause(&self.table);
         if let Some(why) = self.reading(refused)? {
             bail!("could not use {}: {why}", self.engine.place());

@@ -238,8 +238,13 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
 
-/// How many bytes of a value or row are read: a larger one is an error of its row.
+/// How many bytes of a value a pass reads: a larger one is an error of its row. Commands that only show
+/// records read no payload, and no more of an error than they show.
 pub const MOST_OF_VALUE: i32 = 64 << 20;
+
+pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE).map(drop)
+}
 
 /// Lifts that limit as long as it lives: to write one column SQLite reads the whole row.
 pub struct Unlimited<'a>(&'a Connection);
@@ -254,7 +259,7 @@ impl<'a> Unlimited<'a> {
 impl Drop for Unlimited<'_> {
     fn drop(&mut self) {
         // It fails for limits that are negative, and for nothing else.
-        let _ = self.0.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE);
+        let _ = limit_values(self.0);
     }
 }
 
@@ -264,7 +269,6 @@ fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection>
         let mut connection = Connection::open_with_flags(path, flags)?;
         wait_for_locks(&mut connection, path, limit, None)?;
         harden(&connection)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE)?;
         Ok(connection)
     };
     open().map_err(|error| explain(path, error, "open"))

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::{Column, Effect, Holds, Statuses, Table};
-use crate::date::{Dates, Format, Spelling};
+use crate::date::{Dates, Format, Spelling, is_number};
 use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
     usual_values,
@@ -109,7 +109,8 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let is_typed = matches!(inserted.holds, Holds::Instants | Holds::ClockTimes);
     let format = mapping.dates.format.filter(|_| !is_typed);
     let zone = || mapping.dates.zone.clone();
-    let numbers = format.filter(|format| Format::NAMED_ONLY.contains(format));
+    let named = [format, mapping.last_failure_format].into_iter().flatten();
+    let numbers = named.into_iter().find(|format| Format::NAMED_ONLY.contains(format));
     let other_dates = Dates { format: None, numbers, zone: zone() };
     let others = OtherDates { lookup: &lookup, inserted: &inserted.spelling, dates: &other_dates };
     let failure_dates = match mapping.last_failure_format {
@@ -138,6 +139,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         }
     }
     let on_failure = others.effects("on_failure", &mapping.on_failure)?;
+    if let Some(column) = due_column(&on_failure)? {
+        complaints.extend(lookup.implausible("on_failure", &column, &other_dates, now)?);
+    }
     let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
     // Each on a line of its own, so that a comment in it ends there.
     let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
@@ -303,7 +307,7 @@ impl Lookup<'_> {
         let other = samples.iter().find(|value| !is_never(value));
         if let Some(spelling) = spelling {
             column.spelling = spelling;
-        } else if let Some(value) = other.filter(|_| is_given) {
+        } else if let Some(value) = other.filter(|value| is_given || is_digits(value)) {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
             let shown = value.shown();
@@ -349,7 +353,10 @@ impl Lookup<'_> {
     /// A column of instants, spelt as in the newest rows, or as the insertion date if its type can.
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
-        let fits = inserted.is_text() == column.spelling.is_text()
+        // A column of numbers in SQLite takes text as well, and one without a type takes anything.
+        let takes_both = column.holds == Holds::Numbers || column.declared.is_empty();
+        let fits = (inserted.is_text() == column.spelling.is_text()
+            || takes_both && !inserted.is_text())
             && !column.is_too_small_for(&inserted.example(&dates.zone));
         let own = samples.iter().find_map(|value| Spelling::of(value, dates));
         if let Some(spelling) = own.or_else(|| fits.then(|| inserted.clone())) {
@@ -370,7 +377,9 @@ impl Lookup<'_> {
         if column.spelling.is_text() {
             return Ok(None);
         }
-        let plausible = now.saturating_sub(MOST_AGE)..now.saturating_add(MOST_AHEAD);
+        // A next attempt may lie in the year 9999, which stands for none.
+        let most_ahead = if key == "on_failure" { i64::MAX } else { MOST_AHEAD };
+        let plausible = now.saturating_sub(MOST_AGE)..now.saturating_add(most_ahead);
         let samples = self.catalog.samples(&self.table, column)?;
         let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
         let read: Vec<_> = numbers.filter_map(|value| Some((value, dates.read(value)?))).collect();
@@ -385,8 +394,13 @@ impl Lookup<'_> {
             .next()
             .map_or_else(String::new, |(other, at)| format!(" (as {other} it is {at})"));
         let (name, table, value) = (column.label(), &self.table.name, value.shown());
-        let how =
-            |format: &str| format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}");
+        let how = |format: &str| match key {
+            // It has no format of its own.
+            "on_failure" => {
+                format!("format = \"{format}\" beside the column in date_inserted or last_failure")
+            }
+            key => format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}"),
+        };
         Ok(Some(format!(
             "column {name} of table {table} holds {value}, which as {format} is {at}{other}, and all values \
              that were looked at are more than ten years old or more than a year ahead: name their format, \
@@ -432,9 +446,13 @@ impl Lookup<'_> {
             false => ("the last failure", "dates or nothing", "last_failure"),
         };
         let (table, why) = (&self.table.name, if name.is_given { "" } else { " by its name" });
+        let digits = samples.iter().find(|it| !is_none(it)).filter(|it| !is_count && is_digits(it));
+        let format = digits.map_or_else(String::new, |_| {
+            format!(" name the format of its digits, {option} = {{ column = \"{shown}\", format = \"epoch\" }},")
+        });
         Ok(Some(format!(
             "column {shown} of table {table} is{why} {role}, and each attempt would write over it: it \
-             {found}, and must hold {holds}; name another one with --set {option}=COLUMN, or none with \
+             {found}, and must hold {holds};{format} name another one with --set {option}=COLUMN, or none with \
              --set {option}="
         )))
     }
@@ -474,7 +492,7 @@ pub fn is_never(value: &Value) -> bool {
 }
 
 fn is_digits(value: &Value) -> bool {
-    matches!(value, Value::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()))
+    matches!(value, Value::Text(text) if is_number(text))
 }
 
 const BEHIND: &str = "THEN 1 END FROM";

@@ -8,7 +8,7 @@ use crate::record::{Counter, Record, Settlement, Status, Transition};
 use crate::store::RowWrite;
 use crate::store::engine::{Ask, Engine};
 use crate::store::error::DbError;
-use crate::store::sql::id_params;
+use crate::store::sql::{EVERY, id_params};
 use crate::store::table::Selected;
 use crate::time::Instant;
 
@@ -16,13 +16,33 @@ use crate::time::Instant;
 type Wrong = Result<Option<String>, DbError>;
 
 impl<E: Engine> TableStore<E> {
-    pub(super) fn rehearse_way_back(&mut self, record: &Arc<Record>, at: Instant) -> Wrong {
-        for play in [Self::play_success, Self::play_archive_and_restore] {
+    /// Plays a success, and each way to be archived: by hand, and by the last of so many attempts.
+    pub(super) fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        at: Instant,
+        most_attempts: Option<u32>,
+    ) -> Wrong {
+        let failures = most_attempts.unwrap_or(record.next_attempt());
+        let failed =
+            Counter::Set { failures, last_failure_at: at, last_error: Some("rehearsal".into()) };
+        let ends = [
+            (Transition::Succeeded, Counter::AsBefore),
+            (Transition::Archived, Counter::AsBefore),
+            (Transition::Archived, failed),
+        ];
+        for (transition, counter) in ends {
+            if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
+                break;
+            }
             self.database.engine.begin(true)?;
-            let wrong = match play(self, record, at) {
+            let wrong = match self.play(record, transition, counter, at) {
                 // What the table refuses is found by the rehearsal of a pass.
                 Err(error) if error.is_refusal => Ok(None),
-                wrong => wrong,
+                Err(error) => Err(error),
+                Ok(false) => Ok(None),
+                Ok(true) if transition == Transition::Succeeded => self.look_at_success(record),
+                Ok(true) => self.look_at_archived(record, at),
             };
             self.database.engine.roll_back();
             if let Some(wrong) = wrong? {
@@ -32,27 +52,27 @@ impl<E: Engine> TableStore<E> {
         Ok(None)
     }
 
-    fn play_success(&mut self, record: &Arc<Record>, at: Instant) -> Wrong {
-        if !self.play(record, Transition::Succeeded, Counter::AsBefore, at)? {
-            return Ok(None);
-        }
-        let left = self.read_again(record, "1 = 1")?;
-        Ok(left.filter(|left| left.status.is_pending()).map(|left| {
-            let status = left.status.name();
-            format!("a record that has succeeded stays pending, {status}: on_success changes nothing else")
+    fn look_at_success(&mut self, record: &Arc<Record>) -> Wrong {
+        let left = self.read_again(record, EVERY)?;
+        Ok(left.and_then(|left| match left.status {
+            Status::New | Status::Error => Some(format!(
+                "a record that has succeeded stays pending, {}: on_success changes nothing else",
+                left.status.name()
+            )),
+            Status::Archived => Some(
+                "a record that has succeeded is listed as ARCHIVED, and would be restored with those: let \
+                 where_archived tell them apart"
+                    .into(),
+            ),
+            Status::Success | Status::Foreign => None,
         }))
     }
 
-    fn play_archive_and_restore(&mut self, record: &Arc<Record>, at: Instant) -> Wrong {
-        if !self.database.table.can_be(Status::Archived)
-            || !self.play(record, Transition::Archived, Counter::AsBefore, at)?
-        {
-            return Ok(None);
-        }
+    fn look_at_archived(&mut self, record: &Arc<Record>, at: Instant) -> Wrong {
         let is_listed = self.database.table.of_statuses(&[Status::Archived]);
         let listed = self.read_again(record, &is_listed)?;
         let Some(archived) = listed.filter(|it| it.status == Status::Archived) else {
-            let found = self.read_again(record, "1 = 1")?;
+            let found = self.read_again(record, EVERY)?;
             let found =
                 found.map_or_else(|| "is gone".into(), |it| format!("is {}", it.status_text));
             return Ok(Some(format!(
@@ -60,11 +80,13 @@ impl<E: Engine> TableStore<E> {
                  the status that is (status.archived), or what then holds (where_archived)"
             )));
         };
-        let archived = Arc::new(archived);
-        if !self.play(&archived, Transition::Renewed, Counter::Reset, at)? {
-            return Ok(Some(
-                "an archived record cannot be restored: its row does not take it".into(),
-            ));
+        let restored = self.play(&Arc::new(archived), Transition::Renewed, Counter::Reset, at);
+        let refused = match restored {
+            Err(error) if error.is_refusal => Some(error.words),
+            restored => (!restored?).then(|| "its row does not take it".into()),
+        };
+        if let Some(why) = refused {
+            return Ok(Some(format!("an archived record cannot be restored: {why}")));
         }
         let is_pending = self.database.table.pending();
         let restored = self.read_again(record, &is_pending)?.filter(|it| it.status.is_pending());

@@ -88,10 +88,11 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     Followed::new(path)?.replace(bytes, mode)
 }
 
-/// The same, but a link in the place of the file is no file.
+/// The same, but a link in the place of the file is no file, nor is one of its directory followed.
 pub fn replace_unfollowed(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
-    let directory = openat(CWD, path.parent().unwrap_or(Path::new("/")), OPEN_PATH, Mode::empty())?;
+    let above = path.parent().unwrap_or(Path::new("/"));
+    let directory = openat(CWD, above, OPEN_PATH | OFlags::NOFOLLOW, Mode::empty())?;
     let target = match openat(&directory, &name, LOOK, Mode::empty()) {
         Err(Errno::NOENT) => None,
         found => Some(found?),

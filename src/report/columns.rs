@@ -1,6 +1,6 @@
 //! Tables of records in columns. In a pipe a value is whole, unless it is longer than any id may be, and
-//! one that is wider than its column pushes its line to the right. A terminal that is too narrow for all columns goes without the least important ones, and cuts
-//! what still does not fit.
+//! one that is wider than its column pushes its line to the right. A terminal that is too narrow for all
+//! columns goes without the least important ones, and cuts what still does not fit.
 
 use super::screen::Screen;
 use crate::record::cut_to;

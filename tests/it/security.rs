@@ -957,6 +957,11 @@ fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
     fs::remove_file(&page).unwrap();
     env.run(&["man", &pages]).success();
     env.run(&["man", &pages]).success();
+    fs::rename(env.path("man/man1"), env.path("elsewhere")).unwrap();
+    symlink("../elsewhere", env.path("man/man1")).unwrap();
+    env.run(&["man", &pages]).fails(1, &["could not write "]);
+    fs::remove_file(env.path("man/man1")).unwrap();
+    fs::rename(env.path("elsewhere"), env.path("man/man1")).unwrap();
     assert!(fs::read_to_string(&page).unwrap().contains(".TH backlog-add 1"));
 }
 

@@ -205,3 +205,13 @@ fn an_id_that_is_too_large_costs_no_other_record_its_turn() {
     assert_eq!(env.query(rows), "1|SUCCESS|0\n2|SUCCESS|0\nx|NEW|0\n4|SUCCESS|0");
     env.run_at(MIDNIGHT, &["archive", "9"]).fails(1, &[""]);
 }
+
+#[test]
+fn a_search_through_large_generated_values_ends_in_time() {
+    let env = TestEnv::minimal();
+    env.insert(20_000, MIDNIGHT - 60);
+    let large = "instr(printf('%.*c', 60000000, 'x') || ID, 'y')";
+    let pass = ["process", "--ndays", "1", "--max-runtime", "1s", "--where", large];
+    let says = "the search for due records did not end within --max-runtime";
+    env.run_at(MIDNIGHT, &[&pass[..], &["--", "true"]].concat()).fails(1, &[says]);
+}

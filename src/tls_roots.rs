@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
@@ -22,38 +22,42 @@ pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Those of the operating system. `option` is how a file is named where there are none.
+/// Those of the operating system, or those that SSL_CERT_FILE and SSL_CERT_DIR name, as OpenSSL has it.
+/// `option` is how a file is named where there are none.
 pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
-    if let Some(found) = of_environment()? {
-        return Ok(found);
-    }
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let errors = found.errors.iter().map(|error| format!(": {error}")).collect::<String>();
-        bail!("this system has no certificates of authorities{errors}; name a file: {option}");
-    }
-    Ok(found.certs)
-}
-
-/// Those that the variables SSL_CERT_FILE and SSL_CERT_DIR name, as OpenSSL has it. The library that reads
-/// them otherwise would wait for a FIFO.
-fn of_environment() -> Result<Option<Vec<CertificateDer<'static>>>> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));
-    let mut found = match &file {
-        Some(file) => of_file(Path::new(file)).context("SSL_CERT_FILE")?,
-        None if directories.is_none() => return Ok(None),
-        None => Vec::new(),
-    };
-    for directory in env::split_paths(&directories.unwrap_or_default()) {
-        let shown = || format!("SSL_CERT_DIR: could not read {}", directory.display());
-        for entry in fs::read_dir(&directory).with_context(shown)? {
-            // Other files lie there as well.
-            found.extend(of_file(&entry.with_context(shown)?.path()).unwrap_or_default());
+    let mut found = Vec::new();
+    if let Some(file) = &file {
+        found = of_file(Path::new(file)).context("SSL_CERT_FILE")?;
+    }
+    if let Some(directories) = &directories {
+        let all = env::split_paths(directories).filter_map(|it| of_directory(&it).ok());
+        found.extend(all.flatten());
+        ensure!(!found.is_empty(), "there is no certificate in SSL_CERT_DIR");
+    }
+    if file.is_none() && directories.is_none() {
+        let probed = openssl_probe::probe();
+        found = probed.cert_file.map_or_else(|| Ok(Vec::new()), |file| of_file(&file))?;
+        if found.is_empty() {
+            let all = probed.cert_dir.iter().filter_map(|it| of_directory(it).ok());
+            found = all.flatten().collect();
         }
     }
-    ensure!(!found.is_empty(), "there is no certificate in SSL_CERT_DIR");
-    Ok(Some(found))
+    ensure!(
+        !found.is_empty(),
+        "this system has no certificates of authorities; name a file: {option}"
+    );
+    Ok(found)
+}
+
+/// Those of all files of a directory, in which others may lie as well.
+fn of_directory(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        found.extend(of_file(&entry?.path()).unwrap_or_default());
+    }
+    Ok(found)
 }
 
 /// What is no authority's certificate after all is left out, as long as one is left.

@@ -410,6 +410,13 @@ impl Spelling {
         Self::Number { format: Format::Epoch, as_text: false }
     }
 
+    /// That of the format which is named for a column of text or numbers that is still empty.
+    pub fn named(dates: &Dates, as_text: bool) -> Option<Self> {
+        let format = dates.format.or(dates.numbers)?;
+        let is_iso = format == Format::Iso;
+        Some(if is_iso { Self::rfc3339() } else { Self::Number { format, as_text } })
+    }
+
     pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
         dates.read(value)?;
         let (number, as_text) = if let Value::Text(text) = value {

@@ -31,7 +31,7 @@ const LONGEST: u64 = 1024 * 1024;
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
 const GROUP_READ: u32 = 0o040;
-pub const OTHERS_READ: u32 = 0o004;
+const OTHERS_READ: u32 = 0o004;
 const STICKY: u32 = 0o1000;
 
 /// Where the kernel keeps the access control list of a file.

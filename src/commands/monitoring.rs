@@ -18,7 +18,7 @@ use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, PassFigures};
-use crate::secure_file::{self, OTHERS_READ};
+use crate::secure_file;
 use crate::store::{Complaint, Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
@@ -216,12 +216,11 @@ impl Complaints {
 }
 
 /// The mode of a new file with what reports say of these queues: other users may read it, as Prometheus
-/// must, unless they may not read one of the databases.
+/// must, and those of its group, if they may read all of the databases.
 pub fn mode_of_reports<'a>(queues: impl IntoIterator<Item = &'a Queue>) -> u32 {
-    let mut files = queues.into_iter().filter_map(|queue| queue.db.file());
-    let is_hidden =
-        |file: &Path| fs::metadata(file).is_ok_and(|found| found.mode() & OTHERS_READ == 0);
-    if files.any(is_hidden) { 0o640 } else { 0o644 }
+    let files = queues.into_iter().filter_map(|queue| queue.db.file());
+    let modes = files.filter_map(|file| Some(fs::metadata(file).ok()?.mode()));
+    modes.fold(0o644, |all, mode| all & (mode | 0o600))
 }
 
 /// Changes the figures in a file that other lines write as well, and that is made with this mode if there is

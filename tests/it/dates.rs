@@ -214,7 +214,7 @@ fn the_next_attempt_is_in_the_format_of_the_table() {
     ));
     let says = [
         "column due of table BACKLOG holds ",
-        "beside the column in date_inserted or last_failure",
+        "name their format, last_failure = { format = \"...\" }, one of",
     ];
     pass(&env, MIDNIGHT, &due, "exit 1").fails(1, &says);
     let options = [&due[..], &["--set", "last_failure={format=\"ticks\"}"]].concat();
@@ -258,4 +258,45 @@ fn check_works_on_a_server_whatever_the_type_of_the_last_failure() {
         let checked = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--", "true"]).stdout;
         assert!(!checked.contains("could not read"), "{declared}: {checked}");
     }
+}
+
+#[test]
+fn a_format_that_is_named_is_written_to_a_column_that_is_still_empty() {
+    let at = MIDNIGHT;
+    for (format, declared, written) in [
+        ("ticks", "BIGINT", KINDS[0].2(at)),
+        ("filetime", "INTEGER", KINDS[1].2(at)),
+        ("apple", "REAL", format!("{}", at - 978_307_200)),
+        ("epoch-ms", "BIGINT", format!("{at}000")),
+        ("epoch-ns", "BIGINT", format!("{at}000000000")),
+        ("compact", "BIGINT", "20261121000000".into()),
+        ("ticks", "TEXT", KINDS[0].2(at)),
+        ("iso", "TEXT", "2026-11-21 00:00:00".into()),
+    ] {
+        let env = jobs("TEXT", |_| "'2026-11-20 23:00:00'".into());
+        env.sql(&format!("ALTER TABLE BACKLOG ADD COLUMN TRIED {declared}"));
+        let named = format!("last_failure={{column=\"TRIED\", format=\"{format}\"}}");
+        let options = ["--fibonacci", "--set", &named];
+        for pass_number in 1..3 {
+            let now = at + (pass_number - 1) * 3 * MINUTE;
+            pass(&env, now, &options, "exit 1").silent();
+            assert_eq!(env.handled().len(), 2, "{format} {declared}");
+        }
+        pass(&env, at, &options, "").silent();
+        env.sql("UPDATE BACKLOG SET TRIED = NULL, FAILURES = 0, STATUS = 'NEW'");
+        pass(&env, at, &options, "exit 1").silent();
+        let tried = env.query("SELECT DISTINCT TRIED FROM BACKLOG");
+        assert_eq!(tried, written, "{format} {declared}");
+    }
+}
+
+#[test]
+fn a_wrong_format_is_told_from_the_right_one() {
+    let env = jobs(KINDS[0].1, KINDS[0].2);
+    let named = ["--fibonacci", "--set", "date_inserted.format=filetime"];
+    let says = [
+        "holds no date in format filetime, but 639",
+        "which as ticks is 2026-11-20T23:59:00Z: name that format",
+    ];
+    pass(&env, MIDNIGHT, &named, "").fails(1, &says);
 }

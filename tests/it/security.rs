@@ -969,7 +969,7 @@ fn manual_pages_are_written_through_no_link_and_to_no_fifo() {
 fn reports_are_hidden_from_whom_the_database_is_and_no_lock_holds_them_up() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    for (database, report) in [(0o600, 0o640), (0o644, 0o644)] {
+    for (database, report) in [(0o600, 0o600), (0o640, 0o640), (0o644, 0o644)] {
         fs::set_permissions(env.db(), fs::Permissions::from_mode(database)).unwrap();
         fs::create_dir(env.path("reports")).unwrap();
         // Whoever may read a directory may lock it, and keep the lock.

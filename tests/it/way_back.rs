@@ -148,3 +148,21 @@ fn a_restore_that_the_table_refuses_is_found_by_a_rehearsal() {
         "error    rehearsal   an archived record cannot be restored: CHECK constraint failed";
     assert!(checked.contains(says), "{checked}");
 }
+
+#[test]
+fn an_end_that_the_table_refuses_only_after_the_last_attempt_is_found_by_a_rehearsal() {
+    let schema = format!(
+        "{}",
+        TABLE.replace(
+            "gone INTEGER NOT NULL DEFAULT 0)",
+            "gone INTEGER NOT NULL DEFAULT 0, CHECK (NOT (gone = 1 AND tries >= 3)))"
+        )
+    );
+    let env = TestEnv::with_schema(&schema);
+    let config = "max_attempts = 3\nwhere = 'done IS NULL AND gone = 0'\non_success = { done = '{now}' }\non_archive = { gone = 1 }\n\
+                  where_archived = 'gone = 1'\non_restore = { gone = 0 }";
+    std::fs::write(env.path("backlog.toml"), format!("{USUAL}{config}")).unwrap();
+    let checked = env.run_at(MIDNIGHT, &["check", "--rehearse"]).stdout;
+    let says = "error    rehearsal   a record cannot be archived after 3 attempts: CHECK constraint failed";
+    assert!(checked.contains(says), "{checked}");
+}

@@ -56,6 +56,7 @@ pub struct Listed {
 struct Lookup<'a> {
     catalog: &'a dyn Catalog,
     table: Listed,
+    now: Instant,
 }
 
 impl Table {
@@ -100,7 +101,8 @@ pub fn naming(key: &str) -> String {
 
 /// The table with its columns, the conditions as yet unseen.
 fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table> {
-    let lookup = Lookup { catalog, table: catalog.table(&mapping.table.text)? };
+    let table = catalog.table(&mapping.table.text)?;
+    let lookup = Lookup { catalog, table, now: clock.now() };
     let id = mapping.id.iter().map(|name| lookup.expected(name, "id", ""));
     let id: Vec<_> = id.collect::<Result<_>>()?;
     let statuses = lookup.statuses(mapping)?;
@@ -120,16 +122,15 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let of_failures = OtherDates { dates: &failure_dates, ..others };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
-    let now = clock.now();
     let mut complaints = Vec::new();
     let is_read = mapping.inserted != DateSource::None && format.is_none();
     if is_read {
-        complaints.extend(lookup.implausible("date_inserted", &inserted, &mapping.dates, now)?);
+        complaints.extend(lookup.implausible("date_inserted", &inserted, &mapping.dates)?);
     }
     let last_failure = last_failed.as_ref().map(|it| of_failures.exactly_spelt(it.clone()));
     let last_failure = last_failure.transpose()?;
     if let Some(column) = last_failure.as_ref().filter(|_| failure_dates.format.is_none()) {
-        complaints.extend(lookup.implausible("last_failure", column, &failure_dates, now)?);
+        complaints.extend(lookup.implausible("last_failure", column, &failure_dates)?);
     }
     for (is_count, name, column) in
         [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
@@ -139,8 +140,9 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         }
     }
     let on_failure = others.effects("on_failure", &mapping.on_failure)?;
-    if let Some(column) = due_column(&on_failure)? {
-        complaints.extend(lookup.implausible("on_failure", &column, &other_dates, now)?);
+    if let Some(column) = due_column(&on_failure)?.filter(|_| mapping.last_failure_format.is_none())
+    {
+        complaints.extend(lookup.implausible("on_failure", &column, &other_dates)?);
     }
     let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
     // Each on a line of its own, so that a comment in it ends there.
@@ -210,7 +212,8 @@ impl OtherDates<'_> {
         let usual = column.spelling.clone();
         let mut column = self.spelt(column)?;
         if !column.spelling.reads_back(self.dates) {
-            column.spelling = usual;
+            let named = Spelling::named(self.dates, usual.is_text());
+            column.spelling = named.filter(|it| it.reads_back(self.dates)).unwrap_or(usual);
         }
         Ok(column)
     }
@@ -307,7 +310,9 @@ impl Lookup<'_> {
         let other = samples.iter().find(|value| !is_never(value));
         if let Some(spelling) = spelling {
             column.spelling = spelling;
-        } else if let Some(value) = other.filter(|value| is_given || is_digits(value)) {
+        } else if let Some(value) =
+            other.filter(|value| is_given || mapping.dates.format.is_some() || is_digits(value))
+        {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
             let shown = value.shown();
@@ -316,6 +321,12 @@ impl Lookup<'_> {
                 bail!(
                     "{what} holds text of digits, {shown}: say which dates they are, format = \"epoch\", \
                      \"epoch-ms\" or \"compact\" beside the column in date_inserted"
+                );
+            }
+            let mut others = mapping.dates.other_readings(value);
+            if let Some((other, at)) = others.find(|(_, at)| self.is_plausible(*at)) {
+                bail!(
+                    "{what} holds no date{format}, but {shown}, which as {other} is {at}: name that format"
                 );
             }
             bail!("{what} holds no date{format}, but {shown}; {READABLE}");
@@ -365,40 +376,36 @@ impl Lookup<'_> {
         Ok(column)
     }
 
+    fn is_plausible(&self, at: Instant) -> bool {
+        (self.now.saturating_sub(MOST_AGE)..self.now.saturating_add(MOST_AHEAD)).contains(&at)
+    }
+
     /// Why the numbers of a column are hardly dates in the format that their size shows: all are more
     /// than ten years old or more than a year ahead.
-    fn implausible(
-        &self,
-        key: &str,
-        column: &Column,
-        dates: &Dates,
-        now: Instant,
-    ) -> Result<Option<String>> {
+    fn implausible(&self, key: &str, column: &Column, dates: &Dates) -> Result<Option<String>> {
         if column.spelling.is_text() {
             return Ok(None);
         }
         // A next attempt may lie in the year 9999, which stands for none.
-        let most_ahead = if key == "on_failure" { i64::MAX } else { MOST_AHEAD };
-        let plausible = now.saturating_sub(MOST_AGE)..now.saturating_add(most_ahead);
+        let is_plausible =
+            |at: Instant| self.is_plausible(at) || key == "on_failure" && at > self.now;
         let samples = self.catalog.samples(&self.table, column)?;
         let numbers = samples.iter().filter(|value| !matches!(value, Value::Text(_)));
         let read: Vec<_> = numbers.filter_map(|value| Some((value, dates.read(value)?))).collect();
         let Some((value, at)) = read.first() else { return Ok(None) };
-        if dates.numbers.is_some() || read.iter().any(|(_, at)| plausible.contains(at)) {
+        if dates.numbers.is_some() || read.iter().any(|(_, at)| is_plausible(*at)) {
             return Ok(None);
         }
         let Some(spelling) = Spelling::of(value, dates) else { return Ok(None) };
         let format = spelling.format();
-        let mut others = dates.other_readings(value).filter(|(_, at)| plausible.contains(at));
+        let mut others = dates.other_readings(value).filter(|(_, at)| is_plausible(*at));
         let other = others
             .next()
             .map_or_else(String::new, |(other, at)| format!(" (as {other} it is {at})"));
         let (name, table, value) = (column.label(), &self.table.name, value.shown());
         let how = |format: &str| match key {
             // It has no format of its own.
-            "on_failure" => {
-                format!("format = \"{format}\" beside the column in date_inserted or last_failure")
-            }
+            "on_failure" => format!("last_failure = {{ format = \"{format}\" }}"),
             key => format!("{key} = {{ column = \"{name}\", format = \"{format}\" }}"),
         };
         Ok(Some(format!(

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{SqlDatabase, TableStore};
-use crate::record::{Counter, Record, Settlement, Status, Transition};
+use crate::record::{Counter, Record, Settlement, Status, Transition, counted};
 use crate::store::RowWrite;
 use crate::store::engine::{Ask, Engine};
 use crate::store::error::DbError;
@@ -35,10 +35,18 @@ impl<E: Engine> TableStore<E> {
             if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
                 break;
             }
+            let failures_then = match counter {
+                Counter::Set { failures, .. } => Some(failures),
+                Counter::AsBefore | Counter::Untouched | Counter::Reset => None,
+            };
             self.database.engine.begin(true)?;
             let wrong = match self.play(record, transition, counter, at) {
-                // What the table refuses is found by the rehearsal of a pass.
-                Err(error) if error.is_refusal => Ok(None),
+                // What the table refuses of a pass is found by its rehearsal, but for the last attempt.
+                Err(error) if error.is_refusal && failures_then.is_none() => Ok(None),
+                Err(error) if error.is_refusal => Ok(failures_then.map(|failures| {
+                    let attempts = counted(failures.into(), "attempt");
+                    format!("a record cannot be archived after {attempts}: {}", error.words)
+                })),
                 Err(error) => Err(error),
                 Ok(false) => Ok(None),
                 Ok(true) if transition == Transition::Succeeded => self.look_at_success(record),

@@ -61,7 +61,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
         }
     }
     if let Some(path) = &args.svg {
-        let picture = report::picture(&runs, &scenario);
+        let picture = report::picture(&runs, &scenario)?;
         secure_file::create(path)
             .and_then(|mut file| file.write_all(picture.as_bytes()))
             .with_context(|| format!("could not write {}", path.display()))?;

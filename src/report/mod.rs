@@ -10,6 +10,7 @@ mod record;
 mod screen;
 mod simulation;
 mod status;
+mod template;
 mod thresholds;
 
 use std::time::Duration;

@@ -232,17 +232,18 @@ fn the_colours_are_those_of_the_retries_that_occur() {
         &env,
         &["--policy", "constant:delay=1m,spread=0", "--policy", "even", "--for", "1h"],
     );
-    assert_eq!(labels(&many), "1 2 3 5 7 10 15 20 30 50 to 60");
+    assert_eq!(labels(&many), "1 2 3 4 5 6 8 10 12 15 20 30 50");
     // The first and the last retry have the ends of the scale, however many there are.
     let many = css(&many);
-    assert_eq!((&many[2], &many[11]), (&colours[2], &colours[4]));
+    assert_eq!((&many[2], &many[14]), (&colours[2], &colours[4]));
     // Of records that have failed before, the numbers go on.
     let env = TestEnv::new();
     env.insert(5, MIDNIGHT);
     env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 6, LAST_FAILURE = DATE_INSERTED");
     let now = format!("@{MIDNIGHT}");
     let args = ["--from-table", "--policy", "constant:delay=5m", "--for", "10m", "--now", &now];
-    assert_eq!(labels(&picture(&env, &args)), "6 7");
+    let args = [&args[..], &["--policy", "constant:delay=2m"]].concat();
+    assert_eq!(labels(&picture(&env, &args)), "6 8 10");
 }
 
 #[test]
@@ -263,31 +264,27 @@ fn the_picture_is_light_or_dark_by_css_alone() {
 }
 
 #[test]
-fn a_picture_of_very_much_is_small_and_says_what_it_leaves_out() {
+fn a_picture_of_very_much_is_small_and_has_bars_alone() {
     let env = TestEnv::empty();
-    let large = ["--records", "100000", "--for", "2m", "--policy", "constant:delay=1m,spread=0"];
-    let large = headlines(&picture(&env, &large));
+    let policies = ["--policy", "constant:delay=1m,spread=0", "--policy", "list:1d"];
+    let svg = picture(&env, &[&["--records", "100000", "--for", "2m"], &policies[..]].concat());
     let peak = "constant:delay=1m,spread=0: even, peak 100,000 in 1 min";
-    assert_eq!(large[0], format!("{peak} (dots of one record in 56)"));
-    // A thousand retries of each record.
-    let often = [
-        "--for",
-        "2h",
-        "--every",
-        "1s",
-        "--records",
-        "10",
-        "--policy",
-        "list:0s",
-        "--policy",
-        "sidekiq",
-    ];
-    let often = headlines(&picture(&env, &often));
-    assert_eq!(often[0], "list:0s: even, peak 300 in 30 s (dots of one retry in 24)");
-    // Policies with the longest names that are shown.
-    let label = "&<>".repeat(40);
-    let each: Vec<_> = (0..30).map(|_| ["--policy", "even", "--label", &label]).collect();
-    let svg = picture(&env, &each.concat());
+    assert_eq!(headlines(&svg)[0], format!("{peak} (bars alone: 200,000 retries)"));
+    assert_eq!(svg.matches("h0").count(), 0);
+    // The other panels keep their dots.
+    let often = ["--for", "2h", "--every", "1s", "--records", "10"];
+    let policies = ["--policy", "list:0s", "--policy", "sidekiq"];
+    let svg = picture(&env, &[&often[..], &policies[..]].concat());
+    assert_eq!(headlines(&svg)[0], "list:0s: even, peak 300 in 30 s (bars alone: 72,000 retries)");
+    assert!(!headlines(&svg)[1].contains("bars alone"));
+    let dots: Vec<_> = between(&svg, "<g class=\"dots\">", "</g>")
+        .iter()
+        .map(|dots| dots.matches("h0").count())
+        .collect();
+    assert!(dots[0] == 0 && dots[1] > 50, "{dots:?}");
+    // More policies than a picture has panels.
+    let each: Vec<_> = (0..30).map(|_| ["--policy", "even"]).collect();
+    let svg = picture(&env, &[&each.concat()[..], &["--records", "20"]].concat());
     assert!(svg.contains("under 16 of 30 policies"), "{svg:.300}");
     assert_eq!(headlines(&svg).len(), 16);
     assert!(svg.matches("h0").count() > 1_000, "it is not left without dots");

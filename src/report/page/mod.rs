@@ -10,12 +10,9 @@ mod instants;
 mod overview;
 mod queue;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -24,6 +21,7 @@ use self::overview::Overview;
 use self::queue::QueueSection;
 use super::screen::{Screen, grouped};
 use super::status::QueueStatus;
+use super::template::render;
 use crate::record::{cut_to, one_line};
 use crate::time::{Instant, span};
 
@@ -77,25 +75,15 @@ struct Page {
 
 /// A page of these queues that is made every so many seconds.
 pub fn page(queues: &[QueueStatus], now: Instant, every_secs: i64) -> Result<String> {
-    let environment = environment()?;
     let mut made = String::new();
     for detail in DETAILS {
         let page = Page::new(queues, now, every_secs, detail);
-        let rendered = environment.render_named_str("page.html", TEMPLATE, Serde(page));
-        made = rendered.context("the template of the page is broken")?;
+        made = render("page.html", TEMPLATE, page)?;
         if made.len() <= MOST_BYTES {
             break;
         }
     }
     Ok(made)
-}
-
-fn environment() -> Result<Environment<'static>> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(syntax.context("the syntax of the page is broken")?);
-    Ok(environment)
 }
 
 impl Page {

@@ -2,11 +2,8 @@
 
 mod axis;
 mod chart;
-mod colours;
-mod dots;
 mod headline;
 mod picture;
-mod scales;
 
 use serde_json::json;
 

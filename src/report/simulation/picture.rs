@@ -1,260 +1,288 @@
 //! The picture: an SVG with a panel for each policy, a dot for each retry, and the load as bars below
-//! the dots. The panels share their axes, the load's too. It is light or dark as the reader's screen is.
+//! the dots. All panels share one scale of time, records and load. It is light or dark as the reader's
+//! screen is.
 
-use super::axis::{round_secs, unit};
-use super::colours::{ColourScale, Theme};
-use super::dots::{Sample, fair_share};
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::axis::{round_numbers, round_secs, round_up, unit};
 use super::headline::{headline, in_words, shortened};
-use super::scales::{PIXEL, PLOT_HEIGHT, PLOT_WIDTH, Scales, compact};
 use crate::record::one_line;
 use crate::report::grouped;
-use crate::simulation::{Bins, Run, Scenario};
+use crate::report::template::render;
+use crate::simulation::{Bins, Run, Scenario, Tried};
 
-/// What a web page has to spare for a picture, in bytes: beyond it fewer dots are drawn.
-const MOST_BYTES: usize = 60_000;
-const MOST_DOTS: usize = 5_000;
-/// More policies have no panel.
+const TEMPLATE: &str = include_str!("picture.svg");
+
+/// Most dots of a panel, about 20 kB: 100 records that are retried every five minutes for two hours. A panel with more
+/// retries shows its bars alone.
+const MOST_DOTS: usize = 2_500;
+/// Further policies have no panel.
 const MOST_PANELS: usize = 16;
-/// How many bars a panel has at most, and all together.
+/// Most bars of a panel, and of all panels together.
 const BARS: usize = 240;
 const ALL_BARS: usize = 2_400;
-/// How much of a name is shown.
+/// Characters of a name.
 const NAME: usize = 48;
 
-// Lengths in pixels. The plot of a panel stands below its headline.
-const WIDTH: i64 = 1_040;
-const HEADER: i64 = 104;
+// Lengths in pixels, as in the template.
+const PLOT_WIDTH: i64 = 904;
+const PLOT_HEIGHT: i64 = 144;
 const PANEL: i64 = 194;
-const FOOTER: i64 = 44;
-const LEFT: i64 = 68;
-const RIGHT: i64 = LEFT + PLOT_WIDTH;
-const TOP: i64 = 28;
-const BOTTOM: i64 = TOP + PLOT_HEIGHT;
+const HEADER_AND_FOOTER: i64 = 148;
+/// Distance of the dots from the upper and the lower end of the plot.
+const PADDING: i64 = 5;
+/// Least distance between two labels of loads; about how many times and records have labels.
+const LABELS_APART: i64 = 22;
+const TIMES: i64 = 12;
+const RECORDS: usize = 4;
+/// Units of a coordinate in a pixel, so that no coordinate needs a decimal point.
+const PIXEL: i64 = 2;
 
-pub fn picture(runs: &[Run], scenario: &Scenario) -> String {
-    let picture = Picture::new(runs, scenario);
-    let fewer = std::iter::successors(Some(MOST_DOTS), |dots| (*dots > 0).then_some(dots * 3 / 4));
-    let mut svgs = fewer.map(|dots| picture.svg(dots));
-    let mut svg = svgs.next().unwrap_or_default();
-    while svg.len() > MOST_BYTES
-        && let Some(smaller) = svgs.next()
-    {
-        svg = smaller;
-    }
-    svg
+/// The number of the first retry of each band of one colour.
+const BANDS: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 300, 1_000];
+/// Colours on white and on black. The hues go from violet through blue and green to orange in equal steps of
+/// OKLCH. Each is lighter than the one before it, and has a contrast of at least 3 to its background.
+const COLOURS: [(&str, &str); 16] = [
+    ("#3b0f67", "#7652ac"),
+    ("#311f77", "#6961bd"),
+    ("#1f2f82", "#5670c9"),
+    ("#003e88", "#3b7fcf"),
+    ("#004d89", "#008ecf"),
+    ("#005b85", "#009dca"),
+    ("#00677d", "#00aac0"),
+    ("#007271", "#00b5b2"),
+    ("#007a61", "#00bea1"),
+    ("#008150", "#3fc48e"),
+    ("#29853b", "#70c97b"),
+    ("#598821", "#98cb68"),
+    ("#7c8800", "#bccb59"),
+    ("#9a8700", "#dcca52"),
+    ("#b48500", "#f9c857"),
+    ("#cb8315", "#ffc668"),
+];
+
+/// The data of the template.
+#[derive(Serialize)]
+struct Picture {
+    title: String,
+    height: i64,
+    /// Length of a bar, in words.
+    each: String,
+    pixel: f64,
+    keys: Vec<Key>,
+    times: Vec<Label>,
+    loads: Vec<Label>,
+    records: Vec<Label>,
+    unit: &'static str,
+    since: &'static str,
+    panels: Vec<Panel>,
 }
 
-struct Picture<'a> {
-    /// Those that are shown, and how many there are.
-    runs: &'a [Run],
-    of_runs: usize,
-    scenario: &'a Scenario,
-    bins: Bins,
-    loads: Vec<Vec<usize>>,
-    scales: Scales,
-    colours: ColourScale,
+/// A colour of the legend.
+#[derive(Serialize)]
+struct Key {
+    number: usize,
+    first: u32,
+    light: &'static str,
+    dark: &'static str,
 }
 
-impl<'a> Picture<'a> {
-    fn new(runs: &'a [Run], scenario: &'a Scenario) -> Self {
-        let (shown, of_runs) = (&runs[..runs.len().min(MOST_PANELS)], runs.len());
-        let most = BARS.min(ALL_BARS / shown.len().max(1));
-        let bar_secs = round_secs(scenario.secs / i64::try_from(most).unwrap_or(i64::MAX));
-        let most = usize::try_from(scenario.secs / bar_secs).unwrap_or(most).clamp(1, most);
-        let bins = Bins::new(shown, scenario, most);
-        let loads: Vec<_> = shown.iter().map(|run| bins.load(run)).collect();
-        let peak = loads.iter().flatten().copied().max().unwrap_or(0).max(1);
-        let retries = shown.iter().flat_map(Run::retries);
-        let colours = ColourScale::of(retries.map(|tried| tried.attempt - 1));
-        let scales = Scales { secs: scenario.secs, records: scenario.rows.len(), peak };
-        Self { runs: shown, of_runs, scenario, bins, loads, scales, colours }
-    }
+/// A label of an axis, in pixels from the lower left corner of a plot.
+#[derive(Serialize)]
+struct Label {
+    place: i64,
+    label: String,
+}
 
-    fn svg(&self, most_dots: usize) -> String {
-        let height = HEADER + PANEL * self.runs.len() as i64 + FOOTER;
-        let retries: Vec<_> = self.runs.iter().map(|run| run.retries().count()).collect();
-        let fair_share = fair_share(&retries, most_dots);
-        let panels: String =
-            (0..self.runs.len()).map(|number| self.panel(number, fair_share)).collect();
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-             viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title description\">\n\
-             <title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n{}\
-             <defs>\n{}</defs>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
-             {}{panels}{}</svg>\n",
-            self.title(),
-            self.description(),
-            self.style(),
-            self.frame(),
-            self.header(),
-            self.footer(height - FOOTER),
-        )
-    }
+#[derive(Serialize)]
+struct Panel {
+    name: String,
+    headline: String,
+    note: String,
+    bars: String,
+    dots: Vec<Dots>,
+}
 
-    fn title(&self) -> String {
-        let records = grouped(self.scenario.rows.len() as u64);
-        let s = if records == "1" { "" } else { "s" };
-        let policies = match self.of_runs {
-            1 => "1 policy".into(),
-            of if of > self.runs.len() => format!("{} of {of} policies", self.runs.len()),
-            of => format!("{of} policies"),
-        };
-        let time = in_words(self.scenario.secs);
-        format!("Retries of {records} record{s} in {time} under {policies}")
-    }
+#[derive(Serialize)]
+struct Dots {
+    key: usize,
+    path: String,
+}
 
-    fn description(&self) -> String {
-        let panel = |number| format!("{}: {}", self.name(number), self.headline(number));
-        (0..self.runs.len()).map(panel).collect::<Vec<_>>().join("; ")
-    }
-
-    fn name(&self, number: usize) -> String {
-        escaped(&shortened(&self.runs[number].name, NAME))
-    }
-
-    fn headline(&self, number: usize) -> String {
-        headline(&self.runs[number], &self.bins, &self.loads[number])
-    }
-
-    /// Properties of classes alone: not every reader of SVG knows variables.
-    fn style(&self) -> String {
-        let colours = |theme| {
-            let rule = |(number, colour)| format!(".c{number}{{stroke:{colour}}}");
-            self.colours.on(theme).enumerate().map(rule).collect::<String>()
-        };
-        format!(
-            "<style>\n{STYLE}\n{}\n@media (prefers-color-scheme: dark) {{\n{DARK}\n{}\n}}\n</style>\n",
-            colours(Theme::Light),
-            colours(Theme::Dark)
-        )
-    }
-
-    fn header(&self) -> String {
-        let each = in_words(self.bins.secs);
-        let bars = format!("grey bars are the retries in each {each}, on a square-root scale");
-        format!(
-            "<text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text>\n\
-             <text x=\"{LEFT}\" y=\"50\">A dot is a retry, coloured by its number; {bars} that all \
-             panels share.</text>\n{}",
-            self.title(),
-            self.legend()
-        )
-    }
-
-    /// The colours with the numbers at which they begin.
-    fn legend(&self) -> String {
-        let bands = self.colours.bands();
-        let is_one_each = bands.iter().all(|(first, last)| first == last);
-        let (from, width) = (LEFT + 132, if is_one_each { 28 } else { 46 });
-        let mut legend = format!("<text x=\"{LEFT}\" y=\"76\">number of the retry</text>\n");
-        let mut labels = String::new();
-        for ((first, _), number) in bands.iter().zip(0..) {
-            let x = from + number * width;
-            legend += &format!("<path class=\"key c{number}\" d=\"M{x} 66h{width}\"/>");
-            let middle = x + width / 2;
-            labels += &format!(
-                "<text class=\"middle\" x=\"{middle}\" y=\"86\">{}</text>",
-                compact(*first as usize)
-            );
+pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
+    let shown = &runs[..runs.len().min(MOST_PANELS)];
+    let most = BARS.min(ALL_BARS / shown.len().max(1));
+    let bar_secs = round_secs(scenario.secs / i64::try_from(most).unwrap_or(i64::MAX));
+    let most = usize::try_from(scenario.secs / bar_secs).unwrap_or(most).clamp(1, most);
+    let bins = Bins::new(shown, scenario, most);
+    let loads: Vec<_> = shown.iter().map(|run| bins.load(run)).collect();
+    let peak = loads.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let scale = Scale { secs: scenario.secs, records: scenario.rows.len(), peak };
+    let bands: BTreeSet<_> = shown.iter().flat_map(Run::retries).map(band_of).collect();
+    let from = bands.first().copied().unwrap_or_default();
+    let last = bands.last().map_or(0, |last| last - from);
+    let panels = shown.iter().zip(&loads).map(|(run, load)| {
+        let retries = run.retries().count();
+        let has_dots = retries <= MOST_DOTS;
+        let note = format!("(bars alone: {} retries)", grouped(retries as u64));
+        Panel {
+            name: escaped(&shortened(&run.name, NAME)),
+            headline: headline(run, &bins, load),
+            note: if has_dots { String::new() } else { note },
+            bars: bars(load, &bins, &scale),
+            dots: if has_dots { dots(run, from, &scale) } else { Vec::new() },
         }
-        if let Some((_, last)) = bands.last().filter(|_| !is_one_each) {
-            let x = from + bands.len() as i64 * width + 8;
-            labels += &format!("<text x=\"{x}\" y=\"86\">to {}</text>", grouped(u64::from(*last)));
+    });
+    let key = |number: usize| {
+        // The bands that occur have the whole range of colours.
+        let (light, dark) = COLOURS[number * (COLOURS.len() - 1) / last.max(1)];
+        Key { number, first: BANDS[from + number], light, dark }
+    };
+    let data = Picture {
+        title: title(shown.len(), runs.len(), scenario),
+        height: HEADER_AND_FOOTER + PANEL * shown.len() as i64,
+        each: in_words(bins.secs),
+        pixel: PIXEL as f64,
+        keys: if bands.is_empty() { Vec::new() } else { (0..=last).map(key).collect() },
+        times: scale.times(),
+        loads: scale.loads(),
+        records: scale.records(),
+        unit: unit(scenario.secs).0,
+        since: if scenario.is_cohort { "the first attempt" } else { "the start" },
+        panels: panels.collect(),
+    };
+    render("picture.svg", TEMPLATE, data)
+}
+
+fn title(shown: usize, all: usize, scenario: &Scenario) -> String {
+    let records = grouped(scenario.rows.len() as u64);
+    let s = if records == "1" { "" } else { "s" };
+    let policies = match all {
+        1 => "1 policy".into(),
+        all if all > shown => format!("{shown} of {all} policies"),
+        all => format!("{all} policies"),
+    };
+    let time = in_words(scenario.secs);
+    format!("Retries of {records} record{s} in {time} under {policies}")
+}
+
+fn band_of(tried: &Tried) -> usize {
+    BANDS.partition_point(|first| *first < tried.attempt).saturating_sub(1)
+}
+
+/// The outline of the bars, from the left to the right.
+fn bars(load: &[usize], bins: &Bins, scale: &Scale) -> String {
+    let edge = |number: i64| scale.x((bins.begins_at + number * bins.secs).clamp(0, scale.secs));
+    let mut path = format!("M{} 0", edge(0));
+    let (mut from, mut height) = (edge(0), 0);
+    for (count, number) in load.iter().zip(0..) {
+        // The least load is still visible.
+        let next = if *count > 0 { scale.height(*count).max(PIXEL) } else { 0 };
+        if next != height {
+            path += &format!("H{from}V{}", -next);
+            height = next;
         }
-        legend + "\n" + &labels + "\n"
+        from = edge(number + 1);
+    }
+    path + &format!("H{from}V0z")
+}
+
+/// A path for each band, in which a line of no length is a dot.
+fn dots(run: &Run, from: usize, scale: &Scale) -> Vec<Dots> {
+    let mut dots = BTreeMap::<_, BTreeSet<_>>::new();
+    for tried in run.retries() {
+        let dot = (scale.x(tried.at), -scale.y(tried.row as usize));
+        dots.entry(band_of(tried) - from).or_default().insert(dot);
+    }
+    dots.into_iter().map(|(key, dots)| Dots { key, path: path(&dots) }).collect()
+}
+
+/// Each dot relative to the one before it, which takes fewer digits.
+fn path(dots: &BTreeSet<(i64, i64)>) -> String {
+    let mut path = String::new();
+    let (mut letter, mut from) = ('M', (0, 0));
+    for dot in dots {
+        let (x, y) = (dot.0 - from.0, dot.1 - from.1);
+        // A minus sign separates two numbers as well as a blank.
+        let blank = if y < 0 { "" } else { " " };
+        path += &format!("{letter}{x}{blank}{y}h0");
+        (letter, from) = ('m', *dot);
+    }
+    path
+}
+
+/// From times, records and loads to places in a plot.
+struct Scale {
+    secs: i64,
+    records: usize,
+    /// The highest load of all panels.
+    peak: usize,
+}
+
+impl Scale {
+    fn x(&self, at: i64) -> i64 {
+        along(PLOT_WIDTH, at as f64 / self.secs.max(1) as f64)
     }
 
-    /// The axes of every panel.
-    fn frame(&self) -> String {
-        let mut grid = String::new();
-        for at in self.scales.times() {
-            grid += &format!("M{} {TOP}v{PLOT_HEIGHT}", LEFT + self.scales.x(at) / PIXEL);
-        }
-        let mut labels = String::new();
-        for count in self.scales.loads_labelled() {
-            let y = BOTTOM - self.scales.height(count) / PIXEL;
-            grid += &format!("M{LEFT} {y}h{PLOT_WIDTH}");
-            let (x, y, count) = (RIGHT + 8, y + 4, compact(count));
-            labels += &format!("<text x=\"{x}\" y=\"{y}\">{count}</text>");
-        }
-        for record in self.scales.records_labelled() {
-            let (x, y) = (LEFT - 8, BOTTOM - self.scales.y(record - 1) / PIXEL + 4);
-            labels +=
-                &format!("<text class=\"end\" x=\"{x}\" y=\"{y}\">{}</text>", compact(record));
-        }
-        let axis = |x: i64, text: &str| {
-            let y = TOP + PLOT_HEIGHT / 2;
-            let turned = format!("transform=\"translate({x} {y})rotate(-90)\"");
-            format!("<text class=\"middle\" {turned}>{text}</text>")
-        };
-        let load = axis(WIDTH - 10, &format!("retries in {}", in_words(self.bins.secs)));
-        format!(
-            "<g id=\"frame\"><path class=\"grid\" d=\"{grid}\"/>\n{labels}\n{}{load}</g>\n",
-            axis(18, "record")
-        )
+    /// The height of a load. The square root makes a hundred and one visible on one scale; it is usual for
+    /// counts, whose scatter is then the same at every height (Tukey's rootogram).
+    fn height(&self, count: usize) -> i64 {
+        along(PLOT_HEIGHT, (count as f64 / self.peak as f64).sqrt())
     }
 
-    fn footer(&self, y: i64) -> String {
-        let (unit, unit_secs) = unit(self.scenario.secs);
-        let label = |at: i64| {
-            let (x, time) =
-                (LEFT + self.scales.x(at) / PIXEL, grouped((at / unit_secs).unsigned_abs()));
-            format!("<text class=\"middle\" x=\"{x}\" y=\"{}\">{time}</text>", y + 2)
-        };
-        let labels: String = self.scales.times().map(label).collect();
-        let since = if self.scenario.is_cohort { "the first attempt" } else { "the start" };
-        let (x, y) = (LEFT + PLOT_WIDTH / 2, y + 24);
-        format!(
-            "{labels}\n<text class=\"middle\" x=\"{x}\" y=\"{y}\">{unit} since {since}</text>\n"
-        )
+    fn y(&self, row: usize) -> i64 {
+        let part = (row as f64 + 0.5) / self.records.max(1) as f64;
+        PADDING * PIXEL + along(PLOT_HEIGHT - 2 * PADDING, part)
     }
 
-    fn panel(&self, number: usize, fair_share: usize) -> String {
-        let run = &self.runs[number];
-        let sample = Sample::new(run, self.scenario.rows.len(), fair_share);
-        let (name, headline, note) = (self.name(number), self.headline(number), sample.in_words());
-        let place = |row: usize, at: i64| (self.scales.x(at), -self.scales.y(row));
-        format!(
-            "<g transform=\"translate(0 {})\"><use href=\"#frame\"/>\n\
-             <text class=\"headline\" x=\"{LEFT}\" y=\"16\"><tspan class=\"name\">{name}</tspan>: \
-             {headline} <tspan class=\"note\">{note}</tspan></text>\n\
-             <g transform=\"translate({LEFT} {BOTTOM})scale({})\">\n<path class=\"load\" d=\"{}\"/>\n\
-             <g class=\"dots\">\n{}</g></g>\n<path class=\"axis\" d=\"M{LEFT} {BOTTOM}h{PLOT_WIDTH}\"/></g>\n",
-            HEADER + PANEL * number as i64,
-            1.0 / PIXEL as f64,
-            self.bars(&self.loads[number]),
-            sample.paths(run, &self.colours, place),
-        )
+    fn times(&self) -> Vec<Label> {
+        let unit_secs = unit(self.secs).1;
+        let step = round_secs((self.secs / TIMES).max(unit_secs));
+        let times = (0..=self.secs / step).map(|number| number * step);
+        let label = |at: i64| grouped((at / unit_secs).unsigned_abs());
+        times.map(|at| Label { place: self.x(at) / PIXEL, label: label(at) }).collect()
     }
 
-    /// The outline of the bars, from the left to the right.
-    fn bars(&self, load: &[usize]) -> String {
-        let edge = |number: i64| {
-            let at = self.bins.begins_at + number * self.bins.secs;
-            self.scales.x(at.clamp(0, self.scenario.secs))
-        };
-        let mut path = format!("M{} 0", edge(0));
-        let (mut from, mut height) = (edge(0), 0);
-        for (count, number) in load.iter().zip(0..) {
-            // What is there at all is seen.
-            let next = if *count > 0 { self.scales.height(*count).max(PIXEL) } else { 0 };
-            if next != height {
-                path += &format!("H{from}V{}", -next);
-                height = next;
+    /// Zero and round numbers, from the highest down as far as their labels do not touch.
+    fn loads(&self) -> Vec<Label> {
+        let round = round_numbers().map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        let round: Vec<_> = round.take_while(|count| *count <= self.peak).collect();
+        let mut labels = vec![Label { place: 0, label: "0".into() }];
+        let mut free_below = i64::MAX;
+        for count in round.into_iter().rev() {
+            let place = self.height(count) / PIXEL;
+            if (LABELS_APART..=free_below).contains(&place) {
+                labels.push(Label { place, label: compact(count) });
+                free_below = place - LABELS_APART;
             }
-            from = edge(number + 1);
         }
-        path + &format!("H{from}V0z")
+        labels
+    }
+
+    /// The first record, and round numbers.
+    fn records(&self) -> Vec<Label> {
+        let step = round_up(self.records.div_ceil(RECORDS) as u64);
+        let step = usize::try_from(step).unwrap_or(self.records).max(1);
+        let round = (1..=self.records / step).map(|number| number * step);
+        let labelled = (1..=self.records.min(1)).chain(round.filter(|record| *record > 1));
+        let place = |record| self.y(record - 1) / PIXEL;
+        labelled.map(|record| Label { place: place(record), label: compact(record) }).collect()
     }
 }
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#57606a}
-.title{font-size:17px;font-weight:600;fill:#1f2328}.headline{font-size:14px;fill:#1f2328}
-.name{font-weight:600}.note{fill:#57606a}.middle{text-anchor:middle}.end{text-anchor:end}
-.paper{fill:#fff}.load{fill:#d5dae0}.grid{stroke:#eaeef2}.axis{stroke:#8c959f}
-path{fill:none}.key{stroke-width:8}.dots{stroke-width:7;stroke-linecap:round}";
-const DARK: &str = "text,.note{fill:#9198a1}.title,.headline{fill:#f0f6fc}
-.paper{fill:#0d1117}.load{fill:#3d444d}.grid{stroke:#21262d}.axis{stroke:#656c76}";
+fn along(pixels: i64, part: f64) -> i64 {
+    ((pixels * PIXEL) as f64 * part).round() as i64
+}
+
+/// `150k` for 150,000: labels of an axis have little room.
+fn compact(number: usize) -> String {
+    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    let unit = units.into_iter().find(|(unit, _)| number >= *unit && number.is_multiple_of(*unit));
+    unit.map_or_else(|| grouped(number as u64), |(unit, name)| format!("{}{name}", number / unit))
+}
 
 /// As text in XML, which cannot hold every character of Unicode.
 fn escaped(text: &str) -> String {
@@ -267,7 +295,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_written_is_text() {
+    fn names_are_escaped() {
         assert_eq!(escaped("a<b> & \u{7}\u{ffff}"), "a&lt;b&gt; &amp; \\u{7}\u{fffd}");
+    }
+
+    #[test]
+    fn a_dot_is_relative_to_the_one_before_it() {
+        let dots = [(30, -40), (10, -20), (30, -50), (10, -20)].into();
+        assert_eq!(path(&dots), "M10-20h0m20-30h0m0 10h0");
+    }
+
+    #[test]
+    fn retries_of_higher_numbers_share_a_band() {
+        let band = |retry: u32| band_of(&Tried { row: 0, attempt: retry + 1, at: 0 });
+        let bands = [1, 2, 5, 6, 7, 8, 999, 1_000, u32::MAX - 1].map(band);
+        assert_eq!(bands, [0, 1, 4, 5, 5, 6, 14, 15, 15]);
+    }
+
+    #[test]
+    fn axes_have_a_few_round_labels() {
+        let names = |labels: Vec<Label>| {
+            labels.into_iter().map(|it| it.label).collect::<Vec<_>>().join(" ")
+        };
+        let hour = Scale { secs: 3_600, records: 100, peak: 140 };
+        assert_eq!(names(hour.times()), "0 5 10 15 20 25 30 35 40 45 50 55 60");
+        assert_eq!(names(hour.loads()), "0 100 50 20 5");
+        assert_eq!(names(hour.records()), "1 50 100");
+        let least = Scale { secs: 0, records: 0, peak: 1 };
+        assert_eq!(names(least.times()), "0");
+        assert_eq!((names(least.loads()), names(least.records())), ("0 1".into(), String::new()));
+        let most = Scale { secs: i64::MAX, records: usize::MAX, peak: usize::MAX };
+        assert!(most.times().len() <= 13 && most.records().len() <= 6);
+        // The peak has the whole height, and its hundredth a tenth.
+        let height = |count| Scale { peak: 100, ..hour }.height(count);
+        assert_eq!([0, 1, 100].map(height), [0, 29, PLOT_HEIGHT * PIXEL]);
+    }
+
+    #[test]
+    fn labels_of_an_axis_are_short() {
+        let labels = [0, 7, 999, 1_000, 1_500, 150_000, 2_000_000].map(compact);
+        assert_eq!(labels, ["0", "7", "999", "1k", "1,500", "150k", "2M"]);
     }
 }

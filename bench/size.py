@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the files and lines of src without tests, and the lines of its functions.
+"""Counts the files and lines of src and crates without tests, and the lines of their functions.
 
-What stands under `#[cfg(test)]` is not counted, nor are the files that such a module names.
-The number of a function's lines is that from its `fn` to its closing brace.
+Code under `#[cfg(test)]` is not counted, nor are the files that such a module names.
+The length of a function goes from its `fn` to its closing brace.
+
+With --ceiling it fails if there are more lines or files than bench/ceiling allows.
 """
 
 import re
@@ -66,8 +68,11 @@ def functions(lines):
 
 
 def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent) / "src"
-    counted = files(root)
+    arguments = [argument for argument in sys.argv[1:] if argument != "--ceiling"]
+    root = Path(arguments[0]) if arguments else Path(__file__).parent.parent
+    counted = {}
+    for sources in (root / "src", *sorted(root.glob("crates/*/src"))):
+        counted |= files(sources)
     sizes = [len(lines) for lines in counted.values()]
     lengths = sorted(size for lines in counted.values() for size in functions(lines))
     types = sum(
@@ -80,6 +85,17 @@ def main():
         f"functions {len(lengths)}, median {statistics.median(lengths):g}, "
         f"p90 {lengths[len(lengths) * 9 // 10]}, max {lengths[-1]}"
     )
+
+    if "--ceiling" in sys.argv:
+        check_ceiling({"lines": sum(sizes), "files": len(sizes)})
+
+
+def check_ceiling(reached):
+    """Each line of bench/ceiling is a figure and the most that it may be."""
+    for line in (Path(__file__).parent / "ceiling").read_text().splitlines():
+        figure, most = line.split()
+        if reached[figure] > int(most):
+            sys.exit(f"{reached[figure]} {figure}: bench/ceiling allows {most}")
 
 
 if __name__ == "__main__":

@@ -40,8 +40,11 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
         locks.note_lost(lost);
         let server = database.engine.session.server.clone();
         if lost[0] {
-            // The old session may still run a statement that is run again later.
-            server.cancel_soon(&database.engine.session.connection.handle);
+            // The old session may still run a statement that is run again later. A pooler ends what a
+            // client leaves behind, and PgBouncer 1.18 can crash when it is asked to cancel just then.
+            if !locks.pooled {
+                server.cancel_soon(&database.engine.session.connection.handle);
+            }
             database.engine.session.open_again()?;
             let again = locks.make_ready(database, [true, false]);
             database.reading(again)?;

@@ -73,7 +73,7 @@ pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
     groups_table(&ranked[..ranked.len().min(TOP)], screen) + &more
 }
 
-fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json {
+pub(super) fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json {
     json!({
         "queue": queue,
         "group": cause.id(),
@@ -97,19 +97,17 @@ pub fn top_failures_json(causes: &Causes, queue: &str) -> Json {
 
 /// The most frequent causes of several queues.
 pub fn top_failures_of_all(queues: &[(&str, &Causes)], screen: &Screen) -> String {
-    let of_queue = |(queue, causes): &(&str, &Causes)| {
-        let ranked = causes.ranked().into_iter();
-        let with_queue = |group: (&Cause, &Group)| {
-            (group.1.records, [vec![one_line(queue)], row(&group, screen)].concat())
-        };
-        ranked.map(with_queue).collect::<Vec<_>>()
-    };
-    let mut rows: Vec<_> = queues.iter().flat_map(of_queue).collect();
-    rows.sort_by_key(|(records, _)| Reverse(*records));
-    let rows: Vec<_> = rows.into_iter().take(TOP).map(|(_, row)| row).collect();
-    if rows.is_empty() {
-        return String::new();
+    let mut groups = Vec::new();
+    for (queue, causes) in queues {
+        groups.extend(causes.ranked().into_iter().map(|group| (queue, group)));
     }
+    groups.sort_by_key(|(_, (_, group))| Reverse(group.records));
+    let rows = groups.iter().take(TOP);
+    let rows = rows.map(|(queue, group)| [vec![one_line(queue)], row(group, screen)].concat());
     let columns = iter::once(Column::text("QUEUE", 10)).chain(columns()).collect();
-    table(columns, &rows, screen)
+    if groups.is_empty() {
+        String::new()
+    } else {
+        table(columns, &rows.collect::<Vec<_>>(), screen)
+    }
 }

@@ -11,61 +11,39 @@ use crate::record::one_line;
 use crate::store::{Counts, LineName};
 use crate::time::{DAY, Instant};
 
-/// A family of series. Those of passes and those of tables have none in common: the collector takes a
-/// series from one file only.
-struct Family {
-    name: &'static str,
-    /// `gauge` or `counter`.
-    kind: &'static str,
-    help: &'static str,
-}
-
-const fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family { name, kind: "gauge", help }
-}
-
 const PREFIX: &str = "backlog_";
 /// After how many seconds without a pass a line is gone.
 const GONE_AFTER: i64 = 30 * DAY;
 
 const PASS_END: &str = "backlog_pass_timestamp_seconds";
 const PASS_SUCCESS: &str = "backlog_pass_success_timestamp_seconds";
-const PASS_DURATION: &str = "backlog_pass_duration_seconds";
-const PASS_INTERVAL: &str = "backlog_pass_interval_seconds";
 const PASS_EXIT: &str = "backlog_pass_exit_code";
-const ATTEMPTS: &str = "backlog_attempts_total";
 const READABLE: &str = "backlog_table_readable";
 const MADE: &str = "backlog_status_timestamp_seconds";
-const RECORDS: &str = "backlog_records";
-const FAILED: &str = "backlog_failed_records";
-const SNOOZED: &str = "backlog_snoozed_records";
-const PAUSED: &str = "backlog_paused";
-const DUE: &str = "backlog_due_records";
-const OLDEST_DUE: &str = "backlog_oldest_due_seconds";
 
-/// Those of passes, then those of tables.
-const FAMILIES: [Family; 14] = [
-    gauge(PASS_END, "When the last pass of the crontab line ended."),
-    gauge(PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
-    gauge(PASS_DURATION, "How long the last pass of the crontab line took."),
-    gauge(
-        PASS_INTERVAL,
+/// The families of series with their help: those of passes, then those of tables. The collector takes a
+/// series from one file only, so the two have none in common. A total is a counter, the others are gauges.
+const FAMILIES: [(&str, &str); 14] = [
+    (PASS_END, "When the last pass of the crontab line ended."),
+    (PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
+    ("backlog_pass_duration_seconds", "How long the last pass of the crontab line took."),
+    (
+        "backlog_pass_interval_seconds",
         "How often a pass of the crontab line is expected, if its schedule says so.",
     ),
-    gauge(PASS_EXIT, "Exit status of the last pass of the crontab line."),
-    Family {
-        name: ATTEMPTS,
-        kind: "counter",
-        help: "Attempts of all passes of the crontab line, by outcome.",
-    },
-    gauge(READABLE, "Whether the table could be read for these figures."),
-    gauge(MADE, "When the figures of the table were made."),
-    gauge(RECORDS, "Records of the table, by status."),
-    gauge(FAILED, "Pending records whose last attempt failed."),
-    gauge(SNOOZED, "Pending records that are put off by their handler."),
-    gauge(PAUSED, "Whether the queue or the table is paused."),
-    gauge(DUE, "Records that are due by the schedule of the crontab line."),
-    gauge(OLDEST_DUE, "For how long the record has waited that has been due the longest."),
+    (PASS_EXIT, "Exit status of the last pass of the crontab line."),
+    ("backlog_attempts_total", "Attempts of all passes of the crontab line, by outcome."),
+    (READABLE, "Whether the table could be read for these figures."),
+    (MADE, "When the figures of the table were made."),
+    ("backlog_records", "Records of the table, by status."),
+    ("backlog_failed_records", "Pending records whose last attempt failed."),
+    ("backlog_snoozed_records", "Pending records that are put off by their handler."),
+    ("backlog_paused", "Whether the queue or the table is paused."),
+    ("backlog_due_records", "Records that are due by the schedule of the crontab line."),
+    (
+        "backlog_oldest_due_seconds",
+        "For how long the record has waited that has been due the longest.",
+    ),
 ];
 const OF_PASSES: usize = 6;
 
@@ -131,7 +109,7 @@ impl Metrics {
         self.forget_gone_lines(figures.ended_at);
         let PassFigures { ended_at, took, exit, every, totals } = figures;
         if let Some(every) = every {
-            self.set(PASS_INTERVAL, labels, every);
+            self.set("backlog_pass_interval_seconds", labels, every);
         }
         self.set(PASS_END, labels, ended_at.0);
         if *exit == 0 {
@@ -140,18 +118,17 @@ impl Metrics {
             // One that has never succeeded must be told from one that is not known.
             self.0.entry(key(PASS_SUCCESS, labels)).or_insert_with(|| "0".into());
         }
-        self.set(PASS_DURATION, labels, took.as_secs_f64());
+        self.set("backlog_pass_duration_seconds", labels, took.as_secs_f64());
         self.set(PASS_EXIT, labels, exit);
         let Some(totals) = totals else { return };
-        let Counts { succeeded, failed, snoozed, archived, interrupted, left: _ } = *totals;
         for (outcome, count) in [
-            ("succeeded", succeeded),
-            ("failed", failed),
-            ("snoozed", snoozed),
-            ("archived", archived),
-            ("interrupted", interrupted),
+            ("succeeded", totals.succeeded),
+            ("failed", totals.failed),
+            ("snoozed", totals.snoozed),
+            ("archived", totals.archived),
+            ("interrupted", totals.interrupted),
         ] {
-            self.set(ATTEMPTS, &labels.with("outcome", outcome), count);
+            self.set("backlog_attempts_total", &labels.with("outcome", outcome), count);
         }
     }
 
@@ -165,15 +142,15 @@ impl Metrics {
         self.set(READABLE, labels, 1);
         self.set(MADE, labels, report.now.0);
         for (status, records) in status_totals(&report.counts) {
-            self.set(RECORDS, &labels.with("status", &status), records);
+            self.set("backlog_records", &labels.with("status", &status), records);
         }
-        self.set(FAILED, labels, report.failed);
-        self.set(SNOOZED, labels, report.snoozed);
-        self.set(PAUSED, labels, u8::from(report.paused.is_some()));
+        self.set("backlog_failed_records", labels, report.failed);
+        self.set("backlog_snoozed_records", labels, report.snoozed);
+        self.set("backlog_paused", labels, u8::from(report.paused.is_some()));
         if let Some(due) = &report.due {
             let labels = labels.with("line", report.line.as_deref().unwrap_or(&due.line));
-            self.set(DUE, &labels, due.due);
-            self.set(OLDEST_DUE, &labels, due.oldest_due_secs.unwrap_or(0));
+            self.set("backlog_due_records", &labels, due.due);
+            self.set("backlog_oldest_due_seconds", &labels, due.oldest_due_secs.unwrap_or(0));
         }
     }
 
@@ -207,7 +184,8 @@ impl Metrics {
 
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (number, Family { name, kind, help }) in FAMILIES.iter().enumerate() {
+        for (number, (name, help)) in FAMILIES.iter().enumerate() {
+            let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
             let series = self.0.iter().filter(|((family, _), _)| *family == number);
             for (at, ((_, labels), value)) in series.enumerate() {
                 if at == 0 {
@@ -232,7 +210,7 @@ fn key(name: &str, labels: &Labels) -> (usize, String) {
 }
 
 fn family_index(name: &str) -> Option<usize> {
-    FAMILIES.iter().position(|family| family.name == name)
+    FAMILIES.iter().position(|(family, _)| *family == name)
 }
 
 #[cfg(test)]

@@ -183,8 +183,12 @@ fn behind_its_time(entry: &PassEntry) -> String {
     format!("{}{}", if is_timed { ", " } else { ": " }, came_to(entry))
 }
 
+pub(super) fn pass_in_words(entry: &PassEntry, history: &LineHistory) -> String {
+    if history.running() == Some(entry) { "running".into() } else { came_to(entry) }
+}
+
 /// `took 3.9 s: 4,055 succeeded, 945 failed`
-pub(super) fn came_to(entry: &PassEntry) -> String {
+fn came_to(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
     let end = match entry.end {
         None => {
@@ -312,7 +316,7 @@ fn of_lines(
 /// The last passes one by one; nothing if none are wanted.
 fn recent_text(passes: &Passes, screen: &Screen) -> String {
     let row = |(entry, history): (&PassEntry, &LineHistory)| {
-        let what = if history.running() == Some(entry) { "running".into() } else { came_to(entry) };
+        let what = pass_in_words(entry, history);
         vec![screen.at(entry.last_began()), screen.brief(&history.line.policy), what]
     };
     let rows: Vec<_> = passes.recent().into_iter().map(row).collect();

@@ -128,6 +128,15 @@ pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
     }
 }
 
+/// How many records of the table have a status.
+pub(super) fn of_status(report: &StatusReport, status: Status) -> u64 {
+    report.counts.iter().filter(|count| count.status == status).map(|count| count.rows).sum()
+}
+
+pub(super) fn pending(report: &StatusReport) -> u64 {
+    Status::PENDING.map(|status| of_status(report, status)).iter().sum()
+}
+
 /// The rows of each status, ours first, also without any.
 pub fn status_totals(counts: &[Count]) -> impl Iterator<Item = (String, u64)> {
     status_lines(counts).into_iter().map(|(status, cells)| (status, cells.iter().sum()))

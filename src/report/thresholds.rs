@@ -1,13 +1,13 @@
 //! Limits that figures of `status` are held to, as monitoring plugins have it: an expression such as
 //! `archived_24h>0,oldest_due>1h`, and one line that says which limits are passed.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use super::LinePasses;
-use super::status::{QueueStatus, StatusReport};
+use super::status::{QueueStatus, StatusReport, of_status, pending};
 use crate::nearest::hint;
 use crate::record::{Status, one_line};
-use crate::store::{Counts, PassEntry};
+use crate::store::{self, PassEntry};
 use crate::system_error::chain;
 use crate::time::{DAY, Instant, parse_duration, span};
 
@@ -16,9 +16,12 @@ pub struct Figure {
     pub name: &'static str,
     pub says: &'static str,
     source: Source,
-    unit: Unit,
+    is_time: bool,
     value: fn(&StatusReport) -> Value,
 }
+
+/// A count or seconds; nothing for what has never been, and an error for what cannot be told.
+type Value = Result<Option<i64>, String>;
 
 /// The part of a report that a figure is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,112 +31,93 @@ pub enum Source {
     /// The record of passes and the pauses, which are kept outside the database.
     Passes,
 }
+use Source::{Counts, Passes, PendingRecords};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Count,
-    Time,
-}
-
-enum Value {
-    Known(i64),
-    /// It has never been: longer ago than any time.
-    Never,
-    /// It cannot be told, and why.
-    Unknown(String),
-}
+type Name = &'static str;
 
 const fn count(
-    name: &'static str,
+    name: Name,
     source: Source,
-    says: &'static str,
+    says: Name,
     value: fn(&StatusReport) -> Value,
 ) -> Figure {
-    Figure { name, says, source, unit: Unit::Count, value }
+    Figure { name, says, source, is_time: false, value }
 }
 
-const fn time(
-    name: &'static str,
-    source: Source,
-    says: &'static str,
-    value: fn(&StatusReport) -> Value,
-) -> Figure {
-    Figure { name, says, source, unit: Unit::Time, value }
+const fn time(name: Name, source: Source, says: Name, value: fn(&StatusReport) -> Value) -> Figure {
+    Figure { name, says, source, is_time: true, value }
 }
 
 /// All figures: what is due by the schedule, the records, and the passes.
 pub const FIGURES: [Figure; 14] = [
-    count("due", Source::PendingRecords, "records that are due", |it| {
-        of_due(it, |due| rows(due.due))
-    }),
+    count("due", PendingRecords, "records that are due", |it| of_due(it, |due| rows(due.due))),
     time(
         "oldest_due",
-        Source::PendingRecords,
+        PendingRecords,
         "how long the one has waited that has been due the longest",
         |it| of_due(it, |due| due.oldest_due_secs.unwrap_or(0)),
     ),
-    count("pending", Source::Counts, "records that are NEW or ERROR", |it| {
-        Value::Known(with_status(it, Status::is_pending))
-    }),
-    time("oldest_pending", Source::PendingRecords, "the age of the oldest of them", |it| {
+    count("pending", Counts, "records that are NEW or ERROR", |it| known(pending(it))),
+    time("oldest_pending", PendingRecords, "the age of the oldest of them", |it| {
         let oldest = it.oldest_pending.as_ref();
-        Value::Known(oldest.map_or(0, |oldest| it.now.0.saturating_sub(oldest.date_inserted.0)))
+        Ok(Some(oldest.map_or(0, |oldest| it.now.0.saturating_sub(oldest.date_inserted.0))))
     }),
-    count("failed", Source::PendingRecords, "pending records whose last attempt failed", |it| {
-        Value::Known(rows(it.failed))
+    count("failed", PendingRecords, "pending records whose last attempt failed", |it| {
+        known(it.failed)
     }),
-    count("archived", Source::Counts, "records that are ARCHIVED", |it| {
-        Value::Known(with_status(it, |status| status == Status::Archived))
+    count("archived", Counts, "records that are ARCHIVED", |it| {
+        known(of_status(it, Status::Archived))
     }),
-    count("archived_24h", Source::Passes, "records that passes have archived in 24 hours", |it| {
+    count("archived_24h", Passes, "records that passes have archived in 24 hours", |it| {
         of_a_day(it, |counts| counts.archived)
     }),
-    count("failed_24h", Source::Passes, "attempts that failed in 24 hours", |it| {
+    count("failed_24h", Passes, "attempts that failed in 24 hours", |it| {
         of_a_day(it, |counts| counts.failed.saturating_add(counts.archived))
     }),
-    count("succeeded_24h", Source::Passes, "attempts that succeeded in 24 hours", |it| {
+    count("succeeded_24h", Passes, "attempts that succeeded in 24 hours", |it| {
         of_a_day(it, |counts| counts.succeeded)
     }),
-    count("paused", Source::Passes, "1 if the queue or its table is paused", |it| {
-        Value::Known(i64::from(it.paused.is_some()))
+    count("paused", Passes, "1 if the queue or its table is paused", |it| {
+        known(it.paused.is_some().into())
     }),
     time(
         "last_pass",
-        Source::Passes,
+        Passes,
         "since a pass began or ended, or the running one had an outcome",
-        |it| since(it, last_sign(it)),
+        |it| {
+            let ends = entries(it).map(|entry| entry.ended.unwrap_or(entry.began));
+            let histories = it.passes.lines.iter().map(|line| &line.history);
+            let running = histories.filter(|it| it.running().is_some()).map(|it| it.last_outcome);
+            since(it, ends.chain(running).max())
+        },
     ),
-    time("last_success", Source::Passes, "since a pass ended with exit 0", |it| {
-        since(it, last_success(it))
+    time("last_success", Passes, "since a pass ended with exit 0", |it| {
+        since(it, entries(it).filter(|it| it.exit == Some(0)).filter_map(|it| it.ended).max())
     }),
-    count("hung_lines", Source::Passes, "crontab lines whose pass hangs", |it| {
+    count("hung_lines", Passes, "crontab lines whose pass hangs", |it| {
         lines(it, |line| line.history.hangs_for(it.now).is_some())
     }),
-    count(
-        "overdue_lines",
-        Source::Passes,
-        "crontab lines without a pass for twice the usual time",
-        |it| lines(it, |line| line.overdue(it.now).is_some()),
-    ),
+    count("overdue_lines", Passes, "crontab lines without a pass for twice the usual time", |it| {
+        lines(it, |line| line.overdue(it.now).is_some())
+    }),
 ];
 
 fn rows(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
+fn known(count: u64) -> Value {
+    Ok(Some(rows(count)))
+}
+
 fn of_due(report: &StatusReport, value: impl Fn(&super::DueReport) -> i64) -> Value {
     let none = "no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive";
-    report.due.as_ref().map_or(Value::Unknown(none.into()), |due| Value::Known(value(due)))
+    report.due.as_ref().map(|due| Some(value(due))).ok_or_else(|| none.into())
 }
 
 fn lines(report: &StatusReport, is_meant: impl Fn(&LinePasses) -> bool) -> Value {
-    let lines = report.passes.lines.iter().filter(|line| is_meant(line));
-    unread(report).unwrap_or(Value::Known(rows(lines.count() as u64)))
-}
-
-fn with_status(report: &StatusReport, is_meant: impl Fn(Status) -> bool) -> i64 {
-    let meant = report.counts.iter().filter(|count| is_meant(count.status));
-    rows(meant.map(|count| count.rows).sum())
+    require_passes(report)?;
+    known(report.passes.lines.iter().filter(|line| is_meant(line)).count() as u64)
 }
 
 fn entries(report: &StatusReport) -> impl Iterator<Item = &PassEntry> {
@@ -141,45 +125,21 @@ fn entries(report: &StatusReport) -> impl Iterator<Item = &PassEntry> {
 }
 
 /// What the passes of the last 24 hours came to. One that runs counts with what it has noted.
-fn of_a_day(report: &StatusReport, count: impl Fn(&Counts) -> u64) -> Value {
-    if let Some(unread) = unread(report) {
-        return unread;
-    }
+fn of_a_day(report: &StatusReport, count: impl Fn(&store::Counts) -> u64) -> Value {
+    require_passes(report)?;
     let begin = report.now.saturating_sub(DAY);
-    let recent = entries(report).filter(|entry| entry.ended.is_none_or(|at| at >= begin));
-    let recent = recent.filter(|entry| entry.ended.is_some() || entry.began >= begin);
-    Value::Known(recent.fold(0, |sum: i64, entry| sum.saturating_add(rows(count(&entry.counts)))))
+    let recent = entries(report).filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
+    known(recent.map(|entry| count(&entry.counts)).fold(0, u64::saturating_add))
 }
 
-/// When a pass was last known to be alive.
-fn last_sign(report: &StatusReport) -> Option<Instant> {
-    let ends = entries(report).map(|entry| entry.ended.unwrap_or(entry.began));
-    let histories = report.passes.lines.iter().map(|line| &line.history);
-    let running = histories.filter(|it| it.running().is_some()).map(|it| it.last_outcome);
-    ends.chain(running).max()
-}
-
-/// When a pass ended last with exit 0.
-fn last_success(report: &StatusReport) -> Option<Instant> {
-    entries(report).filter(|entry| entry.exit == Some(0)).filter_map(|entry| entry.ended).max()
-}
-
-/// Why nothing is said of passes, if those of some line cannot be read.
-fn unread(report: &StatusReport) -> Option<Value> {
-    report.passes.errors.first().map(|why| Value::Unknown(why.clone()))
+/// Fails if the passes of some line cannot be read.
+fn require_passes(report: &StatusReport) -> Result<(), String> {
+    report.passes.errors.first().map_or(Ok(()), |why| Err(why.clone()))
 }
 
 fn since(report: &StatusReport, at: Option<Instant>) -> Value {
-    if let Some(unread) = unread(report) {
-        return unread;
-    }
-    at.map_or(Value::Never, |at| Value::Known(report.now.0.saturating_sub(at.0).max(0)))
-}
-
-/// `no figure "duh"; did you mean due?; legal are due, oldest_due, ...`
-fn no_figure(name: &str) -> String {
-    let names = FIGURES.map(|figure| figure.name);
-    format!("no figure {name:?}{}; legal are {}", hint(name, names), names.join(", "))
+    require_passes(report)?;
+    Ok(at.map(|at| report.now.0.saturating_sub(at.0).max(0)))
 }
 
 /// A figure and the side of a number on which it is alarming.
@@ -211,45 +171,37 @@ impl Limit {
             ));
         };
         let (name, number) = (name.trim(), number.trim());
-        let figure = FIGURES.iter().find(|figure| figure.name == name);
-        let figure = figure.ok_or_else(|| no_figure(name))?;
-        let parsed = match figure.unit {
-            Unit::Count => {
+        let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
+            let names = FIGURES.map(|figure| figure.name);
+            format!("no figure {name:?}{}; legal are {}", hint(name, names), names.join(", "))
+        })?;
+        let parsed = match figure.is_time {
+            true => parse_duration(number).map(|time| rows(time.as_secs())),
+            false => {
                 number.parse::<u32>().map(i64::from).map_err(|_| "write a whole number".into())
             }
-            Unit::Time => {
-                parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
-            }
         };
-        let number = parsed.map_err(|why: String| format!("{name}{sign}{number}: {why}"))?;
+        let number = parsed.map_err(|why| format!("{name}{sign}{number}: {why}"))?;
         Ok(Self { figure, sign, is_passed, number })
     }
 
     fn shown(&self, value: i64) -> String {
-        match self.figure.unit {
-            Unit::Count => value.to_string(),
-            Unit::Time => span(value),
-        }
+        if self.figure.is_time { span(value) } else { value.to_string() }
     }
 
     /// Whether a report passes the limit, and its figure in words.
     fn judge(&self, report: &StatusReport) -> Result<(bool, String), String> {
-        let Self { figure: Figure { name, value, .. }, is_passed, number, .. } = self;
-        match value(report) {
-            Value::Known(value) => {
-                Ok((is_passed(value.cmp(number)), format!("{name} {}", self.shown(value))))
-            }
-            Value::Never => Ok((is_passed(Ordering::Greater), format!("{name} never"))),
-            Value::Unknown(why) => Err(format!("{name}: {why}")),
-        }
+        let name = self.figure.name;
+        let value = (self.figure.value)(report).map_err(|why| format!("{name}: {why}"))?;
+        // What has never been is longer ago than any time.
+        let order = value.map_or(Ordering::Greater, |value| value.cmp(&self.number));
+        let shown = value.map_or_else(|| "never".into(), |value| self.shown(value));
+        Ok(((self.is_passed)(order), format!("{name} {shown}")))
     }
 }
 
-/// The limits of `--warn-if` and of `--fail-if`.
-pub struct Thresholds {
-    warning: Vec<Limit>,
-    critical: Vec<Limit>,
-}
+/// The limits of `--fail-if` and then those of `--warn-if`.
+pub struct Thresholds(Vec<(Severity, Limit)>);
 
 /// The state of a monitored service, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,45 +212,37 @@ pub enum Severity {
     Critical,
 }
 
-impl Severity {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Unknown => "UNKNOWN",
-            Self::Warning => "WARNING",
-            Self::Critical => "CRITICAL",
-        }
-    }
-}
-
 impl Thresholds {
     pub fn parse(warn_if: Option<&str>, fail_if: Option<&str>) -> Result<Self, String> {
-        let limits = |text: Option<&str>, option: &str| {
-            let limits = text.into_iter().flat_map(|text| text.split(','));
-            let limits: Result<Vec<_>, _> = limits.map(Limit::parse).collect();
-            limits.map_err(|why| format!("{option}: {why}"))
-        };
-        Ok(Self { warning: limits(warn_if, "--warn-if")?, critical: limits(fail_if, "--fail-if")? })
+        let mut all = Vec::new();
+        for (option, severity, text) in
+            [("--fail-if", Severity::Critical, fail_if), ("--warn-if", Severity::Warning, warn_if)]
+        {
+            for limit in text.into_iter().flat_map(|text| text.split(',')) {
+                let limit = Limit::parse(limit).map_err(|why| format!("{option}: {why}"))?;
+                all.push((severity, limit));
+            }
+        }
+        Ok(Self(all))
     }
 
     /// Whether any limit is for a figure from this part of a report.
     pub fn need(&self, source: Source) -> bool {
-        self.warning.iter().chain(&self.critical).any(|limit| limit.figure.source == source)
+        self.0.iter().any(|(_, limit)| limit.figure.source == source)
     }
 
     /// The worst state of all queues, and a line that says why.
     pub fn judge(&self, queues: &[QueueStatus]) -> (Severity, String) {
-        let judged: Vec<_> = queues.iter().map(|(_, report)| self.of_queue(report)).collect();
-        let worst = judged.iter().map(|(severity, _)| *severity).max().unwrap_or(Severity::Ok);
-        let mut told: Vec<_> = queues.iter().map(|(name, _)| name).zip(&judged).collect();
-        told.sort_by_key(|(_, (severity, _))| std::cmp::Reverse(*severity));
-        let told =
-            told.into_iter().filter(|(_, (it, _))| *it > Severity::Ok || worst == Severity::Ok);
-        let is_one = queues.len() == 1;
-        let queue =
-            |name: &str| if is_one { String::new() } else { format!("queue {}: ", one_line(name)) };
-        let told: Vec<_> = told.map(|(name, (_, why))| queue(name) + why).collect();
-        (worst, line(worst, &told.join("; ")))
+        let judged = queues.iter().map(|(name, report)| (name, self.of_queue(report)));
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort_by_key(|(_, (severity, _))| Reverse(*severity));
+        let worst = judged.first().map_or(Severity::Ok, |(_, (severity, _))| *severity);
+        judged.retain(|(_, (severity, _))| *severity > Severity::Ok || worst == Severity::Ok);
+        let why = judged.into_iter().map(|(name, (_, why))| match queues {
+            [_] => why,
+            _ => format!("queue {}: {why}", one_line(name)),
+        });
+        (worst, line(worst, &why.collect::<Vec<_>>().join("; ")))
     }
 
     fn of_queue(&self, report: &anyhow::Result<StatusReport>) -> (Severity, String) {
@@ -307,14 +251,12 @@ impl Thresholds {
             Err(error) => return (Severity::Unknown, one_line(&chain(error))),
         };
         let (mut worst, mut alarming, mut fine) = (Severity::Ok, Vec::new(), Vec::new());
-        let limits = self.critical.iter().map(|limit| (Severity::Critical, limit));
-        let limits = limits.chain(self.warning.iter().map(|limit| (Severity::Warning, limit)));
-        for (severity, limit) in limits {
+        for (severity, limit) in &self.0 {
             match limit.judge(report) {
                 Ok((false, shown)) if fine.contains(&shown) => {}
                 Ok((false, shown)) => fine.push(shown),
                 Ok((true, shown)) => {
-                    worst = worst.max(severity);
+                    worst = worst.max(*severity);
                     // The limit of a warning is passed with that of a failure.
                     if !alarming.iter().any(|it: &String| it.starts_with(&shown)) {
                         let (sign, number) = (limit.sign, limit.shown(limit.number));
@@ -337,7 +279,7 @@ impl Thresholds {
 /// `CRITICAL: archived_24h 3 (>0)`
 pub fn line(severity: Severity, why: &str) -> String {
     // Behind a bar plugins have figures for machines.
-    format!("{}: {}\n", severity.name(), why.replace('|', "/"))
+    format!("{}: {}\n", format!("{severity:?}").to_uppercase(), why.replace('|', "/"))
 }
 
 #[cfg(test)]
@@ -359,7 +301,7 @@ mod tests {
             assert!(error.starts_with("--fail-if: ") && error.contains(says), "{text}: {error}");
         }
         let limits = Thresholds::parse(Some(" due >= 3 , last_pass>1h30m"), None).unwrap();
-        assert_eq!((limits.warning[0].sign, limits.warning[0].number), (">=", 3));
-        assert_eq!((limits.warning[1].sign, limits.warning[1].number), (">", 5_400));
+        assert_eq!((limits.0[0].1.sign, limits.0[0].1.number), (">=", 3));
+        assert_eq!((limits.0[1].1.sign, limits.0[1].1.number), (">", 5_400));
     }
 }

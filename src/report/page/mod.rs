@@ -1,84 +1,87 @@
 //! The page: a document of HTML about queues, whole in itself. It takes data and makes a text of it.
 //!
-//! `page.html` is the template, which escapes what others have written; `page.css` and `page.js` stand in
-//! the page, and its policy allows these two by their hashes and nothing else: no request goes out, and
-//! what slipped through as markup would do nothing. What grows with the data is bounded, and drawn in
-//! less detail where there are many queues.
+//! `page.html` is the template, which escapes what others have written and cuts it by the filter `short`;
+//! `page.css` and `page.js` stand in the page, and its policy allows these two by their hashes and nothing
+//! else: no request goes out, and what slipped through as markup would do nothing. What grows with the data
+//! is bounded, and drawn in less detail where there are many queues.
 
 mod bars;
-mod instants;
-mod overview;
-mod queue;
 
 use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
+use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use self::instants::Moment;
-use self::overview::Overview;
-use self::queue::QueueSection;
+use super::failures::{group_json, samples};
+use super::passes::{Passes, alarms, pass_in_words, sentences};
 use super::screen::{Screen, grouped};
-use super::status::QueueStatus;
-use super::template::render;
-use crate::record::{cut_to, one_line};
-use crate::time::{Instant, span};
+use super::status::{
+    DueReport, QueueStatus, StatusReport, band_names, last_pass, of_status, pending, status_lines,
+};
+use super::template::{render, shortened};
+use crate::record::{Status, counted, last_error};
+use crate::store::Count;
+use crate::system_error::chain;
+use crate::time::{HOUR, Instant, span};
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// How many of the last passes of a queue are bars.
+/// How many of the last passes of a queue are bars, and how many are told in words.
 pub const PASSES: usize = 60;
+const IN_WORDS: usize = 10;
 /// How many archived records of a queue are shown.
 pub const ARCHIVED: usize = 50;
-
+/// More statuses than these are summed up.
+const MOST_STATUSES: usize = 12;
 /// How many characters of a name are shown.
 const NAME: usize = 80;
 
 /// The most bytes of a page, as long as less detail makes it smaller.
 const MOST_BYTES: usize = 290_000;
 
-/// How much of each queue is shown.
-#[derive(Debug, Clone, Copy)]
-struct Detail {
-    causes: usize,
-    archived: usize,
-    /// Characters of an error.
-    error: usize,
-}
-
-/// The first that makes the page small enough is taken, or the last.
-const DETAILS: [Detail; 4] = [
-    Detail { causes: 20, archived: ARCHIVED, error: 200 },
-    Detail { causes: 20, archived: 10, error: 200 },
-    Detail { causes: 10, archived: 5, error: 100 },
-    Detail { causes: 5, archived: 3, error: 50 },
-];
-
-/// The data of the template.
-#[derive(Serialize)]
-struct Page {
-    policy: String,
-    style: &'static str,
-    script: &'static str,
-    title: String,
-    made: Moment,
-    due: Moment,
-    every: String,
-    every_secs: i64,
-    overview: Overview,
-    queues: Vec<QueueSection>,
-    version: &'static str,
-}
+/// The most causes and archived records of each queue, and characters of an error. The first that makes
+/// the page small enough is taken, or the last.
+const DETAILS: [(usize, usize, usize); 4] =
+    [(20, ARCHIVED, 200), (20, 10, 200), (10, 5, 100), (5, 3, 50)];
 
 /// A page of these queues that is made every so many seconds.
 pub fn page(queues: &[QueueStatus], now: Instant, every_secs: i64) -> Result<String> {
+    let screen = Screen { width: None, now };
+    let title = match queues {
+        [(name, _)] => format!("Backlog of {}", shortened(name, NAME)),
+        several => format!("Backlog: {} queues", grouped(several.len() as u64)),
+    };
+    let (summary, is_well) = summary(queues, &screen);
+    let mut page = json!({
+        "policy": policy(),
+        "style": STYLE,
+        "script": SCRIPT,
+        "title": title,
+        "made": now,
+        "due": now.saturating_add(every_secs),
+        "every": span(every_secs),
+        "every_secs": every_secs,
+        "summary": summary,
+        "is_well": is_well,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
     let mut made = String::new();
-    for detail in DETAILS {
-        let page = Page::new(queues, now, every_secs, detail);
-        made = render("page.html", TEMPLATE, page)?;
+    for (causes, archived, error) in DETAILS {
+        let section = |(name, report): &QueueStatus| match report {
+            Ok(report) => {
+                let known = known(report, causes, archived, &screen);
+                let option = shlex::try_quote(name).ok().filter(|_| queues.len() > 1);
+                let option = option.map(|name| format!(" --queue {name}"));
+                json!({ "name": name, "known": known, "option": option.unwrap_or_default() })
+            }
+            Err(error) => json!({ "name": name, "known": null, "error": chain(error) }),
+        };
+        page["queues"] = queues.iter().map(section).collect();
+        page["error_length"] = error.into();
+        made = render("page.html", TEMPLATE, &page)?;
         if made.len() <= MOST_BYTES {
             break;
         }
@@ -86,46 +89,123 @@ pub fn page(queues: &[QueueStatus], now: Instant, every_secs: i64) -> Result<Str
     Ok(made)
 }
 
-impl Page {
-    fn new(queues: &[QueueStatus], now: Instant, every_secs: i64, detail: Detail) -> Self {
-        let screen = Screen { width: None, now };
-        let sections = queues.iter().zip(1..).map(|((name, report), number)| {
-            QueueSection::new(number, name, report, queues.len() > 1, detail, &screen)
-        });
-        let title = match queues {
-            [(name, _)] => format!("Backlog of {}", shortened(name, NAME)),
-            several => format!("Backlog: {} queues", grouped(several.len() as u64)),
-        };
-        Self {
-            policy: policy(),
-            style: STYLE,
-            script: SCRIPT,
-            title,
-            made: Moment::new(now),
-            due: Moment::new(now.saturating_add(every_secs)),
-            every: span(every_secs),
-            every_secs,
-            overview: Overview::new(queues, &screen),
-            queues: sections.collect(),
-            version: env!("CARGO_PKG_VERSION"),
-        }
+/// What is most urgent in all queues in one sentence, and whether all is well.
+fn summary(queues: &[QueueStatus], screen: &Screen) -> (String, bool) {
+    let known: Vec<_> = queues.iter().filter_map(|(_, report)| report.as_ref().ok()).collect();
+    let queues_with = |count: usize, what| {
+        (count > 0).then(|| format!("{what} {}", counted(count as u64, "queue")))
+    };
+    let records = |count: u64, is: &str, are: &str| match count {
+        0 => None,
+        1 => Some(format!("1 record {is}")),
+        count => Some(format!("{} records {are}", grouped(count))),
+    };
+    let unknown = queues.len() - known.len();
+    let alarming = known.iter().filter(|it| !alarms(&it.passes, screen).is_empty()).count();
+    let failed = known.iter().map(|report| report.failed).sum();
+    let archived = known.iter().map(|report| of_status(report, Status::Archived)).sum();
+    let parts = [
+        queues_with(unknown, "nothing is known of"),
+        queues_with(alarming, "passes need attention in"),
+        queues_with(known.iter().filter(|report| report.paused.is_some()).count(), "paused is"),
+        records(failed, "has failed", "have failed"),
+        records(archived, "is archived", "are archived"),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    let summary = if parts.is_empty() { "nothing has failed".into() } else { parts.join("; ") };
+    (summary, unknown + alarming == 0 && failed == 0)
+}
+
+/// What is known of a queue.
+fn known(report: &StatusReport, causes: usize, archived: usize, screen: &Screen) -> Json {
+    let alarms = alarms(&report.passes, screen);
+    let paused = report.paused.iter().map(|pause| pause.sentence(|at| screen.at(at)));
+    let urgent: Vec<_> = paused.chain(alarms.iter().cloned()).collect();
+    let ranked = report.failures.causes.ranked();
+    let more = ranked.len().saturating_sub(causes);
+    let causes = ranked.into_iter().take(causes).map(|(cause, group)| {
+        let mut row = group_json((cause, group), "");
+        row["samples"] = samples(group).into();
+        row
+    });
+    let records = report.archived.iter().take(archived).map(|record| {
+        json!({
+            "id": record.id.full(),
+            "inserted": record.inserted_at,
+            "failed": record.last_failure_at,
+            "error": record.last_error.as_deref().map_or("", last_error::bare),
+        })
+    });
+    json!({
+        "place": format!("table {} in {}", report.table, report.db),
+        "urgent": urgent,
+        "has_alarm": !alarms.is_empty(),
+        "failed": report.failed,
+        "pending": pending(report),
+        "snoozed": report.snoozed,
+        "in_hand": report.in_hand,
+        "archived": of_status(report, Status::Archived),
+        "last_pass": last_pass(report, screen),
+        "due": report.due.as_ref().map(|due| attempts(due, screen)),
+        "causes": causes.collect::<Vec<_>>(),
+        "more_causes": more,
+        "records": records.collect::<Vec<_>>(),
+        "passes": passes(&report.passes, screen),
+        "matrix": matrix(&report.counts),
+    })
+}
+
+fn attempts(due: &DueReport, screen: &Screen) -> Json {
+    let in_hours = |hours: i64| screen.now.saturating_add(hours * HOUR);
+    let hours = due.by_hour.hours.iter().zip(0..).map(|(records, hour)| (in_hours(hour), records));
+    let mut attempts = json!(due);
+    attempts["is_by_age"] = due.is_by_age.into();
+    attempts["next"] = due.by_hour.next.map(|at| screen.distance(at)).into();
+    attempts["later"] = due.by_hour.later.into();
+    attempts["waits"] = due.by_hour.hours.iter().any(|records| *records > 0).into();
+    attempts["hours"] = json!(hours.collect::<Vec<_>>());
+    attempts["chart"] = bars::hours(&due.by_hour.hours);
+    attempts["ticks"] = json!([0, 6, 12, 18, 24].map(in_hours));
+    attempts
+}
+
+fn passes(passes: &Passes, screen: &Screen) -> Json {
+    let recent = passes.recent();
+    let rows = recent.iter().take(IN_WORDS).map(|(entry, history)| {
+        let (began, line) = (entry.last_began(), &history.line.policy);
+        json!({ "began": began, "line": line, "what": pass_in_words(entry, history) })
+    });
+    let worker = passes.worker.as_ref();
+    json!({
+        "sentences": sentences(passes, screen),
+        "errors": passes.errors,
+        "worker": worker.map(|(user, host)| format!("passes of user {user} on {host}")),
+        "count": recent.len(),
+        "chart": bars::passes(&recent),
+        "recent": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// The records by status and age; none of a table without records.
+fn matrix(counts: &[Count]) -> Option<Json> {
+    let mut lines = status_lines(counts);
+    if lines.len() > MOST_STATUSES {
+        let others = lines.split_off(MOST_STATUSES - 1);
+        let sum = |band: usize| others.iter().map(|(_, cells)| cells[band]).sum();
+        lines.push((format!("{} other statuses", others.len()), std::array::from_fn(sum)));
     }
+    let sum = |band: usize| lines.iter().map(|(_, cells)| cells[band]).sum::<u64>();
+    let totals: Vec<_> = (0..band_names().count()).map(sum).collect();
+    let bands: Vec<_> = band_names().collect();
+    let has_records = totals.iter().any(|records| *records > 0);
+    has_records.then(|| json!({ "bands": bands, "rows": lines, "totals": totals }))
 }
 
 /// The Content-Security-Policy: the style and the script of the page, and nothing else.
 fn policy() -> String {
-    let (style, script) = (hash(STYLE), hash(SCRIPT));
+    let [style, script] = [STYLE, SCRIPT].map(|text| STANDARD.encode(Sha256::digest(text)));
     format!(
         "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; \
          base-uri 'none'; form-action 'none'"
     )
-}
-
-/// A text of others on one line, and no longer than so many characters.
-fn shortened(text: &str, most: usize) -> String {
-    cut_to(one_line(text), most, "…")
-}
-
-fn hash(text: &str) -> String {
-    STANDARD.encode(Sha256::digest(text))
 }

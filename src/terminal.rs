@@ -2,12 +2,13 @@
 //! that they do not write over each other. Nothing panics if it cannot be written. What is said has
 //! paths, names and others' words in it, so hidden characters are escaped here.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
@@ -30,7 +31,7 @@ pub fn rows(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
 
 /// The variable that says which log lines are wanted.
 const LOG: &str = "RUST_LOG";
-/// Below this a progress bar is numbers alone.
+/// Below this a progress bar is counts alone.
 const NARROW: usize = 60;
 /// That of a terminal that does not say.
 const USUAL_WIDTH: usize = 80;
@@ -148,16 +149,20 @@ impl Terminal {
         let _ = self.bars.suspend(|| io::stderr().write_all(line.as_bytes()));
     }
 
-    /// A progress bar with room for a message, and how many characters fit beside it or instead of it;
-    /// a hidden one if nobody is looking.
-    pub fn progress(&self, total: u64) -> (ProgressBar, usize) {
-        let Some(width) = self.width else { return (ProgressBar::hidden(), 0) };
-        let is_narrow = width < NARROW;
-        let style =
-            ProgressStyle::with_template(if is_narrow { "{msg}" } else { "{bar:16} {msg}" });
+    /// A progress bar, whose message is the number of failures; a hidden one if nobody is looking.
+    pub fn progress(&self, total: u64) -> ProgressBar {
+        let Some(width) = self.width else { return ProgressBar::hidden() };
+        let counts = "{human_pos}/{human_len}, {msg} failed, {rate}";
+        let template = match width < NARROW {
+            true => counts.into(),
+            false => format!("{{bar:16}} {counts}, {{eta}} left"),
+        };
         // The template is a constant; were it wrong, the default is no loss.
+        let style = ProgressStyle::with_template(&template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = self.bars.add(ProgressBar::new(total).with_style(style));
-        (bar, if is_narrow { width } else { width - 17 })
+        let style = style.with_key("rate", |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ = write!(text, "{:.0}/s", state.per_sec());
+        });
+        self.bars.add(ProgressBar::new(total).with_style(style).with_message("0"))
     }
 }

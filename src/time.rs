@@ -182,31 +182,12 @@ pub fn rough_span(secs: i64) -> String {
     largest.map_or(format!("{secs} s"), |(unit, length)| format!("{} {unit}", secs / length))
 }
 
-/// Reads a duration, `4m30s`. The error says what was meant where the unit of the last number is missing.
+/// Reads a duration, `4m30s`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text.trim()).map_err(|_| {
-        let meant = with_unit(text.trim());
-        let meant = meant.unwrap_or_else(|| "30s, 4m30s, 12h or 7days".into());
-        format!("not a duration: write {meant}")
+    humantime::parse_duration(text.trim()).map_err(|_| match text.trim().parse::<u64>() {
+        Ok(number) => format!("not a duration: write {number}s, {number}m or {number}h"),
+        Err(_) => "not a duration: write 30s, 4m30s, 12h or 7days".into(),
     })
-}
-
-/// A text that ends with a bare number, with the unit below the one before: `4m30` is `4m30s`.
-fn with_unit(text: &str) -> Option<String> {
-    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
-    let unit = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next();
-    let unit = match unit.unwrap_or_default() {
-        "" if before.is_empty() && !text.is_empty() => {
-            return Some(format!("{text}s, {text}m or {text}h"));
-        }
-        "d" | "day" | "days" => 'h',
-        "h" | "hour" | "hours" => 'm',
-        "m" | "min" | "mins" | "minutes" => 's',
-        _ => return None,
-    };
-    let meant = format!("{text}{unit}");
-    humantime::parse_duration(&meant).ok().filter(|_| before.len() < text.len())?;
-    Some(meant)
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ mod page;
 mod passes;
 mod pause;
 mod process;
-mod progress;
 mod queue_arguments;
 mod signals;
 mod simulate;
@@ -75,154 +74,137 @@ fn run_command(
     } else {
         Sources { environment, file: None }
     };
-    let one = || resolve(&sources, options);
-    let command = match &cli.command {
-        Command::Process(args) => QueueCommand::Process(args),
-        Command::Status(args) => QueueCommand::Status(args),
-        Command::Failures(args) => QueueCommand::Failures(args),
-        Command::Check(args) => QueueCommand::Check(args),
-        Command::Crontab(args) => QueueCommand::Crontab(args),
+    let queues = Queues { sources: &sources, typed: options };
+    let one = || queues.one();
+    let heading = |is_json: bool| (!is_json).then_some(HEADING);
+    match &cli.command {
+        Command::Process(args) => {
+            let heading = if args.dry_run { HEADING } else { "" };
+            queues.run(args.all_queues, Some(heading), console, &|resolved, _, console| {
+                pass(args, resolved, console)
+            })
+        }
+        Command::Status(args) => match queues.of_status(args)? {
+            Some(names) => status::overview(&names, &sources, options, args, console),
+            None => status::run(&one()?, args, console),
+        },
+        Command::Failures(args) => queues.run(
+            args.queues.all_queues,
+            heading(args.json),
+            console,
+            &|resolved, _, console| failures::run(resolved, args, console),
+        ),
+        Command::Check(args) => {
+            let (all, heading) = (args.format.queues.all_queues, heading(args.format.json));
+            queues.run(all, heading, console, &|resolved, _, console| {
+                check::run(resolved, args, console)
+            })
+        }
+        Command::Crontab(args) => {
+            let heading = Some("\n# Queue {}.\n");
+            queues.run(args.queues.all_queues, heading, console, &|resolved, is_first, console| {
+                crontab::run(resolved, args, is_first, console)
+            })
+        }
         Command::Adopt(args) => {
-            return adopt::run(cli.global.db.as_deref(), args, &sources.environment, console);
+            adopt::run(cli.global.db.as_deref(), args, &sources.environment, console)
         }
-        Command::Init(args) => return edit::init(&one()?.queue()?, args, console),
-        Command::Add(args) => return edit::add(&one()?.queue()?, &args.payloads, console),
-        Command::List(args) => return look::list(&one()?, args, console),
-        Command::Explain(args) => return look::explain(&one()?, &args.ids, console),
-        Command::Archive(args) => return edit::edit(&one()?, &edit::ARCHIVE, args, console),
-        Command::Restore(args) => return edit::edit(&one()?, &edit::RESTORE, args, console),
-        Command::Retry(args) => return edit::edit(&one()?, &edit::RETRY, args, console),
-        Command::Pause(args) => return pause::pause(&one()?, args, console),
-        Command::Resume => return pause::resume(&one()?, console),
-        Command::Simulate(args) => return simulate::run(&one()?, args, console),
-        Command::Completions(args) => return manual::completions(args.shell, console),
-        Command::Man(args) => return manual::man(&args.directory, console),
-        Command::Watchdog => return store::run_watchdog().map(|()| Exit::Done),
-    };
-    if command.is_about_all() {
-        return all_queues(command, &sources, options, console);
+        Command::Init(args) => edit::init(&one()?.queue()?, args, console),
+        Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
+        Command::List(args) => look::list(&one()?, args, console),
+        Command::Explain(args) => look::explain(&one()?, &args.ids, console),
+        Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
+        Command::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
+        Command::Retry(args) => edit::edit(&one()?, &edit::RETRY, args, console),
+        Command::Pause(args) => pause::pause(&one()?, args, console),
+        Command::Resume => pause::resume(&one()?, console),
+        Command::Simulate(args) => simulate::run(&one()?, args, console),
+        Command::Completions(args) => manual::completions(args.shell, console),
+        Command::Man(args) => manual::man(&args.directory, console),
+        Command::Watchdog => store::run_watchdog().map(|()| Exit::Done),
     }
-    // The passes are those of one queue.
-    if let QueueCommand::Status(args) = command
-        && args.passes == 0
-        && let Some(queues) = sources.undecided(options)?
-        && queues.len() > 1
-    {
-        return status::overview(&queues, &sources, options, args, console);
-    }
-    command.run(&one()?, true, console)
 }
 
-/// The options of the queue that is chosen.
-fn resolve<'a>(sources: &'a Sources, typed: &'a TypedOptions) -> Result<Resolved<'a>> {
-    let resolved = sources.resolve(typed, None)?;
-    if let Some(name) = sources.mere_name(typed) {
-        log::warn!("no backlog.toml, {name:?} is only a name");
-    }
-    Ok(resolved)
+/// Stands before the output of one of several queues, where that does not name it.
+const HEADING: &str = "queue {}:\n";
+
+/// A command for one queue. The flag says that no other queue's output stands above.
+type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
+
+/// The queues that a command may be about.
+struct Queues<'a> {
+    sources: &'a Sources,
+    typed: &'a TypedOptions,
 }
 
-/// A command that is about one queue, or about each that backlog.toml describes.
-#[derive(Clone, Copy)]
-enum QueueCommand<'a> {
-    Process(&'a Process),
-    Status(&'a cli::Status),
-    Failures(&'a cli::Failures),
-    Check(&'a cli::Check),
-    Crontab(&'a cli::Crontab),
-}
-
-impl QueueCommand<'_> {
-    fn is_about_all(self) -> bool {
-        match self {
-            Self::Process(args) => args.all_queues,
-            Self::Status(args) => args.format.queues.all_queues,
-            Self::Check(args) => args.format.queues.all_queues,
-            Self::Failures(args) => args.queues.all_queues,
-            Self::Crontab(args) => args.queues.all_queues,
+impl Queues<'_> {
+    /// The options of the queue that is chosen.
+    fn one(&self) -> Result<Resolved<'_>> {
+        let resolved = self.sources.resolve(self.typed, None)?;
+        if let Some(name) = self.sources.mere_name(self.typed) {
+            log::warn!("no backlog.toml, {name:?} is only a name");
         }
+        Ok(resolved)
     }
 
-    fn is_json(self) -> bool {
-        match self {
-            Self::Status(args) => args.format.json,
-            Self::Check(args) => args.format.json,
-            Self::Failures(args) => args.json,
-            Self::Process(_) | Self::Crontab(_) => false,
+    /// The names of all queues of backlog.toml.
+    fn all(&self) -> Result<Vec<String>> {
+        if self.typed.layer.says("table") {
+            bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
         }
+        Ok(self.sources.queues()?)
     }
 
-    /// `is_first` says that no other queue's output stands above.
+    /// The queues of which the status is an overview. The passes are those of one queue.
+    fn of_status(&self, args: &cli::Status) -> Result<Option<Vec<String>>> {
+        if args.format.queues.all_queues {
+            return self.all().map(Some);
+        }
+        let undecided = if args.passes == 0 { self.sources.undecided(self.typed)? } else { None };
+        Ok(undecided.filter(|queues| queues.len() > 1))
+    }
+
+    /// Runs a command for the queue that is chosen, or for each queue of backlog.toml. What stops one of
+    /// them does not stop the next, but a signal does. Without a heading the output is JSON.
     fn run(
-        self,
-        resolved: &Resolved<'_>,
-        is_first: bool,
+        &self,
+        is_about_all: bool,
+        heading: Option<&str>,
         console: &mut Console<'_>,
+        command: &OnQueue<'_>,
     ) -> Result<Exit> {
-        match self {
-            Self::Process(args) => pass(args, resolved, console),
-            Self::Status(args) => status::run(resolved, args, console),
-            Self::Failures(args) => failures::run(resolved, args, console),
-            Self::Check(args) => check::run(resolved, args, console),
-            Self::Crontab(args) => crontab::run(resolved, args, is_first, console),
+        if !is_about_all {
+            return command(&self.one()?, true, console);
         }
-    }
-
-    /// What stands before the output of one of several queues, where that does not name it.
-    fn heading(self, queue: &str) -> String {
-        let queue = one_line(queue);
-        let names = match self {
-            Self::Process(args) => args.dry_run,
-            Self::Status(_) | Self::Check(_) | Self::Failures(_) => !self.is_json(),
-            Self::Crontab(_) => return format!("\n# Queue {queue}.\n"),
-        };
-        if names { format!("queue {queue}:\n") } else { String::new() }
-    }
-}
-
-/// A command for each queue of backlog.toml. What stops one of them does not stop the next, but a
-/// signal does.
-fn all_queues(
-    command: QueueCommand<'_>,
-    sources: &Sources,
-    typed: &TypedOptions,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
-    if typed.layer.says("table") {
-        bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
-    }
-    let queues = sources.queues()?;
-    if let QueueCommand::Status(args) = command {
-        return status::overview(&queues, sources, typed, args, console);
-    }
-    let mut worst = Exit::Done;
-    for (queue, number) in queues.iter().zip(0..) {
-        console.out.write_all(command.heading(queue).as_bytes())?;
-        console.terminal.name_queue(Some(queue));
-        let resolved = sources.resolve(typed, Some(queue)).map_err(anyhow::Error::from);
-        let exit = resolved.and_then(|resolved| {
-            // What panics over one queue has said so, and is no reason to leave the others.
-            let run = AssertUnwindSafe(|| command.run(&resolved, number == 0, console));
-            catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
-        });
-        let exit = match exit {
-            Ok(exit) => exit,
-            Err(error) if command.is_json() => {
-                console.out.write_all(report::unknown_queue_json(queue, &error).as_bytes())?;
-                exit::of(&error)
+        let mut worst = Exit::Done;
+        for (queue, number) in self.all()?.iter().zip(0..) {
+            let shown = heading.unwrap_or_default().replace("{}", &one_line(queue));
+            console.out.write_all(shown.as_bytes())?;
+            console.terminal.name_queue(Some(queue));
+            let resolved = self.sources.resolve(self.typed, Some(queue));
+            let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
+                // What panics over one queue has said so, and is no reason to leave the others.
+                let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
+                catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
+            });
+            let exit = exit.or_else(|error| {
+                match heading {
+                    Some(_) => console.terminal.say_error(&error),
+                    None => {
+                        let unknown = report::unknown_queue_json(queue, &error);
+                        console.out.write_all(unknown.as_bytes())?;
+                    }
+                }
+                anyhow::Ok(exit::of(&error))
+            })?;
+            console.terminal.name_queue(None);
+            if matches!(exit, Exit::Signal(_)) || console.signals.first().is_some() {
+                return Ok(exit);
             }
-            Err(error) => {
-                console.terminal.say_error(&error);
-                exit::of(&error)
-            }
-        };
-        console.terminal.name_queue(None);
-        if matches!(exit, Exit::Signal(_)) || console.signals.first().is_some() {
-            return Ok(exit);
+            worst = worst.max(exit);
         }
-        worst = worst.max(exit);
+        Ok(worst)
     }
-    Ok(worst)
 }
 
 fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {

@@ -8,22 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
 
 use super::archived::ArchivedRecords;
 use super::assemble::{self, Assembly, handlers, require};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
-use super::progress::Progress;
 use super::signals::StoppedBySignals;
 use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally};
 use crate::exit::{self, Exit};
-use crate::handlers::HandlerContext;
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
-use crate::record::{Cause, Outcome, Record, Status, counted, cut_line};
+use crate::record::{Cause, Outcome, Record, Status, counted, cut_line, hexadecimal};
 use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
-use crate::schedule::{Policy, Verdict};
+use crate::schedule::Verdict;
 use crate::secure_file;
 use crate::stop::Stop;
 use crate::store::{
@@ -126,13 +125,20 @@ impl LockedPass<'_> {
         capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
         capabilities.series = context.series;
         let time = assembly.line.pass_time(now, settings.limits.drain);
+        let policy = &assembly.line.schedule.policy;
         // A new one is not for everybody to read: errors may quote what the records hold.
         let joblog = settings.joblog.as_deref().map(|path| {
             let opened = secure_file::append(path, 0o640);
             opened.with_context(|| format!("could not open the joblog {}", path.display()))
         });
         let observer = PassObserver {
-            joblog_context: joblog_context(&context, &assembly.line.schedule.policy, log),
+            joblog_context: JoblogContext {
+                run: log.run.clone(),
+                queue: context.queue.clone(),
+                table: context.table.clone(),
+                policy: policy.line(),
+                tick: now.tick_begin(policy.every_secs()),
+            },
             joblog: joblog.transpose()?,
             joblog_result: Ok(()),
             state: assembly.state.clone(),
@@ -151,7 +157,8 @@ impl LockedPass<'_> {
             clock,
             terminal: terminal.clone(),
             most: settings.limits.max_records.unwrap_or(u64::MAX),
-            progress: None,
+            bar: ProgressBar::hidden(),
+            failed: 0,
             told: HashSet::new(),
         };
         let pass =
@@ -293,17 +300,7 @@ fn random_hex<const BYTES: usize>() -> Result<String> {
     let mut bytes = [0; BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .context("could not get random bytes")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn joblog_context(context: &HandlerContext, policy: &Policy, log: &PassLog) -> JoblogContext {
-    JoblogContext {
-        run: log.run.clone(),
-        queue: context.queue.clone(),
-        table: context.table.clone(),
-        policy: policy.line(),
-        tick: log.began.tick_begin(policy.every_secs()),
-    }
+    Ok(hexadecimal(&bytes))
 }
 
 fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
@@ -346,7 +343,8 @@ struct PassObserver {
     terminal: Terminal,
     /// How many attempts there may be.
     most: u64,
-    progress: Option<Progress>,
+    bar: ProgressBar,
+    failed: u64,
     /// The causes of which the log has a line.
     told: HashSet<Cause>,
 }
@@ -360,14 +358,18 @@ impl PassObserver {
 
 impl Observer for PassObserver {
     fn selected(&mut self, due: usize) {
-        let total = self.most.min(due as u64);
-        self.progress = Some(Progress::new(&self.terminal, total, self.clock.monotonic()));
+        self.bar = self.terminal.progress(self.most.min(due as u64));
     }
 
     fn attempted(&mut self, attempt: &SettledAttempt) {
-        if let Some(progress) = &mut self.progress {
-            let is_failure = attempt.attempt.outcome != Outcome::Success;
-            progress.attempted(is_failure, self.clock.monotonic());
+        if attempt.attempt.outcome != Outcome::Success {
+            self.failed += 1;
+            self.bar.set_message(report::grouped(self.failed));
+        }
+        self.bar.inc(1);
+        // Others may have become due meanwhile.
+        if self.bar.length() < Some(self.bar.position()) {
+            self.bar.set_length(self.bar.position());
         }
         self.log.attempted(attempt, self.clock.now());
         let Some(joblog) = &mut self.joblog else { return };
@@ -414,9 +416,9 @@ impl Observer for PassObserver {
     }
 
     fn finished(&mut self) -> Result<()> {
-        if let Some(progress) = &self.progress {
-            progress.finish();
-        }
+        // The last counts are drawn before the bar goes.
+        self.bar.abandon();
+        self.bar.finish_and_clear();
         if !self.is_saved {
             self.save();
         }

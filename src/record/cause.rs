@@ -206,16 +206,20 @@ fn fold_word(word: &str, folded: &mut String) {
     if let Some((scheme, rest)) = word.split_once("://") {
         // The host tells one service from another.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        folded.push_str(scheme);
-        folded.push_str("://");
-        fold_numbers(host, false, folded);
-        folded.extend(if host.len() < rest.len() { "/*".chars() } else { "".chars() });
-    } else if is_path(word) || is_uuid(word) || is_hexadecimal(word) {
+        *folded += &format!("{scheme}://");
+        fold_numbers(host, folded);
+        *folded += if host.len() < rest.len() { "/*" } else { "" };
+    } else if is_path(word) || is_hexadecimal(word) {
         folded.push(ANY);
+    } else if is_short_number(word) && is_telling(folded) {
+        folded.push_str(word);
     } else {
-        let keeps = is_telling(folded);
-        fold_numbers(word, keeps, folded);
+        fold_numbers(word, folded);
     }
+}
+
+fn is_short_number(word: &str) -> bool {
+    word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a number behind this text is one that tells errors apart.
@@ -226,11 +230,7 @@ fn is_telling(before: &str) -> bool {
 }
 
 /// Each run of digits, with the signs within numbers and instants, becomes one mark.
-fn fold_numbers(word: &str, keeps: bool, folded: &mut String) {
-    let is_short = word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit());
-    if keeps && is_short {
-        return folded.push_str(word);
-    }
+fn fold_numbers(word: &str, folded: &mut String) {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut rest = word;
     while let Some((before, number)) = rest.find(is_digit).and_then(|at| rest.split_at_checked(at))
@@ -254,24 +254,19 @@ fn fold_numbers(word: &str, keeps: bool, folded: &mut String) {
 }
 
 fn is_path(word: &str) -> bool {
-    let begins = word.starts_with('/') || word.starts_with("~/");
-    begins && word.len() > 1 && !word.starts_with("//")
+    let path = word.strip_prefix('/').or(word.strip_prefix("~/"));
+    path.is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
 }
 
-fn is_uuid(word: &str) -> bool {
-    let parts: Vec<_> = word.split('-').collect();
-    let is_part = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_part)
-}
-
-/// At least eight digits of which some are numbers and some letters, or `0x` and any.
+/// At least eight hexadecimal digits, some of them numbers and with hyphens as a UUID has them, or `0x`
+/// and any.
 fn is_hexadecimal(word: &str) -> bool {
-    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_hex = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
     let prefixed = word.strip_prefix("0x").or(word.strip_prefix("0X"));
-    prefixed.map_or_else(
-        || word.len() >= 8 && is_hex(word) && word.bytes().any(|it| it.is_ascii_digit()),
-        is_hex,
-    )
+    let is_long = word.len() >= 8 && word.bytes().any(|byte| byte.is_ascii_digit());
+    prefixed.map_or_else(|| is_long && is_hex(word), is_hex)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::Findings;
 use crate::options::{Handler, Queue, Schedule};
 use crate::query::Order;
 use crate::record::{Id, Record, Status};
+use crate::report::Level;
 use crate::schedule::DueRule;
 use crate::store::{Access, Claim, Claiming, Database, PossibleWrites, Rehearsal, Retry};
 use crate::time::Clock;
@@ -50,7 +51,8 @@ pub fn check(
                 let most = rule.schedule.limits.most_attempts(record.max_attempts);
                 let wrong = store.rehearse_way_back(&record, clock.now(), most);
                 store.release(&record.id);
-                tell(findings, &record, &outcome?);
+                let (level, text) = outcome?;
+                findings.add(level, ABOUT, text);
                 if let Some(wrong) = wrong? {
                     findings.error(ABOUT, wrong);
                 }
@@ -92,52 +94,33 @@ fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     Ok(None)
 }
 
-enum Trial {
-    Taken,
-    /// Without the texts of errors, and why.
-    TakenWithoutErrors(String),
-    Refused(String),
-    ChangedMeanwhile,
-}
-
+/// What the table says to all that a pass may write for a record.
 fn rehearse(
     store: &mut Claiming,
     rule: &DueRule,
     record: &Arc<Record>,
     clock: Clock,
-) -> Result<Trial> {
+) -> Result<(Level, String)> {
     let chains = rule.possible_writes(record, clock.now());
     let writes = PossibleWrites { record: record.clone(), chains };
+    let without_errors = writes.without_errors();
     let mut rehearse = |writes| store.rehearse(&[writes], &[]).map(|mut rehearsed| rehearsed.pop());
-    let plain = writes.without_errors();
-    let why = match rehearse(writes)? {
-        Some(Rehearsal::Refused(why)) => why,
-        Some(Rehearsal::Taken) => return Ok(Trial::Taken),
-        Some(Rehearsal::Locked(why)) => return Ok(Trial::Refused(why)),
-        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => {
-            return Ok(Trial::ChangedMeanwhile);
-        }
-    };
-    Ok(match rehearse(plain)? {
-        Some(Rehearsal::Taken) => Trial::TakenWithoutErrors(why),
-        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => Trial::ChangedMeanwhile,
-        Some(Rehearsal::Refused(_) | Rehearsal::Locked(_)) => Trial::Refused(why),
-    })
-}
-
-fn tell(findings: &mut Findings, record: &Record, trial: &Trial) {
     let of = format!("record {} ({})", record.id, record.status.name());
-    match trial {
-        Trial::Taken => {
-            findings.ok(ABOUT, format!("the table takes what a pass may write for {of}"));
+    let refused = |why: &str| (Level::Error, format!("{of} would not be tried: {why}"));
+    let changed = || (Level::Warning, format!("{of} was changed meanwhile: try again"));
+    Ok(match rehearse(writes)? {
+        Some(Rehearsal::Taken) => {
+            (Level::Ok, format!("the table takes what a pass may write for {of}"))
         }
-        Trial::TakenWithoutErrors(why) => {
-            let text = "is written only without the text of an error";
-            findings.warning(ABOUT, format!("{of} {text}: {why}"));
-        }
-        Trial::Refused(why) => findings.error(ABOUT, format!("{of} would not be tried: {why}")),
-        Trial::ChangedMeanwhile => {
-            findings.warning(ABOUT, format!("{of} was changed meanwhile: try again"));
-        }
-    }
+        Some(Rehearsal::Locked(why)) => refused(&why),
+        Some(Rehearsal::Refused(why)) => match rehearse(without_errors)? {
+            Some(Rehearsal::Taken) => {
+                let text = "is written only without the text of an error";
+                (Level::Warning, format!("{of} {text}: {why}"))
+            }
+            Some(Rehearsal::Refused(_) | Rehearsal::Locked(_)) => refused(&why),
+            Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => changed(),
+        },
+        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => changed(),
+    })
 }

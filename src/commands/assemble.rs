@@ -11,15 +11,14 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, check_injection, fitting,
-    is_replaced, misspelt,
+    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, placeholders,
 };
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
-use crate::record::one_line;
 use crate::stop::Stop;
 use crate::store::{
-    self, Access, Database, Interruptible, LineLock, LineName, LineState, Purpose, StateDir, Table,
+    self, Access, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose, StateDir,
+    Table,
 };
 use crate::system_error::chain;
 use crate::time::{Clock, Instant};
@@ -164,27 +163,35 @@ pub fn context(
     })
 }
 
-/// Fails if a command would run what a record says, or if a column in it is misspelt.
-pub fn refuse_injection(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
-    let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    let is_column = |name: &str| is_replaced(name, &columns);
+/// The columns of a table, as placeholders name them.
+fn columns(table: &Table) -> placeholders::Columns<'_> {
+    let integers = table.columns.iter().filter(|column| column.holds == Holds::Integers);
+    let has_integer_id = matches!(&table.id[..], [id] if id.holds == Holds::Integers);
+    placeholders::Columns {
+        names: table.columns.iter().map(|column| column.name.as_str()).collect(),
+        integers: integers
+            .map(|column| column.name.as_str())
+            .chain(has_integer_id.then_some("id"))
+            .collect(),
+    }
+}
+
+/// Fails if a command could run a value of a record, or if a placeholder in it is no column.
+pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
+    let columns = columns(table);
     // The arguments of the others hold no columns.
     let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
     for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
-        check_injection(argv, &is_column).map_err(|error| usage(format!("{which}{error}")))?;
-        if let Some((name, meant)) = argv.iter().find_map(|word| misspelt(word, &columns)) {
-            let name = one_line(name);
-            bail!(usage(format!("{which}{{{name}}} is no column; did you mean {{{meant}}}?")));
-        }
+        placeholders::check(argv, &columns).map_err(|why| usage(format!("{which}{why}")))?;
     }
     Ok(())
 }
 
-/// Fails if the table lacks what the handler goes by, or a command would run what a record says.
+/// Fails if the table lacks what the handler needs, or a command could run a value of a record.
 pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
-    refuse_injection(handler, queue, table)?;
+    refuse_placeholders(handler, queue, table)?;
     // The first record is archived by the time that they are needed.
     let on_archive = queue.on_archive.as_deref().map(|argv| (argv, "--on-archive"));
     let digest = queue.on_archive_digest.as_deref().map(|argv| (argv, "--on-archive-digest"));
@@ -208,13 +215,16 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     let key = webhook.key.columns().map(|column| (column, "--idempotency-key", "the key"));
     let secret = webhook.signing.column();
     let secret = secret.map(|column| (column, "--secret-column", "the secrets"));
-    let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let columns = columns(table);
+    let missing = url.chain(key).find(|(name, ..)| !columns.has(name));
     // A secret is in a column; `{id}` may be none.
-    let is_missing = |column: &str| !names.iter().any(|name| name.eq_ignore_ascii_case(column));
-    let missing = url.chain(key).find(|(name, ..)| !is_replaced(name, &names));
-    let missing = missing.or_else(|| secret.filter(|(column, ..)| is_missing(column)));
+    let missing =
+        missing.or_else(|| secret.filter(|(name, ..)| !placeholders::has(&columns.names, name)));
     let Some((column, option, wanted_for)) = missing else { return Ok(()) };
-    let table = &table.name;
+    if column.contains('.') {
+        bail!(usage(format!("{option}: {}", columns.unknown(column))));
+    }
+    let (names, table) = (columns.names, &table.name);
     let (hint, legal) = (hint(column, names.clone()), listed(column, names));
     bail!(usage(format!(
         "{option}: table {table} has no column {column:?} for {wanted_for}{hint}; legal are {legal}"

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::assemble::refuse_injection;
+use super::assemble::refuse_placeholders;
 use super::queue_arguments::{make_absolute, queue_arguments, utf8};
 use super::{Console, open};
 use crate::cli::Crontab;
@@ -32,7 +32,7 @@ pub fn run(
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());
     if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{')) {
         match open(&queue, Access::ReadOnly, console.clock) {
-            Ok(database) => refuse_injection(&chosen, &queue, database.table())?,
+            Ok(database) => refuse_placeholders(&chosen, &queue, database.table())?,
             // There may be no such table yet. A pass looks again.
             Err(error) => {
                 let why = one_line(&chain(&error));

@@ -12,6 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid as NixPid;
 use rustix::process::Pid;
 
+use super::placeholders;
 use crate::stop::IgnoredSignals;
 
 const NOT_INHERITED: [&str; 9] = [
@@ -51,7 +52,10 @@ impl Default for Environment {
 
 /// The variables of this process that commands inherit, without those of these names.
 fn inherited(given: &[&str]) -> Vec<CString> {
-    let is_none = |name: &OsStr| given.iter().chain(&NOT_INHERITED).any(|it| name == *it);
+    let is_none = |name: &OsStr| {
+        name.as_bytes().starts_with(placeholders::VARIABLE.as_bytes())
+            || given.iter().chain(&NOT_INHERITED).any(|other| name == *other)
+    };
     let inherited = std::env::vars_os().filter(|(name, _)| !is_none(name));
     // What is in an environment has no byte of zero.
     inherited.filter_map(|(name, value)| variable(name, &value).ok()).collect()

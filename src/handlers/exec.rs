@@ -15,14 +15,13 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::command::Command;
-use super::error_line::error_line;
 use super::lost_claims::{LOST_KILL_DELAY, LostClaims};
 use super::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program, read,
     shown, termination_signal,
 };
 use super::shortage::{Running, RunningCommand, is_shortage};
-use super::{Handler, HandlerContext, Job, Workers};
+use super::{Handler, HandlerContext, Job, Workers, placeholders};
 use crate::record::{Attempt, Id, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 use crate::system_error::words;
@@ -32,6 +31,9 @@ const EXIT_SNOOZE: i32 = 75;
 
 /// How many bytes of an insertion date a variable has.
 const LONGEST_DATE: usize = 4096;
+/// How many bytes a variable of a column has at most, and all of them together.
+const LONGEST_VALUE: usize = 64 * 1024;
+const MOST_VALUES: usize = 128 * 1024;
 
 /// How often a command is tried to start while no other runs, and the time between.
 const MOST_ALONE: u32 = 20;
@@ -137,11 +139,12 @@ impl Exec {
 
     /// Starts the command for a record. If the system has no room for it, waits for the end of another one.
     fn start(&self, job: &Job, body: &[u8]) -> Result<(RunningCommand<'_>, Process<Why>), Outcome> {
+        let argv = placeholders::fill(&self.argv, &job.record).map_err(failure)?;
         let mut alone = 0;
         loop {
             let running = self.running.begin();
-            let started = complete(body);
-            let error = match started.and_then(|input| Process::start(self.command(job), input)) {
+            let command = self.command(job, &argv);
+            let error = match complete(body).and_then(|input| Process::start(command, input)) {
                 Ok(process) => return Ok((running, process)),
                 Err(error) => error,
             };
@@ -160,11 +163,24 @@ impl Exec {
         }
     }
 
-    /// The payload is on its standard input only: the environment and the arguments have limits.
-    fn command(&self, job: &Job) -> Command<'_> {
+    fn command(&self, job: &Job, argv: &[OsString]) -> Command<'_> {
         let record = &job.record;
-        let argv = self.argv.iter().map(|arg| fill(arg, record));
         let mut command = Command::new(argv, &self.context.environment);
+        // Longer values are on the standard input only: an environment has limits.
+        let mut room = MOST_VALUES;
+        for ((_, name), (_, value)) in
+            placeholders::variables(&record.row.columns).iter().zip(record.row.iter())
+        {
+            let text = record.text_of(value);
+            if let Some(name) = name
+                && !value.is_null()
+                && text.len() <= LONGEST_VALUE.min(room)
+                && !text.contains(&0)
+            {
+                room -= text.len();
+                command.set(name, OsStr::from_bytes(&text));
+            }
+        }
         command.set("BACKLOG_ID", record.id.text().as_ref());
         command.set("BACKLOG_STATUS", record.status.name());
         // A longer one is no date, and no variable may be as long as a value.
@@ -282,8 +298,7 @@ impl Exec {
 impl Ended {
     /// Its own words for what was wrong.
     fn said(&self) -> Option<String> {
-        let error = error_line(self.errors.bytes()).or_else(|| self.errors.last_line());
-        error.or_else(|| self.output.last_line())
+        self.errors.last_line().or_else(|| self.output.last_line())
     }
 }
 
@@ -300,151 +315,5 @@ fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
             OsString::from_vec(bytes.collect())
         }
         _ => error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect::<String>().into(),
-    }
-}
-
-/// Cuts a word at its columns: each with the text before it, and the text behind the last. Other
-/// braces stay as they are, for awk and jq, and so does `${id}`, a variable of the shell's.
-fn pieces<'a>(
-    word: &'a OsStr,
-    is_column: &dyn Fn(&str) -> bool,
-) -> (Vec<(&'a [u8], &'a str)>, &'a [u8]) {
-    let (word, mut pieces) = (word.as_bytes(), Vec::new());
-    let find =
-        |byte, from| word[from..].iter().position(|it| *it == byte).map(|at: usize| at + from);
-    let (mut begin, mut at) = (0, 0);
-    while let Some(open) = find(b'{', at)
-        && let Some(close) = find(b'}', open)
-    {
-        at = open + 1;
-        let name = std::str::from_utf8(&word[at..close]).ok();
-        let is_variable = word[..open].ends_with(b"$");
-        if let Some(name) = name.filter(|name| !is_variable && is_column(name)) {
-            pieces.push((&word[begin..open], name));
-            (begin, at) = (close + 1, close + 1);
-        }
-    }
-    (pieces, &word[begin..])
-}
-
-/// The word for one record. What was filled in is not looked at again.
-pub fn fill(word: &OsStr, record: &Record) -> OsString {
-    let mut filled = Vec::with_capacity(word.len());
-    let is_known = |name: &str| record.row.get(name).is_some() || is_the_id(name);
-    let (pieces, rest) = pieces(word, &is_known);
-    for (text, name) in pieces {
-        filled.extend_from_slice(text);
-        match record.row.get(name) {
-            Some(value) => filled.extend_from_slice(&record.text_of(value)),
-            None => filled.extend_from_slice(record.id.text().as_bytes()),
-        }
-    }
-    filled.extend_from_slice(rest);
-    OsString::from_vec(filled)
-}
-
-/// Whether a name in braces stands for the id of the record, where the table has no such column: its
-/// column may be called otherwise, or be several.
-pub fn is_the_id(name: &str) -> bool {
-    name.eq_ignore_ascii_case("id")
-}
-
-/// Whether a name in braces is replaced, in a table of these columns.
-pub fn is_replaced(name: &str, columns: &[&str]) -> bool {
-    is_the_id(name) || columns.iter().any(|column| column.eq_ignore_ascii_case(name))
-}
-
-/// The first column that a word holds, and whether the word begins with it.
-pub fn first_column<'a>(
-    word: &'a (impl AsRef<OsStr> + ?Sized),
-    is_column: &dyn Fn(&str) -> bool,
-) -> Option<(&'a str, bool)> {
-    let (text, column) = *pieces(word.as_ref(), is_column).0.first()?;
-    Some((column, text.is_empty()))
-}
-
-/// The first name in braces that is no column's but nearly one's, and that column.
-pub fn misspelt<'a>(word: &'a OsStr, columns: &[&'a str]) -> Option<(&'a str, &'a str)> {
-    let meant = |name: &str| {
-        let is_known = is_replaced(name, columns);
-        columns.iter().copied().find(|column| !is_known && is_near(name, column))
-    };
-    let (name, _) = first_column(word, &|name| meant(name).is_some())?;
-    Some((name, meant(name)?))
-}
-
-/// Whether a name is one slip of the finger away from a column's of four letters or more. Of fewer
-/// letters nearly everything is one slip away, so there only a letter that is typed twice is one.
-fn is_near(name: &str, column: &str) -> bool {
-    // What awk and jq have in braces may be long.
-    if name.len().abs_diff(column.len()) > char::MAX.len_utf8() {
-        return false;
-    }
-    let (name, column) = (name.to_lowercase(), column.to_lowercase());
-    match column.chars().count() {
-        0 | 1 => false,
-        2 | 3 => is_stuttered(&name, &column),
-        _ => strsim::damerau_levenshtein(&name, &column) <= 1,
-    }
-}
-
-/// Whether a name is another one with one of its letters twice: `idd`, `iid`.
-fn is_stuttered(name: &str, other: &str) -> bool {
-    let letters: Vec<_> = name.chars().collect();
-    (1..letters.len()).any(|at| {
-        let other = other.chars();
-        letters[at - 1] == letters[at] && other.eq([&letters[..at], &letters[at + 1..]].concat())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::handlers::tests::record;
-
-    #[test]
-    fn only_the_names_of_columns_are_filled_in() {
-        let record = record(&[("ID", Value::Integer(7)), ("Name", Value::Text("{id}".into()))]);
-        for (word, expected) in [
-            ("{id}", "7"),
-            ("--id={ID}.json", "--id=7.json"),
-            ("{name}{id}", "{id}7"),
-            ("{nothing}", "{nothing}"),
-            ("{ print $1 } {", "{ print $1 } {"),
-            ("{a: {id}}", "{a: 7}"),
-            ("{}", "{}"),
-            ("${id} {id} $${id}", "${id} 7 $${id}"),
-            ("$ {id}", "$ 7"),
-        ] {
-            assert_eq!(fill(OsStr::new(word), &record), OsStr::new(expected), "{word}");
-        }
-        let bytes = OsStr::from_bytes(b"\xff{id}\xfe");
-        assert_eq!(fill(bytes, &record).as_bytes(), b"\xff7\xfe");
-        let record = super::super::tests::record(&[("b", Value::Bytes(b"a\xff".into()))]);
-        assert_eq!(fill(OsStr::new("{b}"), &record).as_bytes(), b"a\xff");
-    }
-
-    #[test]
-    fn a_name_that_is_nearly_a_columns_is_none_by_mistake() {
-        let columns = ["ID", "PAYLOAD", "Status", "DATES"];
-        for (word, expected) in [
-            ("--to={PAYLOD}", Some(("PAYLOD", "PAYLOAD"))),
-            ("{payloaad}", Some(("payloaad", "PAYLOAD"))),
-            ("{id} {a: {paylaod}}", Some(("paylaod", "PAYLOAD"))),
-            ("{statuz}", Some(("statuz", "Status"))),
-            ("{Status }", Some(("Status ", "Status"))),
-            ("{payload}{STATUS}", None),
-            ("${PAYLOD}", None),
-            ("{idd}", Some(("idd", "ID"))),
-            ("--id={IID}", Some(("IID", "ID"))),
-            ("{i} {di} {ids} {iidd} {}", None),
-            ("{if} {in} {\"a\":1} ${idd}", None),
-            ("{ print $1 } {stats_of}", None),
-            ("{plod}", None),
-        ] {
-            assert_eq!(misspelt(OsStr::new(word), &columns), expected, "{word}");
-        }
-        // A column that is nearly another is itself.
-        assert_eq!(misspelt(OsStr::new("{dates} {DATE}"), &["DATE", "DATES"]), None);
     }
 }

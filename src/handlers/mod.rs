@@ -2,10 +2,9 @@
 //! the threads that they share, and the record as they get it.
 
 mod command;
-mod error_line;
 mod exec;
-mod injection;
 mod lost_claims;
+pub mod placeholders;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
@@ -28,10 +27,7 @@ use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 pub use command::Environment;
-#[cfg(feature = "webhook")]
-use exec::is_the_id;
-pub use exec::{Exec, is_replaced, misspelt};
-pub use injection::check as check_injection;
+pub use exec::Exec;
 pub use process::{cannot_run, in_one_word, is_executable, obstacle, reader, spool};
 pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};

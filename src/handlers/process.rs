@@ -241,10 +241,6 @@ impl Tail {
         lines
     }
 
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// The last lines, with what does not show escaped, unless all are blank.
     pub fn last_lines(&self) -> Option<String> {
         // The first character may have lost its beginning.
@@ -257,15 +253,27 @@ impl Tail {
         ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
-    /// The last line that is not blank, fit for a log and a column.
+    /// The last line that is neither blank nor indented, or else the last that is not blank, fit for a log
+    /// and a column. A line that ends with a colon has the last one of those that it announces behind it.
     pub fn last_line(&self) -> Option<String> {
-        let mut lines = self.bytes.split(|byte| *byte == b'\n').rev().map(legible);
-        lines.find(|line| !line.is_empty())
+        let is_indented = |line: &[u8]| line.first().is_some_and(u8::is_ascii_whitespace);
+        // A line may have lost its beginning.
+        let is_cut = |line: &[u8]| {
+            self.bytes.len() == Self::KEPT && std::ptr::eq(line.as_ptr(), self.bytes.as_ptr())
+        };
+        let lines = self.bytes.split(|byte| *byte == b'\n').rev();
+        let lines = lines.map(|line| (is_indented(line) || is_cut(line), legible(line)));
+        let mut lines = lines.filter(|(_, line)| !line.is_empty());
+        let (is_detail, last) = lines.next()?;
+        Some(match lines.find(|(is_detail, _)| !is_detail).filter(|_| is_detail) {
+            Some((_, line)) if line.ends_with(':') => format!("{line} {last}"),
+            found => found.map_or(last, |(_, line)| line),
+        })
     }
 }
 
 /// Without the control characters that colour a line, and what else does not show escaped.
-pub fn legible(line: &[u8]) -> String {
+fn legible(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
     one_line(&text).chars().take(Tail::KEPT).collect()
@@ -434,6 +442,27 @@ mod tail_tests {
         tail.push("not \u{202e}what\u{2069} it\u{200b} seems\u{9b}".as_bytes());
         let shown = "not \\u{202e}what\\u{2069} it\\u{200b} seems";
         assert_eq!(tail.last_line().unwrap(), shown);
+    }
+
+    #[test]
+    fn the_last_line_that_is_not_indented_tells_the_error() {
+        for (text, expected) in [
+            ("Traceback\n  File x\nValueError: no\n\n", "ValueError: no"),
+            ("Exception: a\n\tat x\nCaused by: b\n\tat y\n\t... 1 more\n", "Caused by: b"),
+            ("x.js:1\n^\n\nError: no\n    at x\n    at y\n", "Error: no"),
+            ("Error: a\n\nCaused by:\n    0: b\n    1: c\n", "Caused by: 1: c"),
+            ("Error: a\n\nCaused by:\n", "Caused by:"),
+            ("  a\n  b\n\n", "b"),
+            (" \r\n", ""),
+        ] {
+            let mut tail = Tail::default();
+            tail.push(text.as_bytes());
+            assert_eq!(tail.last_line().unwrap_or_default(), expected, "{text}");
+        }
+        // The first line that is kept may have been indented.
+        let mut tail = Tail::default();
+        tail.push("    at Main.main(Main.java)\n".repeat(1000).as_bytes());
+        assert_eq!(tail.last_line().unwrap(), "at Main.main(Main.java)");
     }
 
     #[test]

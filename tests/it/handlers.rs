@@ -37,6 +37,12 @@ fn the_record_comes_as_environment_and_as_json() {
             "BACKLOG_ID=7",
             "BACKLOG_MAX_ATTEMPTS=5",
             "BACKLOG_QUEUE=default",
+            "BACKLOG_ROW_DATE_INSERTED=2026-11-20T23:59:00Z",
+            "BACKLOG_ROW_FAILURES=0",
+            "BACKLOG_ROW_ID=7",
+            "BACKLOG_ROW_ODD_NAME=00FF",
+            "BACKLOG_ROW_PAYLOAD={\"a\":\"\u{1F600}\"}",
+            "BACKLOG_ROW_STATUS=NEW",
             "BACKLOG_STATUS=NEW",
             "BACKLOG_TABLE=BACKLOG",
         ]
@@ -48,6 +54,69 @@ fn the_record_comes_as_environment_and_as_json() {
          \"PAYLOAD\":\"{\\\"a\\\":\\\"\u{1F600}\\\"}\",\"FAILURES\":0,\"LAST_FAILURE\":null,\
          \"LAST_ERROR\":null,\"odd name\":\"00FF\"}\n"
     );
+}
+
+#[test]
+fn columns_are_in_variables_as_far_as_an_environment_holds_them() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS, DATE_INSERTED, \"a-b\", a_b, zero,
+         large, most, more, rest)",
+    );
+    env.sql(
+        "INSERT INTO BACKLOG SELECT 7, 'NEW', '2026-11-20', 1, 2, char(97, 0, 98), printf('%65537c', 'l'),
+         printf('%65536c', 'm'), printf('%65000c', 'n'), printf('%1000c', 'o')",
+    );
+    let names = "env | grep ^BACKLOG_ROW_ | cut -d= -f1 | sort >names";
+    let now = format!("@{MIDNIGHT}");
+    let inherited = [("BACKLOG_ROW_ID", "1"), ("BACKLOG_ROW_OTHER", "1")];
+    let pass = |handler: &[&str]| {
+        let args = [&["process", "--now", &now, "--ndays", "9"], handler].concat();
+        ran(&env.command(&args).envs(inherited).output().unwrap())
+    };
+    pass(&["--", "sh", "-c", names]).silent();
+    let names = std::fs::read_to_string(env.path("names")).unwrap();
+    let expected = ["DATE_INSERTED", "ID", "MORE", "MOST", "STATUS"];
+    let expected: String = expected.map(|name| format!("BACKLOG_ROW_{name}\n")).concat();
+    assert_eq!(names, expected);
+    let checked = env.run(&["check", "--ndays", "9", "--", "true"]).stdout;
+    let says = "the columns a-b, a_b have no variable, because their variables would have the same";
+    assert!(checked.contains(says), "{checked}");
+    // A process for many records has none of one of them.
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
+    let answer =
+        "env >stream-env; read -r hello; read -r record; echo '{\"id\":7,\"outcome\":\"success\"}'";
+    pass(&["--stream", "--", &env.script("stream", answer)]).silent();
+    let seen = std::fs::read_to_string(env.path("stream-env")).unwrap();
+    assert!(seen.contains("BACKLOG_QUEUE=") && !seen.contains("BACKLOG_ROW_"), "{seen}");
+}
+
+#[test]
+fn a_record_fails_whose_value_could_be_an_option_or_code() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INT PRIMARY KEY, STATUS, DATE_INSERTED, PAYLOAD TEXT, LAST_ERROR)",
+    );
+    env.sql(
+        "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, PAYLOAD) VALUES (7, 'NEW', '2026-11-20', 'a'),
+         ('1; touch ran', 'NEW', '2026-11-20', 'a'), (8, 'NEW', '2026-11-20', '-rf')",
+    );
+    let args = ["process", "--ndays", "1", "--", "sh", "-c", "echo {id} >>ids", "sh", "{PAYLOAD}"];
+    env.run_at(MIDNIGHT, &args).silent();
+    assert_eq!(
+        env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG ORDER BY ID"),
+        "SUCCESS|\nERROR|its PAYLOAD begins with a hyphen, and could be read as an option: write -- \
+         before {PAYLOAD}\nERROR|its id is no integer, and could be run as code: 1; touch ran"
+    );
+    assert!(!env.path("ran").exists());
+    assert_eq!(std::fs::read_to_string(env.path("ids")).unwrap(), "7\n");
+    for (word, says) in [
+        ("{order}", "{order} is no column; legal are ID, STATUS, DATE_INSERTED, PAYLOAD"),
+        ("{payload.order}", "{payload.order} is no column, and fields of JSON are not replaced"),
+    ] {
+        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true", word]).fails(2, &[says]);
+        let url = format!("http://localhost/{word}");
+        let says = says.split(" is").next().unwrap().trim_matches(['{', '}']);
+        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--post", &url]).fails(2, &[says]);
+    }
 }
 
 #[test]
@@ -84,7 +153,7 @@ fn columns_are_filled_into_arguments_without_a_shell() {
     let env = one_record();
     env.sql("UPDATE BACKLOG SET PAYLOAD = '\"$(touch pwned); {ID}\"'");
     let script = env.script("args", "printf '%s\\n' \"$@\" >args");
-    let handler = ["{id}", "--p={PAYLOAD}", "{unknown}", "{ print }"];
+    let handler = ["{id}", "--p={PAYLOAD}", "{{unknown}}", "{ print }"];
     let args = [&["process", "--ndays", "1", "--", &script], &handler[..]].concat();
     env.run_at(MIDNIGHT, &args).silent();
     let args = std::fs::read_to_string(env.path("args")).unwrap();
@@ -110,18 +179,16 @@ fn the_exit_code_is_the_outcome() {
 }
 
 #[test]
-fn the_error_is_the_line_that_tells_of_one() {
-    let farewell = "import atexit, sys
-atexit.register(lambda: print('Waiting up to 2 seconds', file=sys.stderr))
-raise RuntimeError('ERP down')";
-    let go =
-        "printf 'panic: down\\n\\nmain.main()\\n\\t/srv/sync.go:6\\nexit status 2\\n' >&2; exit";
-    let anyhow = "printf 'Error: no\\n\\nCaused by:\\n    0: a\\n    1: refused\\n\\n' >&2; exit";
+fn the_error_is_the_last_line_that_is_not_indented() {
+    let java = "printf 'Exception: no\\n\\tat a\\nCaused by: refused\\n\\tat b\\n\\t... 1 more\\n'";
+    let node = "printf 'x.js:1\\n^\\n\\nError: refused\\n    at x\\n    at y\\n'";
+    let anyhow = "printf 'Error: no\\n\\nCaused by:\\n    0: a\\n    1: refused\\n\\n'";
     for (handler, error) in [
-        (["python3", "-c", farewell], "RuntimeError: ERP down"),
-        (["sh", "-c", &format!("{go} 2")], "panic: down"),
-        (["sh", "-c", &format!("{anyhow} 1")], "Caused by: refused"),
-        (["sh", "-c", &format!("{anyhow} 75")], "Caused by: refused"),
+        (["python3", "-c", "raise RuntimeError('ERP down')"], "RuntimeError: ERP down"),
+        (["sh", "-c", &format!("{java} >&2; exit 1")], "Caused by: refused"),
+        (["sh", "-c", &format!("{node} >&2; exit 1")], "Error: refused"),
+        (["sh", "-c", &format!("{anyhow} >&2; exit 1")], "Caused by: 1: refused"),
+        (["sh", "-c", &format!("{anyhow} >&2; exit 75")], "Caused by: 1: refused"),
         (["sh", "-c", "echo Error: printed; echo said >&2; exit 1"], "said"),
     ] {
         let env = one_record();

@@ -660,8 +660,8 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
         "INSERT INTO BACKLOG (DATE_INSERTED, PAYLOAD) VALUES ('2026-11-20', '\"; touch ran\"')",
     );
     let code = ["--", "sh", "-c", "echo {PAYLOAD}"];
-    let says = "sh would run the record's {PAYLOAD} as code, in \"echo {PAYLOAD}\"; give it as an \
-                argument of its own, as in sh -c 'mail \"$1\"' sh {to}";
+    let says = "the record's {PAYLOAD} in \"echo {PAYLOAD}\" could be run as code; let the program \
+                read $BACKLOG_ROW_PAYLOAD, or the JSON on its standard input";
     let schedule = ["--ndays", "9"];
     let run = |command: &str, rest: &[&str]| {
         env.run_at(MIDNIGHT, &[&[command], &schedule[..], rest].concat())
@@ -672,19 +672,21 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
     let checked = run("check", &code);
     assert!(checked.exit == Some(1) && checked.stdout.contains(says), "{checked:?}");
     let archive = ["--max-age", "1s", "--on-archive", "sh -c 'echo {payload}'", "--", "false"];
-    run("process", &archive).fails(2, &["--on-archive: sh would run the record's {payload} as"]);
+    run("process", &archive).fails(2, &["--on-archive: the record's {payload} in \"echo"]);
     // So it is with what stands in backlog.toml.
-    let config = "[defaults]\nexec = ['sh', '-c', 'echo {id}']\nndays = 9\n";
+    let config = "[defaults]\nexec = ['sh', '-c', 'echo {payload}']\nndays = 9\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     for command in ["process", "crontab"] {
-        env.run(&[command]).fails(2, &["sh would run the record's {id} as code"]);
+        env.run(&[command])
+            .fails(2, &["the record's {payload} in \"echo {payload}\" could be run"]);
     }
-    let config = "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{id}']\nndays = 9\n";
+    let config =
+        "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{payload}']\nndays = 9\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     for command in ["process", "crontab"] {
-        env.run(&[command]).fails(2, &["--on-archive: sh would run the record's {id} as code"]);
+        env.run(&[command]).fails(2, &["--on-archive: the record's {payload} behind -c could"]);
     }
-    assert!(env.run(&["check"]).stdout.contains("--on-archive: sh would run the record's {id}"));
+    assert!(env.run(&["check"]).stdout.contains("--on-archive: the record's {payload} behind -c"));
     assert_eq!(env.statuses(), "1|NEW");
     assert!(!env.path("ran").exists());
     fs::remove_file(env.path("backlog.toml")).unwrap();

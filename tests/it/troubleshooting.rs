@@ -116,12 +116,13 @@ fn messages_about_a_command_line_are_those_of_the_page() {
                 let args = ["process", "--ndays", "1", "--", "true"];
                 with(env, &args, &[("BACKLOG_JOBS", "four")])
             }),
-            ("{...} is no column; did you mean {...}?", |env| {
+            ("{...} is no column; did you mean {...}?; legal are ...", |env| {
                 pass(env, &[], &["echo", "{PAYLOD}"])
             }),
             (
-                "... would run the record's {...} as code, in ...; give it as an argument of its own",
-                |env| pass(env, &[], &["sh", "-c", "echo {id}"]),
+                "the record's {...} in ... could be run as code; let the program read ..., or the \
+                 JSON on its standard input",
+                |env| pass(env, &[], &["sh", "-c", "echo {payload}"]),
             ),
             ("--... goes with --...", |env| pass(env, &["--by-age"], &["true"])),
             ("which records? name their ids, or choose them by ...", |env| run(env, &["archive"])),

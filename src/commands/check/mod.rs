@@ -16,6 +16,7 @@ use super::assemble::require;
 use super::{Console, open, require_columns};
 use crate::cli::Check;
 use crate::exit::{Exit, ExitError};
+use crate::handlers::placeholders::variables;
 use crate::handlers::{Signing, StreamSettings};
 use crate::mapping::StatusColumn;
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
@@ -92,6 +93,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         if let Ok(handler) = &handler {
             findings.wrong("handler", require(handler.as_ref(), &queue, table));
         }
+        if !matches!(handler, Ok(Some(Handler::Post(_) | Handler::Stream(_)))) {
+            the_variables(&mut findings, table);
+        }
         lines.check_table(&mut findings, table);
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
@@ -151,6 +155,17 @@ fn the_handler(
             };
             (Level::Ok, format!("POST {}, {signed}", webhook.target))
         }
+    }
+}
+
+/// The columns that a command finds in no variable.
+fn the_variables(findings: &mut Findings, table: &Table) {
+    let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let without = variables(&names).into_iter().filter(|(_, variable)| variable.is_none());
+    let without: Vec<_> = without.map(|(name, _)| name).collect();
+    if !without.is_empty() {
+        let why = "have no variable, because their variables would have the same name";
+        findings.warning("handler", format!("the columns {} {why}", without.join(", ")));
     }
 }
 

@@ -1,7 +1,6 @@
 //! `--post URL`: a request to a webhook for each record.
 
 mod agent;
-mod html;
 mod outcome;
 #[cfg(test)]
 mod tests;
@@ -19,8 +18,9 @@ use http::{HeaderMap, HeaderValue, Response};
 use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
 
+use super::placeholders::is_the_id;
 use super::webhook::{self, Webhook};
-use super::{Handler, HandlerContext, Job, Threads, Workers, is_the_id};
+use super::{Handler, HandlerContext, Job, Threads, Workers};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
@@ -266,6 +266,8 @@ impl Client {
             status: response.status().as_u16(),
             retry_after: header("retry-after"),
             location: header("location"),
+            content_type: header("content-type"),
+            content_encoding: header("content-encoding"),
             body: &body,
         };
         let Webhook { give_up_on_4xx, give_up_on, .. } = &self.webhook;

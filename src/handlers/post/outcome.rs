@@ -12,7 +12,6 @@ use serde_json::Value;
 use ureq::{Error, Timeout};
 
 use super::agent::{NoAddress, Proxy};
-use super::html;
 use crate::record::{Outcome, Reach, one_line};
 use crate::system_error::words;
 use crate::time::Instant;
@@ -22,13 +21,17 @@ use crate::tls_roots;
 const SHOWN: usize = 200;
 /// Nobody means a later time than this, whatever they wrote.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-const KEYS: [&str; 3] = ["error", "message", "detail"];
+/// Where the usual shapes of an error in JSON have its message.
+const MESSAGES: [&str; 6] =
+    ["/message", "/error/message", "/error", "/errors/0/message", "/detail", "/title"];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'a> {
     pub status: u16,
     pub retry_after: Option<&'a str>,
     pub location: Option<&'a str>,
+    pub content_type: Option<&'a str>,
+    pub content_encoding: Option<&'a str>,
     pub body: &'a [u8],
 }
 
@@ -77,30 +80,23 @@ fn error(reply: &Reply<'_>) -> String {
             Some(format!("redirects are not followed; this one leads to {location}"))
         }
         (300..=399, None) => Some("redirects are not followed".into()),
-        _ => said(reply.body, &title),
+        _ => message_in(reply),
     };
     words.map_or(title.clone(), |words| format!("{title}: {words}"))
 }
 
-/// What the server says about it, on one line. A page that repeats its status says nothing.
-fn said(body: &[u8], title: &str) -> Option<String> {
-    let object: Value = serde_json::from_slice(body).unwrap_or_default();
-    let mut texts = KEYS.iter().filter_map(|key| object.get(key)?.as_str());
-    let text = String::from_utf8_lossy(body);
-    let from_json = texts.find_map(first_line);
-    from_json.or_else(|| match html::is_html(&text) {
-        true => first_line(&html::words(&text)?).filter(|words| !repeats(title, words)),
-        false => first_line(&text),
-    })
-}
-
-/// Whether these are but words of `HTTP 502 Bad Gateway`, as `502: Bad gateway` is.
-fn repeats(title: &str, words: &str) -> bool {
-    let split = |text: &str| -> Vec<String> {
-        text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect()
-    };
-    let known = split(title);
-    split(words).iter().all(|word| word.is_empty() || known.contains(word))
+/// What the server says about it, on one line. No page is shown, and nothing that is no text.
+fn message_in(reply: &Reply<'_>) -> Option<String> {
+    let media_type = reply.content_type.unwrap_or("text/plain").to_ascii_lowercase();
+    let is_text = media_type.starts_with("text/") || media_type.contains("json");
+    let is_plain = reply.content_encoding.is_none_or(|it| it.eq_ignore_ascii_case("identity"));
+    let text = String::from_utf8_lossy(reply.body);
+    if !is_text || !is_plain || text.trim_start().starts_with('<') {
+        return None;
+    }
+    let json: Value = serde_json::from_str(&text).unwrap_or_default();
+    let mut messages = MESSAGES.iter().filter_map(|path| json.pointer(path)?.as_str());
+    messages.find_map(first_line).or_else(|| first_line(&text))
 }
 
 fn first_line(text: &str) -> Option<String> {

@@ -13,11 +13,12 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sha2::Sha256;
 
+use super::placeholders::without_columns;
 pub use hosts::{Hosts, Proxies};
 pub use target::{Target, without_login};
 use target::{Template, Values};
@@ -82,8 +83,14 @@ impl Header {
         let parsed: HeaderName = name.parse().ok().with_context(no_name)?;
         let is_ours = OURS.contains(&parsed.as_str());
         ensure!(!is_ours, "the header {name} is set by backlog itself; leave it out");
-        let value = Some(value.trim()).filter(|value| value.is_ascii());
-        let value = value.and_then(|value| HeaderValue::from_str(value).ok());
+        let value = without_columns(value.trim()).with_context(|| {
+            format!(
+                "the value of the header {name} holds a word in braces, and no column is replaced in \
+                 a header; double the braces if they are meant"
+            )
+        })?;
+        let value = Some(value).filter(|value| value.is_ascii());
+        let value = value.and_then(|value| HeaderValue::from_str(&value).ok());
         let not_ascii = || format!("the value of the header {name} must be printable ASCII");
         let mut value = value.with_context(not_ascii)?;
         value.set_sensitive(true);
@@ -107,6 +114,8 @@ pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap>
     }
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     headers.entry(USER_AGENT).or_insert(PROGRAM);
+    // A compressed answer could not be shown.
+    headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
     if let Some(login) = authorization {
         let mut login = HeaderValue::from_str(login)?;
         login.set_sensitive(true);
@@ -261,9 +270,12 @@ mod tests {
 
     #[test]
     fn a_header_is_a_name_and_a_value() {
-        for (text, name, value) in
-            [("X-Test: a: b ", "x-test", "a: b"), ("x:1", "x", "1"), ("X-Empty:", "x-empty", "")]
-        {
+        for (text, name, value) in [
+            ("X-Test: a: b ", "x-test", "a: b"),
+            ("x:1", "x", "1"),
+            ("X-Empty:", "x-empty", ""),
+            ("X: {{id}}", "x", "{id}"),
+        ] {
             let header = Header::parse(text).unwrap();
             assert_eq!((header.name.as_str(), header.value.to_str().unwrap()), (name, value));
         }
@@ -280,6 +292,7 @@ mod tests {
             ("Host: S3krit", "the header Host is set by backlog itself"),
             ("CONTENT-LENGTH: 0", "the header CONTENT-LENGTH is set by backlog itself"),
             ("Webhook-Signature: v1,S3krit", "is set by backlog itself"),
+            ("X: {S3krit}", "the value of the header X holds a word in braces"),
         ] {
             let error = Header::parse(text).err().unwrap().to_string();
             assert!(error.contains(expected) && !error.contains("S3krit"), "{error}");

@@ -37,7 +37,7 @@ fn the_answer_decides_what_becomes_of_the_record() {
         (Answer::new("503 No", &[], "down"), Some("HTTP 503 Service Unavailable: down")),
         (
             Answer::new("503 No", &[], "<!DOCTYPE html>\n<html><title>Closed today</title>"),
-            Some("HTTP 503 Service Unavailable: Closed today"),
+            Some("HTTP 503 Service Unavailable"),
         ),
     ] {
         let env = one_record();

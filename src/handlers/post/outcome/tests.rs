@@ -3,7 +3,7 @@ use super::*;
 const NOW: Instant = Instant(1_700_000_000);
 
 fn reply(status: u16) -> Reply<'static> {
-    Reply { status, retry_after: None, location: None, body: b"" }
+    Reply { status, ..Reply::default() }
 }
 
 const ON_4XX: GivesUp = GivesUp { on_4xx: true, on: &[] };
@@ -121,7 +121,7 @@ fn the_servers_words_are_one_short_line() {
         ("\n\n  out of \u{1b}[31mmemory \nmore", ": out of [31mmemory"),
         (long.as_str(), &format!(": {shown}")),
         (r#"{"error":"no such id"}"#, ": no such id"),
-        (r#"{"message":"m","error":"e"}"#, ": e"),
+        (r#"{"message":"m","error":"e"}"#, ": m"),
         (r#"{"error":{"code":1},"message":"m"}"#, ": m"),
         (r#"{"error":"","detail":"\n a\u0007b\nc"}"#, ": ab"),
         (r#"{"code":1}"#, r#": {"code":1}"#),
@@ -138,62 +138,48 @@ fn the_servers_words_are_one_short_line() {
     assert_eq!(of_reply(&binary, NEVER, NOW), failure(error));
 }
 
-const NGINX: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
-                     <center><h1>502 Bad Gateway</h1></center>\r\n\
-                     <hr><center>nginx/1.24.0</center>\r\n</body>\r\n</html>\r\n";
-
-const APACHE: &str = "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n\
-                      <title>502 Proxy Error</title>\n</head><body>\n<h1>Proxy Error</h1>\n\
-                      <p>The proxy server received an invalid\r\nresponse from an upstream server.\
-                      <br />\r\n</p>\n</body></html>\n";
-
-const CLOUDFLARE: &str = "<!DOCTYPE html>\n\
-    <!--[if lt IE 7]> <html class=\"no-js ie6 oldie\" lang=\"en-US\"> <![endif]-->\n\
-    <!--[if gt IE 8]><!--> <html class=\"no-js\" lang=\"en-US\"> <!--<![endif]-->\n<head>\n\n\
-    <title>example.com | 502: Bad gateway</title>\n<meta charset=\"UTF-8\" />\n</head>\n<body>\n\
-    <h1 class=\"inline-block\">\n<span>Bad gateway</span>\n<span>Error code 502</span>\n</h1>\n\
-    </body>\n</html>\n";
-
 #[test]
-fn of_a_page_the_title_is_said() {
-    for (page, expected) in [
-        (NGINX, ""),
-        (APACHE, ": 502 Proxy Error"),
-        (CLOUDFLARE, ": example.com | 502: Bad gateway"),
-        (
-            " \n<!doctype HTML><TITLE lang=en>\n Ist &lt;Grün&gt;\n&amp;lt; da\n</TITLE>",
-            ": Ist <Grün> &lt; da",
-        ),
-        ("<html><title>Bad gateway!</title><h1>more</h1>", ""),
-        ("<html><title>\u{202e}no</title>", ": \\u{202e}no"),
+fn of_json_the_message_is_shown_in_each_usual_shape() {
+    for body in [
+        r#"{"message":"no stock","error":"Bad Request"}"#,
+        r#"{"error":"no stock"}"#,
+        r#"{"error":{"code":"E7","message":"no stock"}}"#,
+        r#"{"errors":[{"message":"no stock"},{"message":"no money"}]}"#,
+        r#"{"type":"about:blank","title":"no stock","status":422}"#,
+        r#"{"title":"Unprocessable","detail":"no stock"}"#,
     ] {
-        let reply = Reply { body: page.as_bytes(), ..reply(502) };
-        let error = failure(&format!("HTTP 502 Bad Gateway{expected}"));
-        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{page}");
+        let reply = Reply {
+            body: body.as_bytes(),
+            content_type: Some("application/problem+json"),
+            ..reply(500)
+        };
+        let error = failure("HTTP 500 Internal Server Error: no stock");
+        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{body}");
     }
-    let down = CLOUDFLARE.replace("502: Bad gateway", "521: Web server is down");
-    let reply = Reply { body: down.as_bytes(), ..reply(521) };
-    let error = failure("HTTP 521: example.com | 521: Web server is down");
-    assert_eq!(of_reply(&reply, NEVER, NOW), error);
 }
 
 #[test]
-fn of_a_page_without_a_title_the_first_text_that_is_seen() {
-    for (page, expected) in [
-        ("<html><body><p>no&nbsp;stock&#39;s</p><p>left</p>", ": no stock's"),
-        ("<html><head><title> </title><meta></head><h1>no stock", ": no stock"),
-        (
-            "<html><!-- <p>a</p> --><style>p {}</style><SCRIPT>if (1 > 0) {}</SCRIPT >\n<header>b",
-            ": b",
-        ),
-        ("<html><head><script>never ends", ""),
-        ("<html", ""),
-        ("<html>", ""),
-        ("<htm>no page", ": <htm>no page"),
-        ("{\"error\": \"<html>\"}", ": <html>"),
+fn no_page_and_nothing_compressed_or_binary_is_shown() {
+    let shown = |content_type, content_encoding, body| {
+        let reply = Reply { content_type, content_encoding, body, ..reply(502) };
+        of_reply(&reply, NEVER, NOW).error() == Some("HTTP 502 Bad Gateway: no stock")
+    };
+    let body = b"no stock";
+    for (content_type, content_encoding, expected) in [
+        (Some("text/plain; charset=utf-8"), None, true),
+        (Some("Text/HTML"), Some("Identity"), true),
+        (None, None, true),
+        (Some("image/png"), None, false),
+        (None, Some("gzip"), false),
+        (Some("application/json"), Some("br"), false),
     ] {
-        let reply = Reply { body: page.as_bytes(), ..reply(500) };
-        let error = failure(&format!("HTTP 500 Internal Server Error{expected}"));
-        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{page}");
+        let found = shown(content_type, content_encoding, body);
+        assert_eq!(found, expected, "{content_type:?} {content_encoding:?}");
+    }
+    for page in
+        ["<!DOCTYPE html><title>no stock</title>", " \n<html>no stock", "<error>no stock</error>"]
+    {
+        let reply = Reply { body: page.as_bytes(), ..reply(502) };
+        assert_eq!(of_reply(&reply, NEVER, NOW), failure("HTTP 502 Bad Gateway"), "{page}");
     }
 }

@@ -1,0 +1,451 @@
+//! Placeholders in the arguments of a command: `{column}` becomes a value of the record. Whoever fills
+//! the table writes these values. The rules depend on the position of a placeholder and on no program,
+//! and keep a value from being run as code or read as an option.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::process::in_one_word;
+use crate::nearest::{listed, nearest};
+use crate::record::{Id, Record, Value, cut_line};
+
+/// What code follows. The short ones may have another letter before them, as in `-lc`.
+const CODE_FLAGS: [&str; 7] = ["-c", "-e", "-eval", "--eval", "--command", "-Command", "eval"];
+/// What may surround a value, besides letters and digits.
+const PUNCTUATION: &str = "_@%+=:,./-";
+/// How the variables begin that hold the values of a record.
+pub const VARIABLE: &str = "BACKLOG_ROW_";
+
+/// The columns of a table.
+pub struct Columns<'a> {
+    pub names: Vec<&'a str>,
+    /// Those of an integer type, because digits are safe anywhere; `id` is one if the table's id is.
+    pub integers: Vec<&'a str>,
+}
+
+impl Columns<'_> {
+    /// Whether `{name}` is replaced.
+    pub fn has(&self, name: &str) -> bool {
+        is_the_id(name) || has(&self.names, name)
+    }
+
+    /// Why `{name}`, which is no column, is refused.
+    pub fn unknown(&self, name: &str) -> String {
+        if name.contains('.') {
+            let hint = "let the handler read the JSON on its standard input";
+            return format!("{{{name}}} is no column, and fields of JSON are not replaced: {hint}");
+        }
+        let names = || self.names.iter().copied();
+        let meant = nearest(name, names()).map(|meant| format!("; did you mean {{{meant}}}?"));
+        let (hint, legal) = (meant.unwrap_or_default(), listed(name, names()));
+        format!("{{{name}}} is no column{hint}; legal are {legal}")
+    }
+}
+
+pub fn has(names: &[&str], name: &str) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Whether a placeholder is the id where the table has no column of that name: the id's column may
+/// have another name, or there may be several.
+pub fn is_the_id(name: &str) -> bool {
+    name.eq_ignore_ascii_case("id")
+}
+
+/// The variable that holds the value of a column.
+fn variable(column: &str) -> String {
+    let upper = column.to_ascii_uppercase();
+    format!("{VARIABLE}{}", upper.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+}
+
+/// The columns, each with its variable unless another column would have the same one.
+pub fn variables<'a>(columns: &'a [impl AsRef<str>]) -> Vec<(&'a str, Option<String>)> {
+    let names: Vec<_> = columns.iter().map(|column| variable(column.as_ref())).collect();
+    let is_own = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
+    let own = names.iter().map(|name| Some(name).filter(is_own).cloned());
+    columns.iter().map(AsRef::as_ref).zip(own).collect()
+}
+
+/// Fails if a value could choose the program or be run as code, or if a placeholder is no column.
+pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
+    for at in 0..argv.len() {
+        let argument = Argument::parse(argv, at, &|name| columns.has(name));
+        if let Some(name) = argument.unknown.filter(|_| argument.is_plain) {
+            let why = columns.unknown(name);
+            return Err(format!("{why}; {{{{{name}}}}} is the text {{{name}}}"));
+        }
+        for (_, name) in &argument.columns {
+            if at == 0 {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let why = "would choose the program that is run; name the program";
+                let why = || format!("the record's {{{name}}} {why}");
+                return Err(in_one_word(argv, &path).unwrap_or_else(why));
+            }
+            if let Some(place) = argument.code().filter(|_| !has(&columns.integers, name)) {
+                let variable = if is_the_id(name) { "BACKLOG_ID".into() } else { variable(name) };
+                return Err(format!(
+                    "the record's {{{name}}} {place} could be run as code; let the program read \
+                     ${variable}, or the JSON on its standard input"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The command for one record. The error names a value that cannot be in its place.
+pub fn fill(argv: &[OsString], record: &Record) -> Result<Vec<OsString>, String> {
+    let is_column = |name: &str| record.row.get(name).is_some() || is_the_id(name);
+    let fill = |at| Argument::parse(argv, at, &is_column).fill(record, &argv[..at]);
+    (0..argv.len()).map(fill).collect()
+}
+
+/// A text in which no column is replaced; `None` if it holds what looks like one.
+pub fn without_columns(text: &str) -> Option<String> {
+    let argv = [text.into()];
+    let argument = Argument::parse(&argv, 0, &|_| false);
+    let is_legal = argument.unknown.is_none() || !argument.is_plain;
+    String::from_utf8(argument.rest).ok().filter(|_| is_legal)
+}
+
+/// An argument, cut at its columns.
+struct Argument<'a> {
+    word: &'a OsStr,
+    /// The argument before it.
+    before: &'a [u8],
+    /// Each column with the text before it.
+    columns: Vec<(Vec<u8>, &'a str)>,
+    /// The text behind the last column.
+    rest: Vec<u8>,
+    /// The first `{word}` or `{a.b}` that is no column.
+    unknown: Option<&'a str>,
+    /// Whether only what may surround a value is outside of columns and such words.
+    is_plain: bool,
+}
+
+impl<'a> Argument<'a> {
+    /// Braces behind `$`, `%` or `#` are text, and `{{word}}` is the text `{word}`.
+    fn parse(argv: &'a [OsString], at: usize, is_column: &dyn Fn(&str) -> bool) -> Self {
+        let word = argv[at].as_os_str();
+        let before = at.checked_sub(1).map_or(&b""[..], |before| argv[before].as_bytes());
+        let (columns, rest, unknown, is_plain) = (Vec::new(), Vec::new(), None, true);
+        let mut argument = Self { word, before, columns, rest, unknown, is_plain };
+        let mut left = word.as_bytes();
+        while let Some(open) = left.iter().position(|byte| *byte == b'{') {
+            let (before, from) = left.split_at(open);
+            let escaped = braces(&from[1..]).filter(|name| is_path(name));
+            let is_variable = before.last().is_some_and(|byte| b"$%#".contains(byte));
+            if let Some(name) = escaped
+                && let Some(behind) = from[name.len() + 3..].strip_prefix(b"}")
+            {
+                argument.add(before);
+                argument.add(&from[1..name.len() + 3]);
+                left = behind;
+            } else if let Some(name) = braces(from).filter(|_| !is_variable) {
+                let (braced, behind) = from.split_at(name.len() + 2);
+                argument.add(before);
+                if is_column(name) {
+                    argument.columns.push((std::mem::take(&mut argument.rest), name));
+                } else if is_path(name) {
+                    argument.unknown.get_or_insert(name);
+                    argument.rest.extend_from_slice(braced);
+                } else {
+                    argument.add(braced);
+                }
+                left = behind;
+            } else {
+                argument.add(&left[..=open]);
+                left = &from[1..];
+            }
+        }
+        argument.add(left);
+        argument
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        let may_surround = |c: char| c.is_alphanumeric() || PUNCTUATION.contains(c);
+        self.is_plain &= str::from_utf8(text).is_ok_and(|text| text.chars().all(may_surround));
+        self.rest.extend_from_slice(text);
+    }
+
+    /// Where its values could be run as code, if they could: in other text, or behind a flag, which may be
+    /// a word of its own.
+    fn code(&self) -> Option<String> {
+        if !self.is_plain {
+            return Some(format!("in {:?}", cut_line(&self.word.to_string_lossy())));
+        }
+        let begin = self.columns.first().map_or(&b""[..], |(text, _)| text);
+        let flags = [self.before, begin.strip_suffix(b"=").unwrap_or(begin)];
+        let is_code = |flag: &&str| {
+            CODE_FLAGS.contains(flag)
+                || matches!(flag.as_bytes(), [b'-', b'a'..=b'z' | b'A'..=b'Z', b'c' | b'e'])
+        };
+        let mut flags = flags.into_iter().filter_map(|flag| str::from_utf8(flag).ok());
+        flags.find(is_code).map(|flag| format!("behind {flag}"))
+    }
+
+    /// The argument for one record, behind these.
+    fn fill(self, record: &Record, before: &[OsString]) -> Result<OsString, String> {
+        let is_code = self.code().is_some();
+        let first = self.columns.first().filter(|(text, _)| text.is_empty()).map(|(_, name)| *name);
+        let mut filled = Vec::with_capacity(self.word.len());
+        for (text, name) in self.columns {
+            let (value, is_integer) = match record.row.get(name) {
+                Some(value) => (record.text_of(value), matches!(value, Value::Integer(_))),
+                None => {
+                    let text = record.id.text().into_owned().into_bytes();
+                    (text.into(), matches!(record.id, Id::Integer(_)))
+                }
+            };
+            if is_code && !is_integer {
+                let value = cut_line(&String::from_utf8_lossy(&value));
+                return Err(format!("its {name} is no integer, and could be run as code: {value}"));
+            }
+            filled.extend(text.iter().chain(value.iter()));
+        }
+        let is_number =
+            || str::from_utf8(&filled).is_ok_and(|it| it.parse().is_ok_and(f64::is_finite));
+        if let Some(name) = first
+            && filled.starts_with(b"-")
+            && !is_number()
+            && !before.iter().any(|word| word == "--")
+        {
+            return Err(format!(
+                "its {name} begins with a hyphen, and could be read as an option: write -- before \
+                 {{{name}}}"
+            ));
+        }
+        filled.extend(self.rest);
+        Ok(OsString::from_vec(filled))
+    }
+}
+
+/// The text between a brace, with which the bytes begin, and the next one, which closes it.
+fn braces(bytes: &[u8]) -> Option<&str> {
+    let inner = bytes.strip_prefix(b"{")?;
+    let end =
+        inner.iter().position(|byte| b"{}".contains(byte)).filter(|end| inner[*end] == b'}')?;
+    str::from_utf8(&inner[..end]).ok()
+}
+
+/// `word`, or `a.b` as of a field of JSON.
+fn is_path(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handlers::tests::record;
+
+    fn argv(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    fn checked(words: &[&str]) -> Result<(), String> {
+        let names = vec!["ID", "PAYLOAD", "tries", "messageid", "userid"];
+        check(&argv(words), &Columns { names, integers: vec!["ID", "tries"] })
+    }
+
+    fn refused(command: &str) -> String {
+        let words = shlex::split(command).unwrap();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        checked(&words).expect_err(command)
+    }
+
+    /// In each of them a value would be run as code.
+    const CODE: &str = r#"
+        sh -c 'echo {payload}'
+        bash -lc "notify {payload}"
+        python3 -c "print('{payload}')"
+        perl -e 'print "{payload}"'
+        gawk 'BEGIN { print "{payload}" }'
+        ssh host "deliver {payload}"
+        env sh -c "echo {payload}"
+        sudo sh -c "echo {payload}"
+        nice sh -c "echo {payload}"
+        psql -c "select '{payload}'"
+        sqlite3 app.db "insert into t values('{payload}')"
+        mysql -e "select '{payload}'"
+        Rscript -e "print('{payload}')"
+        julia -e "println(\"{payload}\")"
+        deno eval "console.log('{payload}')"
+        bun -e "console.log('{payload}')"
+        pwsh -Command "Write-Output {payload}"
+        git -c alias.x=!{payload} x
+        vim -c {payload}
+        emacs --eval {payload}
+        osascript -e {payload}
+        crystal eval {payload}
+        elixir -e {payload}
+        erl -eval {payload}
+        bash -lc {payload}
+        python3 -c{payload}
+        node --eval={payload}
+        psql --command {payload}
+        curl https://example.com/?to={payload}
+    "#;
+
+    #[test]
+    fn a_value_that_could_be_run_as_code_is_refused() {
+        for command in CODE.trim().lines().map(str::trim) {
+            let why = refused(command);
+            assert!(why.contains(" could be run as code; let the program read "), "{why}");
+            assert!(why.contains("$BACKLOG_ROW_PAYLOAD, or the JSON on its"), "{why}");
+            // Digits are safe.
+            let words = shlex::split(&command.replace("payload", "tries")).unwrap();
+            checked(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        }
+        assert_eq!(
+            refused("sh -c 'echo {PAYLOAD}'"),
+            "the record's {PAYLOAD} in \"echo {PAYLOAD}\" could be run as code; let the program read \
+             $BACKLOG_ROW_PAYLOAD, or the JSON on its standard input"
+        );
+        assert!(refused("vim -c {payload}").starts_with("the record's {payload} behind -c could"));
+        for command in ["{payload} x", "{id}", "./{tries}"] {
+            assert!(refused(command).contains("would choose the program that is run"), "{command}");
+        }
+    }
+
+    #[test]
+    fn an_argument_of_its_own_is_safe_and_other_braces_are_text() {
+        for words in [
+            &["./sync", "{id}", "{PAYLOAD}", "--to={payload}", "a@{payload}/%b:c,d.e+f=1"][..],
+            &["sh", "-c", "mail \"$1\"", "sh", "{payload}"],
+            &["sh", "-c", "echo {id} \"${BACKLOG_ID}\" ${order} '{order}'"],
+            &["curl", "-w", "%{http_code}", "-w", "%{payload}\n", "https://h/{payload}"],
+            &["awk", "{ print $1 }", "#{payload}", "{}", "{1}", "{a,b}", "{payload,order}"],
+            &["x", "{{order}}", "{{payload.order}}", "{{.State}}", "{{payload}}", "'{order}'"],
+            &["x", "größe-{payload}"],
+        ] {
+            checked(words).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_documentation_are_legal() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|page| page.unwrap().path());
+        let mut examples = 0;
+        for page in pages.filter(|page| page.is_file()).chain([root.join("README.md")]) {
+            for line in std::fs::read_to_string(&page).unwrap().lines() {
+                let command =
+                    line.strip_prefix("backlog ").and_then(|line| line.split_once(" -- "));
+                let words = match (command, line.trim().strip_prefix("exec = ")) {
+                    (Some((_, command)), _) => shlex::split(command).unwrap(),
+                    (None, Some(list)) => serde_json::from_str(list).unwrap(),
+                    (None, None) => continue,
+                };
+                checked(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+                examples += usize::from(words.iter().any(|word| word.contains('{')));
+            }
+        }
+        assert!(examples > 5, "{examples}");
+    }
+
+    #[test]
+    fn a_word_in_braces_names_a_column() {
+        for (command, expected) in [
+            (
+                "./sync {order}",
+                "{order} is no column; legal are ID, PAYLOAD, tries, messageid, userid; {{order}} \
+                 is the text {order}",
+            ),
+            ("./sync --to={PAYLOD}", "{PAYLOD} is no column; did you mean {PAYLOAD}?; legal are "),
+            ("./sync {id}/{idd}", "{idd} is no column; did you mean {ID}?; legal are ID, "),
+            (
+                "./sync {payload.order}",
+                "{payload.order} is no column, and fields of JSON are not replaced: let the handler \
+                 read the JSON on its standard input; {{payload.order}} is the text {payload.order}",
+            ),
+            ("{sync}", "{sync} is no column; legal"),
+        ] {
+            let why = refused(command);
+            assert!(why.starts_with(expected), "{why}");
+        }
+    }
+
+    fn filled(words: &[&str], record: &Record) -> Result<Vec<OsString>, String> {
+        fill(&argv(&[&["x"], words].concat()), record).map(|words| words[1..].to_vec())
+    }
+
+    #[test]
+    fn only_the_names_of_columns_are_filled_in() {
+        let record = record(&[("ID", Value::Integer(7)), ("Name", Value::Text("{id}".into()))]);
+        for (word, expected) in [
+            ("{id}", "7"),
+            ("--id={ID}.json", "--id=7.json"),
+            ("{name}{id}", "{id}7"),
+            ("{nothing}", "{nothing}"),
+            ("{ print $1 } {", "{ print $1 } {"),
+            ("{a: {id}}", "{a: 7}"),
+            ("{}", "{}"),
+            ("${id} {id} $${id}", "${id} 7 $${id}"),
+            ("$ {id}", "$ 7"),
+            ("%{id} #{id} {id}%", "%{id} #{id} 7%"),
+            ("{{id}} {{a.b}} {{.a}} {{id}", "{id} {a.b} {{.a}} {7"),
+        ] {
+            assert_eq!(filled(&[word], &record).unwrap(), [expected], "{word}");
+        }
+        let bytes = [OsString::from("x"), OsString::from_vec(b"\xff{id}\xfe".to_vec())];
+        assert_eq!(fill(&bytes, &record).unwrap()[1].as_bytes(), b"\xff7\xfe");
+        let record = super::super::tests::record(&[("b", Value::Bytes(b"a\xff".into()))]);
+        assert_eq!(filled(&["{b}"], &record).unwrap()[0].as_bytes(), b"a\xff");
+    }
+
+    #[test]
+    fn a_value_that_looks_like_an_option_fails_its_record() {
+        let to = |value: &str| record(&[("to", Value::Text(value.into())), ("n", Value::Null)]);
+        for words in [&["{to}"][..], &["{n}{to}"], &["-a", "{to}x", "--"]] {
+            let why = filled(words, &to("-rf")).unwrap_err();
+            assert!(
+                why.contains(" begins with a hyphen, and could be read as an option: "),
+                "{why}"
+            );
+        }
+        for words in [&["--", "{to}"][..], &["--to={to}"], &["--", "-a", "{to}"]] {
+            filled(words, &to("-rf")).unwrap();
+        }
+        for (value, is_number) in [
+            ("-5", true),
+            ("-1.5", true),
+            ("-1e3", true),
+            ("-", false),
+            ("-inf", false),
+            ("-5x", false),
+        ] {
+            assert_eq!(filled(&["{to}"], &to(value)).is_ok(), is_number, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_integer_in_a_column_of_integers_fails_its_record() {
+        let n = |value| record(&[("n", value)]);
+        let text = Value::Text("1; rm x".into());
+        for words in [&["-c", "echo {n}"][..], &["-c", "{n}"], &["echo '{n}'"]] {
+            let why = filled(words, &n(text.clone())).unwrap_err();
+            assert_eq!(why, "its n is no integer, and could be run as code: 1; rm x");
+            assert!(filled(words, &n(Value::Null)).is_err());
+            filled(words, &n(Value::Integer(-7))).unwrap();
+        }
+        filled(&["{n}"], &n(text)).unwrap();
+        let record = Record { id: Id::Text("1; rm x".into()), ..record(&[]) };
+        assert!(filled(&["-c", "echo {id}"], &record).is_err());
+    }
+
+    #[test]
+    fn each_column_has_a_variable_unless_two_would_have_one() {
+        let own = |name: &'static str, variable: &str| (name, Some(variable.to_string()));
+        assert_eq!(
+            variables(&["id", "due at", "größe", "a-b", "A_B"]),
+            [
+                own("id", "BACKLOG_ROW_ID"),
+                own("due at", "BACKLOG_ROW_DUE_AT"),
+                own("größe", "BACKLOG_ROW_GR__E"),
+                ("a-b", None),
+                ("A_B", None),
+            ]
+        );
+    }
+}

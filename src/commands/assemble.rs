@@ -11,7 +11,8 @@ use super::{open, require_columns};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, placeholders,
+    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
+    placeholders,
 };
 use crate::nearest::{hint, listed};
 use crate::options::{self, PassSettings, Queue, Schedule};
@@ -183,7 +184,11 @@ pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Ta
     let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
     for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
-        placeholders::check(argv, &columns).map_err(|why| usage(format!("{which}{why}")))?;
+        if let Err(why) = placeholders::check(argv, &columns) {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let why = in_one_word(argv, &path).unwrap_or(why);
+            bail!(usage(format!("{which}{why}")));
+        }
     }
     Ok(())
 }

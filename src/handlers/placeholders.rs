@@ -5,7 +5,6 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::process::in_one_word;
 use crate::nearest::{listed, nearest};
 use crate::record::{Id, Record, Value, cut_line};
 
@@ -59,7 +58,7 @@ fn variable(column: &str) -> String {
 }
 
 /// The columns, each with its variable unless another column would have the same one.
-pub fn variables<'a>(columns: &'a [impl AsRef<str>]) -> Vec<(&'a str, Option<String>)> {
+pub fn variables(columns: &[impl AsRef<str>]) -> Vec<(&str, Option<String>)> {
     let names: Vec<_> = columns.iter().map(|column| variable(column.as_ref())).collect();
     let is_own = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
     let own = names.iter().map(|name| Some(name).filter(is_own).cloned());
@@ -76,10 +75,8 @@ pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
         }
         for (_, name) in &argument.columns {
             if at == 0 {
-                let path = std::env::var_os("PATH").unwrap_or_default();
                 let why = "would choose the program that is run; name the program";
-                let why = || format!("the record's {{{name}}} {why}");
-                return Err(in_one_word(argv, &path).unwrap_or_else(why));
+                return Err(format!("the record's {{{name}}} {why}"));
             }
             if let Some(place) = argument.code().filter(|_| !has(&columns.integers, name)) {
                 let variable = if is_the_id(name) { "BACKLOG_ID".into() } else { variable(name) };

@@ -294,7 +294,7 @@ fn columns_of_every_type_are_worked_with() {
     let explained = run(&["explain", "--fibonacci", upper]).success();
     assert!(explained.stdout.contains("until 2026-11-21T00:01:00Z"), "{explained:?}");
     let env_shown = env.script("show", "echo $BACKLOG_STATUS $1 $2 >>shown");
-    run(&["process", "--policy", "even", "--by-age", "--", &env_shown, "{Price}", "{none}"])
+    run(&["process", "--policy", "even", "--by-age", "--", &env_shown, "{Price}", "{{none}}"])
         .silent();
     let shown = std::fs::read_to_string(env.path("shown")).unwrap();
     assert_eq!(shown, "NEW 12.50 {none}\n");

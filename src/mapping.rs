@@ -11,8 +11,7 @@ pub struct Mapping {
     pub id: Vec<Name>,
     pub status: StatusColumn,
     pub inserted: DateSource,
-    /// How `inserted` is read. For the other dates only the zone counts, and a format that has to be
-    /// named.
+    /// How `inserted` is read. Of this the other dates use the zone and a format that has to be named.
     pub dates: Dates,
     pub failures: Name,
     /// Whether that counts attempts, also the one that succeeds.
@@ -39,7 +38,6 @@ pub struct Mapping {
     pub on_restore: Vec<Assignment>,
 }
 
-/// Source of the insertion date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DateSource {
     Column(Name),
@@ -56,8 +54,7 @@ pub struct Name {
     pub is_given: bool,
 }
 
-/// The usual one is STATUS with the names of the statuses; if there is no such column but a condition,
-/// or none is used, a row is pending as long as the condition holds for it.
+/// STATUS with the usual names; without such a column, a row is pending as long as the condition holds for it.
 #[derive(Debug, Clone)]
 pub enum StatusColumn {
     Usual,
@@ -106,7 +103,6 @@ pub fn usual_values() -> StatusValues {
 }
 
 impl Default for Mapping {
-    /// The table that `init` creates.
     fn default() -> Self {
         Self {
             table: Name::usual("BACKLOG"),

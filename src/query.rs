@@ -37,8 +37,8 @@ impl Window {
     }
 }
 
-/// What was inserted from one instant on and before another can have a slot if its phase is in one of
-/// these ranges of [`phase31`](crate::hash::phase31), which come in order and do not touch.
+/// Rows inserted from one instant on and before another, with a phase in one of these ranges of
+/// [`phase31`](crate::hash::phase31), which come in order and do not touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotStretch {
     pub from: Instant,

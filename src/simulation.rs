@@ -42,7 +42,6 @@ pub struct Tried {
     pub row: u32,
     /// 1 for the first of the record's life, which need not have been simulated.
     pub attempt: u32,
-    /// Seconds after the start.
     pub at: i64,
 }
 
@@ -234,7 +233,6 @@ impl Bins {
         }
     }
 
-    /// How many retries of a run there are in each.
     pub fn load(&self, run: &Run) -> Vec<usize> {
         let mut load = vec![0; self.count];
         for tried in run.retries() {
@@ -303,7 +301,6 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
 /// Of one record: a policy that waits for next to nothing has no end.
 const MOST_WAITS: usize = 10_000;
 
-/// Of the bins, from M(1) to the end.
 fn edges(means: &[f64], ends: &[f64], end: f64) -> Option<Vec<f64>> {
     // The mean wait in force between two ends of mean waits, or at one.
     let in_force = |at: f64| {

@@ -281,7 +281,7 @@ fn chosen(
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age.0));
     let mut ids = Vec::new();
-    database.scan(from, Order::Oldest, &mut |mut record| {
+    database.scan(from, Order::Oldest, None, &mut |mut record| {
         let is_meant = queue.holds(&record.id)
             && is_to_be_changed(verb, &record, from, now)
             && before.is_none_or(|before| record.inserted_at.is_some_and(|at| at < before))

@@ -93,7 +93,7 @@ impl Failed {
         statuses: &[Status],
     ) -> Result<Causes> {
         let mut causes = Causes::default();
-        database.scan(statuses, Order::Oldest, &mut |mut record| {
+        database.scan(statuses, Order::Oldest, None, &mut |mut record| {
             if queue.holds(&record.id) && self.is(&mut record) {
                 causes.add(&record);
             }

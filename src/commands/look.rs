@@ -62,10 +62,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     };
     let is_filtered =
         args.due || args.since.is_some() || args.failure.is_some() || queue.shard.is_some();
-    match most.filter(|_| !is_filtered) {
-        Some(most) => database.first(most, &statuses, order, &mut each)?,
-        None => database.scan(&statuses, order, &mut each)?,
-    }
+    database.scan(&statuses, order, most.filter(|_| !is_filtered), &mut each)?;
     if !args.json {
         console.out.write_all(listing.finish().as_bytes())?;
     }

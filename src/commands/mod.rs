@@ -244,12 +244,12 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
             due_at.name
         )));
     }
-    if table.has_no_dates() && !matches!(schedule.policy, Policy::Counted(_)) {
+    if table.is_undated && !matches!(schedule.policy, Policy::Counted(_)) {
         bail!(usage(
             "without date_inserted no record has an age: say --fibonacci, or --policy without --by-age",
         ));
     }
-    if table.has_no_dates() && schedule.limits.max_age_secs.is_some() {
+    if table.is_undated && schedule.limits.max_age_secs.is_some() {
         bail!(usage("--max-age goes by date_inserted, and the table has none"));
     }
     if schedule.policy.needs_counter() {

@@ -165,7 +165,7 @@ fn hangs_after(settings: &PassSettings) -> Option<i64> {
     let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     let timeout = secs(settings.timeout?).saturating_mul(2);
     let ticks = settings.schedule.policy.every_secs().max(LEAST_TICK).saturating_mul(10);
-    let rate = settings.limits.rate.map_or(0, |rate| secs(rate.interval()));
+    let rate = settings.limits.rate.map_or(0, |rate| secs(rate.0));
     Some(timeout.max(ticks).max(rate.saturating_mul(2)))
 }
 

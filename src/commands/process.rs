@@ -224,7 +224,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
         }
     }
     let mut is_pending = false;
-    reader.scan(&Status::PENDING, settings.order, &mut |record| {
+    reader.scan(&Status::PENDING, settings.order, None, &mut |record| {
         is_pending = true;
         if told.contains(&record.id) {
             return Ok(Continue(()));

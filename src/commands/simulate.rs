@@ -133,7 +133,7 @@ fn of_table(
     let line = |schedule| Ok(Assembly::new(queue, schedule, &*database)?.line);
     let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();
-    database.scan(&Status::PENDING, Order::Oldest, &mut |record| {
+    database.scan(&Status::PENDING, Order::Oldest, None, &mut |record| {
         // Only what a policy goes by is kept of them.
         if queue.holds(&record.id) {
             let kept = Record::new(record.id, record.inserted_at);

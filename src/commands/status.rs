@@ -1,7 +1,7 @@
 //! `backlog status`: how many records there are, what is due, the passes, and why records fail; on a
 //! screen, as JSON, as a page, as figures for Prometheus, and held to limits.
 
-use std::ops::ControlFlow::Continue;
+use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -290,7 +290,7 @@ fn report_on(
         Ok(Continue(()))
     };
     if depth.scans {
-        database.scan(&Status::PENDING, Order::Oldest, &mut each)?;
+        database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
     }
     known.known.date(&mut causes);
     let has_archived = counts.iter().any(|count| count.status == Status::Archived);
@@ -327,10 +327,10 @@ fn newest_archived(
     if most == 0 {
         return Ok(newest);
     }
-    database.first(most as u64, &[Status::Archived], Order::Newest, &mut |mut record| {
+    database.scan(&[Status::Archived], Order::Newest, Some(most as u64), &mut |mut record| {
         known.known.fill_in(&mut record);
         newest.push(record);
-        Ok(Continue(()))
+        Ok(if newest.len() == most { Break(()) } else { Continue(()) })
     })?;
     Ok(newest)
 }

@@ -45,7 +45,6 @@ type Search = (Query, Kind);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Due,
-    /// To be sorted by slot.
     Slots,
     /// Not due, but grown too old: to be archived.
     TooOld,
@@ -94,7 +93,6 @@ impl Plan {
     }
 }
 
-/// A record that a search has found due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: Id,
@@ -163,7 +161,6 @@ impl DueQueue {
         due
     }
 
-    /// How many have been read and not been taken.
     pub fn known(&self) -> usize {
         self.candidates.len()
     }
@@ -173,13 +170,11 @@ impl DueQueue {
         self.candidates.iter().take(most).map(|it| it.id.clone()).collect()
     }
 
-    /// At most `most`; none if there is no more.
     pub fn next_few(&mut self, most: usize, reader: &mut dyn Reader) -> Result<Vec<Candidate>> {
         self.any(reader)?;
         Ok(self.candidates.drain(..most.min(self.candidates.len())).collect())
     }
 
-    /// Takes some back, in their order.
     pub fn put_back(&mut self, candidates: Vec<Candidate>) {
         candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
@@ -207,11 +202,9 @@ impl DueQueue {
         Ok(())
     }
 
-    /// Defers a block of those that come next, once, where so many in a row were claimed in vain: another
-    /// pass is at them, and goes through them in the same order, so that the two need not ask for each
-    /// record in turn. The block ends before a failed record that must keep its place: a pass by slots that
-    /// is cut short has come to the last one that it tried, and a row without dates of failures does not
-    /// tell that another pass has just tried it.
+    /// Defers a block of those that come next, once, after so many in a row were claimed in vain: another pass is at
+    /// them in the same order. The block ends before a failed record that must keep its place: a cursor by slots
+    /// has come to the last one tried, and a row without dates of failures does not tell who has just tried it.
     pub fn defer_next(&mut self, in_vain: usize) {
         let Some(deferred) = &mut self.deferred else { return };
         let block = (2 * in_vain).clamp(FIRST_BLOCK, LARGEST_BLOCK);

@@ -8,7 +8,7 @@ const BURST: Duration = Duration::from_millis(100);
 
 /// How long it takes until one more attempt is allowed: at least a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateLimit(Duration);
+pub struct RateLimit(pub Duration);
 
 impl FromStr for RateLimit {
     type Err = String;
@@ -27,14 +27,6 @@ impl FromStr for RateLimit {
     }
 }
 
-impl RateLimit {
-    /// How long it takes until one more attempt is allowed.
-    pub fn interval(self) -> Duration {
-        self.0
-    }
-}
-
-/// One token is one attempt.
 #[derive(Debug)]
 pub struct TokenBucket {
     interval: Duration,

@@ -110,9 +110,8 @@ impl SharedDispatcher {
         self.is_quick.store(is_quick, Ordering::Relaxed);
     }
 
-    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept
-    /// meanwhile would be woken by the thread that hands out its next job, and often on the processor of
-    /// that one, which is not done, while its own processor does nothing.
+    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept meanwhile
+    /// would be woken on the processor of the thread that is busy, while its own does nothing.
     fn take(&self) -> Option<MutexGuard<'_, Dispatcher>> {
         let taken = self.try_take();
         let is_own = RUNS_A_ROUND.get();

@@ -16,7 +16,6 @@ pub struct Backoff {
     pub line: String,
     pub base: Delays,
     pub jitter: Jitter,
-    /// At least 1.
     pub every_secs: i64,
     pub salt: u64,
     /// The number of the last attempt, where the policy itself has one.
@@ -57,7 +56,7 @@ impl Backoff {
         })
     }
 
-    /// What no record's wait after that failure falls short of, in ticks.
+    /// Lower bound of the delay over all records, in ticks.
     pub fn least_delay(&self, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
         self.kept_for(self.base.wait(n.into())).max(self.shortest(n))
@@ -94,7 +93,6 @@ impl Backoff {
         self.count(self.jitter.fraction(phase), age).min(most)
     }
 
-    /// The same by the waits alone.
     pub fn count(&self, x: u64, age: i64) -> u64 {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());

@@ -72,10 +72,9 @@ impl DueRule {
         }
     }
 
-    /// Whether a record that has used up its attempts gets one more, because its last attempt was charged
-    /// and may never have reached a handler: a pass charges all records that it hands out, also if it is
-    /// killed. Some tables do not show whether an attempt has reported back. There every record at its limit
-    /// gets one more, because a pass that hears of a last failure archives the record.
+    /// Whether a record at its limit gets one more attempt, because the last one may never have reached a handler:
+    /// a pass charges all records that it hands out, also if it is killed. Where the table does not show that an
+    /// attempt has reported back, each gets one more: a pass that hears of a last failure archives the record.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
         let most = self.schedule.limits.most_attempts(facts.max_attempts);
         let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);
@@ -83,8 +82,8 @@ impl DueRule {
         is_at_limit && (facts.has_begun || !shows_begun)
     }
 
-    /// Since when a record has been due, where it is due for this reason. By plain age a failed one is due
-    /// at each pass: then since the next one is expected, `None` if nobody knows when that is.
+    /// Since when a record has been due for this reason. By plain age a failed one is due at each pass: then since
+    /// the next one is expected.
     pub fn due_since(
         &self,
         facts: Facts<'_>,

@@ -132,16 +132,7 @@ pub fn retries(text: &str) -> Result<u32, String> {
 pub fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     let percent = number.parse().ok().filter(|percent| *percent <= 100);
-    percent.ok_or_else(|| {
-        let meant = of_a_fraction(number).map_or_else(String::new, |it| format!(": write {it}%"));
-        format!("must be from 0% to 100%{meant}")
-    })
-}
-
-/// The percentage that is meant by a part of one, `0.5`.
-fn of_a_fraction(text: &str) -> Option<f64> {
-    let part = text.parse::<f64>().ok().filter(|part| (0.0..1.0).contains(part))?;
-    Some((part * 100.0).round())
+    percent.ok_or_else(|| "must be a whole number from 0% to 100%".into())
 }
 
 /// A factor above 1: `2`, `1.5`, `5/4`.

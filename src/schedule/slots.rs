@@ -83,8 +83,7 @@ impl Slots {
         Some(Slot { tick, phase })
     }
 
-    /// The pass that will take a slot behind `span`, which is that of a pass in tick `now`: its
-    /// tick, and what it works off. Passes that catch up come to a slot later than in its tick.
+    /// The tick and the span of the pass that will take a slot behind `span`, which is that of a pass in tick `now`.
     pub fn pass_for(&self, slot: Slot, span: Span, now: i64) -> (i64, Span) {
         let behind = slot.tick.saturating_sub(span.until).max(1);
         let passes = (slot.tick.saturating_sub(now)).max((behind - 1) / CATCH_UP + 1);
@@ -95,7 +94,6 @@ impl Slots {
         (tick, Span { after: Slot::end_of(reached), until })
     }
 
-    /// On a failed record.
     pub fn verdict(&self, facts: Facts<'_>, span: Span, now: Instant) -> Verdict {
         let Some(inserted_at) = facts.inserted_at else {
             return Verdict::Never(Obstacle::Undated);
@@ -121,9 +119,8 @@ pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h"
 /// The shortest interval of these, which is the tick unless `--every` says otherwise.
 pub const PROGRESSIVE_EVERY_SECS: i64 = 300;
 
-/// Tiers by age, youngest first: the older a record is, the longer the interval in which it is tried
-/// once. Where in the interval is its own phase, so the load is even, and a record that grows into
-/// the next tier is neither tried twice nor left for longer than the new interval.
+/// Tiers by age, youngest first: a record is tried once in each interval, at a place of its own phase. One that
+/// grows into the next tier is neither tried twice nor left for longer than the new interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers {
     /// As it is typed, with the options that make it what it is.
@@ -140,7 +137,6 @@ struct Tier {
     interval: i64,
 }
 
-/// The phase of 31 bits that a slot has.
 fn phase_of(phase: u64) -> u32 {
     u32::try_from(phase >> 33).unwrap_or(MOST_PHASE)
 }
@@ -169,8 +165,7 @@ impl Tiers {
                 return Err(wrong(&format!("{why}; leave out --every, or {other}")));
             }
             if interval_secs > max_age_secs {
-                let swapped = format!("did you mean {interval}/{age}?");
-                return Err(wrong(&format!("its interval is longer than its age; {swapped}")));
+                return Err(wrong("its interval is longer than its age"));
             }
             let interval = interval_secs / every_secs;
             if let Some(younger) = tiers.last() {
@@ -209,8 +204,8 @@ impl Tiers {
         None
     }
 
-    /// Where in each tier's interval the record has its slot: the digits of its phase in the mixed
-    /// radix of the intervals. Each begins with those of the tier before, so the tiers fit together.
+    /// The record's place in the interval of each tier: the digits of its phase in the mixed radix of the intervals.
+    /// Each begins with those of the tier before, so the tiers fit together.
     pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
         let start = (phase, 0u64, 1u64);
         let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {

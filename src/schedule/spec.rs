@@ -90,12 +90,10 @@ const fn form(
     Form { name, keys, is_list: false, example, make }
 }
 
-/// The names of all policies.
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
     FORMS.iter().map(|form| form.name).chain(["sns"])
 }
 
-/// The path of the file that a specification names, `sns:FILE`.
 pub fn file_of(spec: &str) -> Option<&str> {
     spec.strip_prefix("sns:")
 }

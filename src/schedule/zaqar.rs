@@ -80,7 +80,6 @@ pub fn parse(text: &[u8]) -> Result<Phases, String> {
     if keys.keys().any(|key| key.contains('_')) { zaqar(json) } else { sns(json) }
 }
 
-/// An error names the key.
 fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
     if json.is_array() {
         return Err("invalid type: sequence, expected a retry policy".into());
@@ -136,7 +135,6 @@ fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     Ok((min_secs * 1000, max_secs * 1000))
 }
 
-/// The phases one after the other, with so many retries in each.
 fn phases(counts: [u32; 4], (min, max): (u64, u64), curve: Curve) -> Phases {
     let [immediate, pre_backoff, backoff, post_backoff] = counts;
     let phase = |count: u32, wait: u64| (0..count).map(move |_| wait);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::error::DbError;
+use super::error::{DbError, DbResult};
 use super::table::{Cells, Charged, Table};
 use super::table_store::{SqlDatabase, TableStore};
 use super::{
@@ -28,7 +28,6 @@ pub trait Engine: Sized + Send + 'static {
     const WRITES_SINGLY: bool;
     const HEARTBEAT_INTERVAL: Option<Duration>;
 
-    /// As messages have it.
     fn place(&self) -> String;
 
     /// A failure to `verb` the database, as the user is told it.
@@ -47,7 +46,7 @@ pub trait Engine: Sized + Send + 'static {
         sql: &str,
         params: &[Value],
         each: impl FnMut(&Self::Row<'_>) -> bool,
-    ) -> Result<(), DbError>;
+    ) -> DbResult<()>;
 
     /// The same for a statement that may read very many rows, or whose values are shown or written.
     fn search(
@@ -55,7 +54,7 @@ pub trait Engine: Sized + Send + 'static {
         sql: &str,
         params: &[Value],
         each: impl FnMut(&Self::Row<'_>) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         self.rows(sql, params, each)
     }
 
@@ -65,7 +64,7 @@ pub trait Engine: Sized + Send + 'static {
         sql: &str,
         params: &[Value],
         mut of: impl FnMut(&Self::Row<'_>) -> T,
-    ) -> Result<Vec<T>, DbError> {
+    ) -> DbResult<Vec<T>> {
         let mut all = Vec::new();
         self.rows(sql, params, |row| {
             all.push(of(row));
@@ -74,22 +73,22 @@ pub trait Engine: Sized + Send + 'static {
         Ok(all)
     }
 
-    fn any(&mut self, sql: &str) -> Result<bool, DbError> {
+    fn any(&mut self, sql: &str) -> DbResult<bool> {
         Ok(!self.all(sql, &[], |_| ())?.is_empty())
     }
 
     /// The statements of a search: those of [`Table::due`], or better ones.
-    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+    fn due(&mut self, table: &Table, query: &Query) -> DbResult<Vec<String>> {
         Ok(table.due(query))
     }
 
-    /// The statement of a search in one row, whose number is the last parameter, and the numbers of
-    /// all: the way around a row that cannot be read, if there is one.
+    /// The way around a row that cannot be read: the statement of a search in one row, whose number is the last
+    /// parameter, and the numbers of all rows.
     fn one_by_one(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }
 
-    fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
+    fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> DbResult<Option<Vec<Id>>> {
         Ok(None)
     }
 
@@ -99,62 +98,56 @@ pub trait Engine: Sized + Send + 'static {
     }
 
     /// If the table looks empty to this user although it may have rows, the reason.
-    fn hides_all(&mut self, _: &Table) -> Result<Option<String>, DbError> {
+    fn hides_all(&mut self, _: &Table) -> DbResult<Option<String>> {
         Ok(None)
     }
 
-    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
+    fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
     /// What a foreign key does to the rows of other tables when a row is deleted: `items: CASCADE`.
-    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError>;
+    fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
     /// Whether an index leads to the pending records, in the order of insertion.
-    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError>;
+    fn finds_pending(&mut self, table: &Table) -> DbResult<bool>;
 
     /// The columns of the index that is missing to find what is due by its count of failures.
-    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError>;
+    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>>;
 
     /// Whether an index leads to a record by its id.
-    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError>;
+    fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
 
     /// What creates an index, on the rows only for which the condition holds, if that can be.
-    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError>;
+    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<String>;
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
     /// Begins a transaction. One that rehearses does not wait long for locks.
-    fn begin(&mut self, rehearses: bool) -> Result<(), DbError>;
+    fn begin(&mut self, rehearses: bool) -> DbResult<()>;
 
     /// Takes the changes of a rehearsal back. The error is a deferred constraint that its commit would
     /// have violated.
-    fn end_rehearsal(&mut self) -> Result<(), DbError>;
+    fn end_rehearsal(&mut self) -> DbResult<()>;
 
     /// Tries each chain of writes by itself in one round trip, and takes it back. True for those that the table
     /// is known to accept. Not called of an engine that writes each row by a statement of its own.
-    fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+    fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
         Ok(vec![false; chains.len()])
     }
 
-    /// Runs statements without parameters or results.
-    fn batch(&mut self, sql: &str) -> Result<(), DbError>;
+    fn batch(&mut self, sql: &str) -> DbResult<()>;
 
     /// Ends a transaction that an error may have left open.
     fn roll_back(&mut self);
 
     /// The rows of changes for which the answer is yes.
-    fn ask(
-        &mut self,
-        table: &Table,
-        changes: &[(usize, &RowWrite)],
-        ask: Ask,
-    ) -> Result<Vec<Seen>, DbError>;
+    fn ask(&mut self, table: &Table, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>>;
 
     /// Whether what a charge makes of a row shows only when the row is read again.
-    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError>;
+    fn looks_again(&mut self, table: &Table) -> DbResult<bool>;
 
     /// The constraints by which the table may refuse one row and accept another: a unique index, a foreign
     /// key, a trigger or a CHECK of several columns that depends on a written column.
-    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError>;
+    fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints>;
 
     fn interrupter(&self) -> Option<Interrupter>;
 
@@ -163,6 +156,9 @@ pub trait Engine: Sized + Send + 'static {
         Err(store.database.engine.explain(why, "read"))
     }
 }
+
+/// Changes with their numbers, by which results name them.
+pub type Changes<'a> = [(usize, &'a RowWrite<'a>)];
 
 /// What makes a claim end with its process, called as in [`Store`](super::Store).
 pub trait Locks<E: Engine>: Send {
@@ -174,7 +170,7 @@ pub trait Locks<E: Engine>: Send {
     }
 
     /// Claims what nobody has, and reads it after that.
-    fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError>;
+    fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>>;
 
     /// See [`Store::wants_ahead`](super::Store::wants_ahead).
     fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
@@ -188,18 +184,13 @@ pub trait Locks<E: Engine>: Send {
     }
 
     /// Makes changes, and claims what is wanted ahead.
-    fn write(
-        &mut self,
-        on: &mut SqlDatabase<E>,
-        changes: &[(usize, &RowWrite)],
-    ) -> Result<Vec<Seen>, DbError> {
+    fn write(&mut self, on: &mut SqlDatabase<E>, changes: &Changes) -> DbResult<Vec<Seen>> {
         on.engine.ask(&on.table, changes, Ask::Write)
     }
 
     /// Called once changes are written: what is to be done until they are durable.
     fn has_written(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
 
-    /// What is known of the claim on a record.
     fn hold(&self, _id: &Id) -> Hold {
         Hold::Unbroken
     }
@@ -217,25 +208,20 @@ pub trait Locks<E: Engine>: Send {
 
     fn release(&mut self, id: &Id);
 
-    fn rest(&mut self, _on: &mut SqlDatabase<E>) -> Result<(), DbError> {
+    fn rest(&mut self, _on: &mut SqlDatabase<E>) -> DbResult<()> {
         Ok(())
     }
 
     /// Waits until what was released is free.
-    fn free(&mut self, on: &mut SqlDatabase<E>) -> Result<(), DbError> {
+    fn free(&mut self, on: &mut SqlDatabase<E>) -> DbResult<()> {
         self.rest(on)
     }
 
     fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
 
-    /// Checks that the claims of running handlers stand, and takes lost ones back. Returns when to do so
-    /// again, if soon. `was_used` says that the sessions have been in use since the last call, so that they
-    /// need no check.
-    fn keep_claims(
-        &mut self,
-        _on: &mut SqlDatabase<E>,
-        _was_used: bool,
-    ) -> Result<Option<Duration>, DbError> {
+    /// Checks the claims of running handlers and takes lost ones back. Returns when to do so again, if soon.
+    /// The flag says that the sessions have been in use, so that they need no check.
+    fn keep_claims(&mut self, _: &mut SqlDatabase<E>, _: bool) -> DbResult<Option<Duration>> {
         Ok(None)
     }
 
@@ -260,7 +246,6 @@ pub enum Hold {
     Lost,
 }
 
-/// An index that a table lacks.
 pub struct Index {
     /// `INDEX` or `UNIQUE INDEX`
     pub kind: &'static str,

@@ -45,6 +45,8 @@ pub enum Kind {
     Other,
 }
 
+pub type DbResult<T> = Result<T, DbError>;
+
 impl DbError {
     pub fn is_lost(&self) -> bool {
         self.kind == Kind::Lost
@@ -136,7 +138,7 @@ impl From<&str> for Refusal {
 }
 
 /// What was done, or why it was not.
-pub type OrRefused<T> = Result<Result<T, Refusal>, DbError>;
+pub type OrRefused<T> = DbResult<Result<T, Refusal>>;
 
 /// A store whose sessions can be made anew.
 pub trait Reconnecting: Sized {
@@ -161,7 +163,7 @@ pub trait Reconnecting: Sized {
     fn just_looking<T>(
         &mut self,
         verb: &str,
-        act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
+        act: impl FnMut(&mut Self, bool) -> DbResult<T>,
     ) -> Option<T> {
         self.retry().is_just_looking = true;
         let done = self.retrying(verb, act);
@@ -200,7 +202,7 @@ pub trait Reconnecting: Sized {
     fn retrying<T>(
         &mut self,
         verb: &str,
-        mut act: impl FnMut(&mut Self, bool) -> Result<T, DbError>,
+        mut act: impl FnMut(&mut Self, bool) -> DbResult<T>,
     ) -> Result<T> {
         let clock = self.retry().clock;
         let (mut busy, mut deadline) = (0, None);
@@ -255,9 +257,8 @@ pub trait Reconnecting: Sized {
         })
     }
 
-    /// Writes changes, with what writes all or none, or else one by one: a row that the table refuses
-    /// takes no other's outcome with it. In a pass nor does a row that somebody else locks: no attempt is
-    /// begun on it, and the pass keeps its outcome.
+    /// Writes changes, all or none, or else one by one: a row that the table refuses takes no other outcome with it.
+    /// In a pass nor does a locked row: no attempt is begun on it, and the pass keeps its outcome.
     fn write_all(
         &mut self,
         changes: &[RowWrite],

@@ -25,8 +25,7 @@ use crate::time::Instant;
 
 pub type Interrupter = Box<dyn FnMut() + Send>;
 
-/// How often it is looked whether a statement is to end: it is interrupted again until it does,
-/// because an interrupt between two statements is lost.
+/// A statement is interrupted again until it ends: an interrupt between two statements is lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long after the grace a settlement may run: killed handlers are written as well.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -45,7 +44,6 @@ enum Operation {
 }
 
 impl StoreStop {
-    /// Outcomes are written as long as handlers have grace to end in.
     pub fn ends_operation(&self) -> bool {
         match *lock(&self.operation) {
             Operation::Nothing => false,
@@ -61,7 +59,7 @@ impl StoreStop {
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
-    interrupter: Option<OwnedThread>,
+    _interrupter: Option<OwnedThread>,
     heartbeat: Option<OwnedThread>,
     silence_watch: Option<OwnedThread>,
     store: Arc<Mutex<Claiming>>,
@@ -74,31 +72,19 @@ impl Interruptible {
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
         let retry = Retry::new(Some(stop.clone()), clock);
         let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
-        let (interrupter, heartbeat, silence_watch) = (None, None, None);
-        let mut interruptible = Self { interrupter, heartbeat, silence_watch, store, stop };
-        if interruptible.stop.stop.deadline.is_some() {
-            interruptible.watch()?;
-        }
-        Ok(interruptible)
-    }
-
-    /// From now on a statement that does not end by itself is ended.
-    fn watch(&mut self) -> Result<()> {
-        if self.interrupter.is_none()
-            && let Some(mut interrupt) = lock(&self.store).interrupter()
-        {
-            let stop = self.stop.clone();
-            let end_operation = move || {
-                if stop.ends_operation() {
-                    interrupt();
+        let interrupter = lock(&store).interrupter();
+        let interrupter = interrupter.map(|mut interrupt| {
+            let stop = stop.clone();
+            OwnedThread::start("interrupter", move |end| {
+                while !is_over(end, LOOK_INTERVAL) {
+                    if stop.ends_operation() {
+                        interrupt();
+                    }
                 }
-            };
-            let failure = "could not start the thread that ends statements";
-            self.interrupter = Some(OwnedThread::start("interrupter", failure, move |end| {
-                each(LOOK_INTERVAL, end, end_operation);
-            })?);
-        }
-        Ok(())
+            })
+        });
+        let interrupter = interrupter.transpose()?;
+        Ok(Self { _interrupter: interrupter, heartbeat: None, silence_watch: None, store, stop })
     }
 
     fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
@@ -162,12 +148,8 @@ impl Store for Interruptible {
         self.during(operation, |store| store.apply(changes))
     }
 
-    fn rehearse(
-        &mut self,
-        records: &[PossibleWrites],
-        in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>> {
-        self.during(Operation::Search, |store| store.rehearse(records, in_hand))
+    fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
+        self.during(Operation::Search, |store| store.rehearse(writes, held))
     }
 
     fn rehearse_way_back(
@@ -184,7 +166,6 @@ impl Store for Interruptible {
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
-        self.watch()?;
         self.during(Operation::Search, |store| store.start_watchdog(token))?;
         let (interval, sessions) = {
             let store = lock(&self.store);
@@ -193,14 +174,12 @@ impl Store for Interruptible {
         let Some(interval) = interval else { return Ok(()) };
         if let Some(sessions) = sessions.clone() {
             let stop = self.stop.stop.clone();
-            let failure = "could not start the thread that notices a silent network";
             let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
-            self.silence_watch = Some(OwnedThread::start("silence watch", failure, watch)?);
+            self.silence_watch = Some(OwnedThread::start("silence watch", watch)?);
         }
         let store = self.store.clone();
-        let failure = "could not start the thread that keeps the claims";
         let keep = move |end: &OwnedFd| keep_claims(&store, sessions.as_deref(), interval, end);
-        self.heartbeat = Some(OwnedThread::start("session heartbeat", failure, keep)?);
+        self.heartbeat = Some(OwnedThread::start("session heartbeat", keep)?);
         Ok(())
     }
 
@@ -242,13 +221,6 @@ fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
     !polled[0].revents().is_empty()
 }
 
-/// Calls `act` once in each interval, until `end` can be read.
-fn each(interval: Duration, end: &OwnedFd, mut act: impl FnMut()) {
-    while !is_over(end, interval) {
-        act();
-    }
-}
-
 /// Has the store keep its claims once in each interval, and as soon as one of its sessions ends.
 fn keep_claims(
     store: &Mutex<Claiming>,
@@ -271,8 +243,8 @@ fn keep_claims(
     }
 }
 
-/// Locks the store, so that it can keep its claims. If a session with claims may have ended, a statement
-/// that takes too long, such as a search through a large table, is cancelled first. It is run again later.
+/// Locks the store. If a session with claims may have ended, a statement that takes too long is cancelled
+/// first. It is run again later.
 fn for_claims<'a>(
     store: &'a Mutex<Claiming>,
     sessions: Option<&dyn Sessions>,
@@ -291,8 +263,7 @@ fn for_claims<'a>(
     lock(store)
 }
 
-/// How often the lock of the store is tried once a session has ended, and the pause between two tries. A
-/// statement that takes longer than all of them, 0.2 s, is cancelled.
+/// A statement that takes longer than all these tries together is cancelled.
 const MOST_TRIES: u32 = 100;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
@@ -319,8 +290,7 @@ fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
 #[derive(Debug, PartialEq, Eq)]
 enum Silence {
     Short,
-    /// The watch waits for one more heartbeat, because a machine that was suspended may still have its
-    /// sessions.
+    /// A machine that was suspended may still have its sessions: one more heartbeat tells.
     WaitOnce,
     TooLong,
 }
@@ -333,9 +303,8 @@ fn judge(silent_for: Duration, has_waited: bool) -> Silence {
     }
 }
 
-/// How long a server may be silent before its claims are in doubt. The server frees the claims of a client
-/// that has been silent for 180 s (docs/postgresql.md), and handlers have ended 10 s before that. One more
-/// heartbeat takes up to 7 s of the time that is left, and the end of the handlers 2 s.
+/// How long a server may be silent: it frees the claims of a silent client after 180 s (docs/postgresql.md),
+/// 10 s after the handlers have ended. One more heartbeat takes up to 7 s, and ending the handlers 2 s.
 const CLAIMS_STAND_FOR: Duration = Duration::from_secs(180 - 10 - 7 - 2);
 const SILENCE_INTERVAL: Duration = Duration::from_secs(1);
 const ONE_HEARTBEAT: Duration = Duration::from_secs(7);
@@ -345,14 +314,11 @@ pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
 
 impl OwnedThread {
     /// `run` is to return once it can read the end of the pipe that it is handed.
-    pub fn start(
-        name: &str,
-        failure: &'static str,
-        run: impl FnOnce(&OwnedFd) + Send + 'static,
-    ) -> Result<Self> {
+    pub fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self> {
         let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || run(&end));
-        Ok(Self(Some((open, thread.context(failure)?))))
+        let thread = thread.with_context(|| format!("could not start the thread {name:?}"))?;
+        Ok(Self(Some((open, thread))))
     }
 }
 

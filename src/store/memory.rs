@@ -145,11 +145,7 @@ impl Store for MemoryStore {
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }
 
-    fn rehearse(
-        &mut self,
-        records: &[PossibleWrites],
-        _in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>> {
+    fn rehearse(&mut self, records: &[PossibleWrites], _: &[RowWrite]) -> Result<Vec<Rehearsal>> {
         Ok(vec![Rehearsal::Taken; records.len()])
     }
 }

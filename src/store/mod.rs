@@ -1,8 +1,6 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
-mod boottime;
 mod claims;
-mod condition;
 mod engine;
 mod error;
 mod explore;
@@ -42,7 +40,6 @@ pub use location::without_password;
 pub use postgres::without_password;
 
 pub use claims::LineLock;
-pub use condition::identifiers;
 pub use error::{Refusal, Retry};
 pub use explore::{COUNTED, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
@@ -54,6 +51,7 @@ pub use state_dir::{
 };
 pub use survey::{Inspection, Pending, StatusValue};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};
+pub use tokens::identifiers;
 pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due, of those that a query selects.
@@ -76,16 +74,17 @@ pub trait Reader {
 
 /// The reads of commands, over a whole table. Nothing here writes or locks.
 pub trait Survey {
-    /// Hands every record with one of these statuses, or any, to `each` in order, without payload,
-    /// until that breaks off.
-    fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()>;
+    fn table(&self) -> &Table;
 
-    /// The same for the first `most` records only: the database does not have to sort the others.
-    fn first(
+    fn place(&self) -> String;
+
+    /// Hands the records with one of these statuses, or any, to `each` in order, without payload, until that
+    /// breaks off: after `most` at the latest, so that the database does not have to sort the others.
+    fn scan(
         &mut self,
-        most: u64,
         statuses: &[Status],
         order: Order,
+        most: Option<u64>,
         each: EachRecord<'_>,
     ) -> Result<()>;
 
@@ -100,17 +99,12 @@ pub trait Survey {
     /// What a success does to rows besides settling its record: that it deletes it, and what goes with it.
     fn deletion(&mut self) -> Result<Option<String>>;
 
-    /// How many records are pending here and by another mapping of the same table as well, and the id
-    /// of one.
+    /// The number of records that are pending by another mapping of the table, too, and the id of one.
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
 }
 
 /// A table that is there, and what commands ask of it besides.
 pub trait Database: Reader + Survey {
-    fn table(&self) -> &Table;
-
-    fn place(&self) -> String;
-
     /// Where claims and cursors are kept, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
 
@@ -140,13 +134,11 @@ pub trait Store {
 
     fn most_claims(&self) -> usize;
 
-    /// Claims what nobody has of these, and reads it afresh under its claim; a queue claims as many
-    /// in its own order. Only what is held need be released.
+    /// Claims the free ones of these and reads them. A queue claims as many in its own order.
     fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
 
-    /// How many of the records that will probably be claimed next it wants to know, where a round begins
-    /// up to so many attempts, and this one so many: none if enough are claimed ahead, if handlers are
-    /// slow, or the way to the database is short.
+    /// Number of candidates to claim with the next write, where a round begins up to `attempts`, and this one
+    /// `begun`. 0 if enough are claimed ahead, if handlers are slow, or if the server is near.
     fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
         0
     }
@@ -172,20 +164,14 @@ pub trait Store {
         Ok(())
     }
 
-    /// Makes each row what its settlement says, in one transaction: after an error nothing was
-    /// written, and the death of this process undoes nothing.
+    /// Writes settlements in one transaction, which the death of this process does not undo.
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
 
     /// Makes the writes that may become necessary for each record, and takes everything back. Where records
-    /// can be in each other's way, `in_hand` are the successes of those that handlers have.
-    fn rehearse(
-        &mut self,
-        records: &[PossibleWrites],
-        in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>>;
+    /// can be in each other's way, `held` are the successes of those that handlers have.
+    fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
-    /// Makes the ends of a record, of at most so many attempts, and its way back, and takes everything back.
-    /// Returns why a person would lose sight of it, if so.
+    /// Tries the ends of a record and its restoration, and undoes them. Says why it would be lost, if so.
     fn rehearse_way_back(
         &mut self,
         _record: &Arc<Record>,
@@ -200,8 +186,7 @@ pub trait Store {
         Ok(RowConstraints::None)
     }
 
-    /// Called before the first claim: makes sure that the handlers of a killed pass, which have
-    /// `token` in their environment, end before its claims do.
+    /// Makes sure, before the first claim, that the handlers of a killed pass end before its claims do.
     fn start_watchdog(&mut self, _token: &str) -> Result<()> {
         Ok(())
     }
@@ -217,8 +202,7 @@ pub trait Store {
         false
     }
 
-    /// Sets the function that ends the handlers of records whose claims are lost. The store may call it at
-    /// any time.
+    /// Sets the function that ends the handlers of lost claims. It may be called at any time.
     fn on_loss(&mut self, _end: EndHandlers) {}
 
     /// How often [`keep_claims`](Self::keep_claims) is to be called while handlers run, if at all.
@@ -231,8 +215,7 @@ pub trait Store {
         None
     }
 
-    /// Checks that the claims stand, and takes lost ones back. Returns when to do that again, if sooner
-    /// than at the next heartbeat.
+    /// Checks the claims and takes lost ones back. Returns when to do that again, if sooner than usual.
     fn keep_claims(&mut self, _why: Wakeup) -> Option<Duration> {
         None
     }
@@ -253,7 +236,6 @@ pub trait Store {
     }
 }
 
-/// Ends the handlers of these records.
 pub type EndHandlers = Arc<dyn Fn(&[Id]) + Send + Sync>;
 
 /// The sessions of a store, for a thread that watches them while another thread uses the store.
@@ -264,21 +246,15 @@ pub trait Sessions: Send + Sync {
     /// Has the server cancel the statements that are running.
     fn cancel(&self);
 
-    /// The time since the last answer of the server, including the time for which the machine was
-    /// suspended.
+    /// The time since the last answer of the server. It includes the time of a suspended machine.
     fn silent_for(&self) -> Duration;
 }
 
-/// The event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wakeup {
-    /// The pass is over.
     End,
-    /// A session has ended.
     SessionEnded,
-    /// There is a new session, or claims are to be taken back.
-    Changed,
-    /// The timeout is over.
+    /// The timeout is over, there is a new session, or claims are to be taken back.
     Time,
 }
 
@@ -289,7 +265,6 @@ pub enum Moved {
     Claims(anyhow::Error),
 }
 
-/// The result of [`Reader::due`].
 #[derive(Debug, Default)]
 pub struct Page {
     pub ids: Vec<Id>,
@@ -313,7 +288,6 @@ pub enum Claim {
     Unreadable(String),
 }
 
-/// The result of [`Reader::read`].
 #[derive(Debug)]
 pub enum Found {
     Record(Box<Record>),
@@ -330,8 +304,7 @@ pub struct RowWrite<'a> {
     pub settlement: Settlement,
     /// When the policy has it tried again, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
-    /// Whether the claim was broken for a time. Then the row must also show that no other attempt has
-    /// begun.
+    /// Whether the claim was broken, so that the row must show that no other attempt has begun.
     pub is_fenced: bool,
 }
 
@@ -375,8 +348,7 @@ pub enum WriteResult {
     Charged(Charged),
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
-    /// The claim was lost, and the row does not show that this attempt is still the last one. The row was
-    /// left alone.
+    /// The claim was lost, and another attempt may have begun. The row was left alone.
     ClaimLost,
     /// The table, a constraint or a trigger does not make the change, or the row stayed locked.
     Refused(Refusal),
@@ -388,8 +360,7 @@ pub struct Count {
     pub status: Status,
     /// Its name, or what the table holds instead if it is foreign.
     pub text: String,
-    /// The index of the first bound (in seconds) that the age does not exceed, or the number of
-    /// bounds; `None` without a readable date.
+    /// The index of the first bound that the age in seconds does not exceed; `None` without a date.
     pub band: Option<usize>,
     pub rows: u64,
 }

@@ -29,7 +29,6 @@ const SHOWN_ERROR: usize = 4_096;
 /// How many characters of a status are read. No value that is mapped is as long.
 const LONGEST_STATUS: usize = 4_096;
 
-/// The spelling of a database.
 pub trait Dialect: Sync {
     fn literal(&self, value: &Value) -> String;
 
@@ -57,12 +56,10 @@ pub trait Dialect: Sync {
     /// A literal as a value of a column.
     fn typed(&self, literal: &str, column: &Column) -> String;
 
-    /// Conditions of the rows that can be in the window, or more of them, besides their status, one
-    /// for each statement which an index can serve in this order.
+    /// Conditions of rows that can be in the window, one for each statement that an index serves in this order.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
-    /// The condition of rows whose phase is in a range, or of more; `None` where the database cannot reckon
-    /// phases, or not faster than the program.
+    /// Condition of rows whose phase can be in a range; `None` where the program finds them faster.
     fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String>;
 
     /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
@@ -117,7 +114,6 @@ pub fn id_param(part: &Id) -> Value {
     }
 }
 
-/// The parameters of each statement of [`Table::due`]: a date and an id for each bound.
 pub fn due_params(query: &Query) -> Vec<Value> {
     let keys = query.after.iter().chain(&query.up_to);
     keys.flat_map(|key| iter::once(key.inserted.clone()).chain(id_params(&key.id))).collect()
@@ -154,8 +150,7 @@ impl Table {
         }
     }
 
-    /// Whether a condition holds for a row as it is once it is due. What waits is in the queue, also
-    /// where the condition hides it until then.
+    /// Whether a condition holds for a row once it is due: what waits is in the queue, too.
     fn once_due(&self, condition: &str) -> String {
         let reads = |due: &&Column| self.condition_columns.iter().any(|it| it.name == due.name);
         let Some(due) = self.due_column().filter(reads) else {
@@ -238,21 +233,14 @@ impl Table {
         let values = self.statuses.all_values(statuses);
         let column = quote(&column.name);
         let (values, nulls): (Vec<_>, Vec<_>) = values.into_iter().partition(|it| !it.is_null());
-        let is_null = (!nulls.is_empty()).then(|| format!("{column} IS NULL"));
-        match (&values[..], is_null) {
-            ([], is_null) => is_null.unwrap_or_else(|| NEVER.into()),
-            (values, Some(is_null)) => {
-                let values = values.iter().map(|it| self.dialect.literal(it));
-                format!("({is_null} OR {column} IN ({}))", joined(values, ", "))
-            }
+        let list = joined(values.iter().map(|value| self.dialect.literal(value)), ", ");
+        match (values.len(), nulls.is_empty()) {
+            (0, true) => NEVER.into(),
+            (0, false) => format!("{column} IS NULL"),
+            (_, false) => format!("({column} IS NULL OR {column} IN ({list}))"),
             // One alone is a narrower search than a list of one.
-            ([it], None) if self.dialect.is_verbatim() => {
-                format!("{column} = {}", self.dialect.literal(it))
-            }
-            (values, None) => {
-                let values = values.iter().map(|it| self.dialect.literal(it));
-                format!("{column} IN ({})", joined(values, ", "))
-            }
+            (1, true) if self.dialect.is_verbatim() => format!("{column} = {list}"),
+            (_, true) => format!("{column} IN ({list})"),
         }
     }
 
@@ -281,8 +269,7 @@ impl Table {
         self.with_statuses(statuses, self.condition.clone())
     }
 
-    /// Rows with one of these statuses for which a condition holds, or more: the reader has the last
-    /// word.
+    /// Rows with one of these statuses for which a condition holds, and maybe others.
     fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
         let mut terms = Vec::new();
         // Pending ones are asked for in words that a partial index knows.
@@ -325,8 +312,7 @@ impl Table {
         parts.iter().map(statement).collect()
     }
 
-    /// The condition of rows that have a slot, or of more, if the search is for slots and the database
-    /// can tell them: only those travel.
+    /// Condition of rows that can have a slot, if the database can tell: only those are sent.
     fn has_slot(&self, query: &Query) -> Option<String> {
         let Window::Slots { stretches, salt } = &query.window else { return None };
         let [id] = &self.id[..] else { return None };
@@ -346,8 +332,7 @@ impl Table {
             stretches.iter().partition(|it| it.phases == [0..=MOST_PHASE]);
         let mut arms: Vec<_> = whole.into_iter().map(inserted).collect();
         if !parts.is_empty() {
-            // The phases of an older tier are among those of a younger one, so that a look at those of all
-            // together rules out most rows, whatever their date.
+            // Phases of an older tier are among those of a younger one: those of all together rule out most rows.
             let all = parts.iter().flat_map(|it| it.phases.iter().cloned()).collect();
             let rest = parts
                 .iter()
@@ -376,15 +361,11 @@ impl Table {
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
     }
 
-    fn selected<'a>(
-        &self,
-        columns: impl IntoIterator<Item = &'a Column>,
-        is_shown: bool,
-    ) -> String {
+    fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>, is_cut: bool) -> String {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let columns = columns.into_iter().zip(0..);
         let selected =
-            columns.map(|(column, place)| match is_shown && status == Some(&column.name) {
+            columns.map(|(column, place)| match is_cut && status == Some(&column.name) {
                 true => self.status_cell(),
                 false => self.dialect.selected(column, place),
             });
@@ -430,13 +411,7 @@ impl Table {
         joined(places.map(|it| self.dated(&format!("{statuses} AND {it}"))), " UNION ALL ")
     }
 
-    /// The head of a row, and what is shown of it.
-    pub fn shown_columns(&self) -> String {
-        self.head_and(self.known_columns())
-    }
-
-    /// The head of a row, these columns, and the last error, of which like of the status no more is read
-    /// than is shown.
+    /// The head of a row, these columns, and the last error, no more of it than is shown.
     pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
         let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
@@ -472,7 +447,6 @@ impl Table {
         joined(columns.into_iter().map(|it| self.dialect.cell(it)), ", ")
     }
 
-    /// The ids and the insertion dates of rows.
     pub fn dated(&self, condition: &str) -> String {
         let cells = self.cells(self.id.iter().chain([&self.inserted]));
         format!("SELECT {cells} FROM {} WHERE {condition}", self.sql)
@@ -486,8 +460,8 @@ impl Table {
         [self.failures.as_ref(), self.last_failure.as_ref()]
     }
 
-    /// How many rows there are, in the queue or not, by status, by what tells failed rows from new
-    /// ones and by age. Where the database cannot tell the age, each date is counted.
+    /// Numbers of rows by status, by the columns that tell failed rows from new ones, and by age. Where the
+    /// database cannot tell the age, each date is counted.
     pub fn census(&self, bounds: &[i64], now: Instant) -> String {
         let sources = self.sources_of_failure();
         let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));

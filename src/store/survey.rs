@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 
 use super::engine::{Engine, Index};
-use super::error::DbError;
+use super::error::DbResult;
 use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
 use super::table_store::SqlDatabase;
 use super::{Count, EachRecord, Survey};
@@ -81,7 +81,7 @@ impl Pending {
                 return;
             }
         };
-        if table.has_no_dates() {
+        if table.is_undated {
             return;
         }
         self.newest = self.newest.max(table.dates.read(inserted));
@@ -130,33 +130,27 @@ impl Undated {
 }
 
 impl<E: Engine> Survey for SqlDatabase<E> {
-    fn scan(&mut self, statuses: &[Status], order: Order, each: EachRecord<'_>) -> Result<()> {
-        self.scan_rows(statuses, order, "", each).map(drop)
+    fn table(&self) -> &Table {
+        &self.table
     }
 
-    fn first(
+    fn place(&self) -> String {
+        self.engine.place()
+    }
+
+    fn scan(
         &mut self,
-        most: u64,
         statuses: &[Status],
         order: Order,
+        most: Option<u64>,
         each: EachRecord<'_>,
     ) -> Result<()> {
-        if most == 0 {
-            return Ok(());
-        }
-        let mut left = most;
-        let mut take = |record| {
-            left -= 1;
-            let flow = each(record)?;
-            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
-        };
-        let limit = format!(" LIMIT {}", most.min(MOST_ROWS));
-        let rows = self.scan_rows(statuses, order, &limit, &mut take)?;
-        // Some of these rows may be left out, because they have no usable id, or because the condition
-        // cannot tell their status.
-        if rows == Some(most) {
+        let limit = most.map_or_else(String::new, |most| format!(" LIMIT {}", most.min(MOST_ROWS)));
+        let rows = self.scan_rows(statuses, order, &limit, each)?;
+        // Rows without a usable id, or whose condition does not tell their status, are left out.
+        if let Some(most) = most.filter(|most| *most > 0 && rows == Some(*most)) {
             let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
-            self.scan_rows(statuses, order, &others, &mut take)?;
+            self.scan_rows(statuses, order, &others, each)?;
         }
         Ok(())
     }
@@ -261,12 +255,10 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 }
 
-/// More rows than any table has.
 const MOST_ROWS: u64 = 1 << 62;
 
 impl<E: Engine> SqlDatabase<E> {
-    /// Scans the rows that a LIMIT clause leaves. Returns the number of rows read, or `None` if `each`
-    /// broke off.
+    /// Scans rows. Returns their number, or `None` if `each` broke off.
     fn scan_rows(
         &mut self,
         statuses: &[Status],
@@ -280,9 +272,9 @@ impl<E: Engine> SqlDatabase<E> {
             [] => table.of_the_queue(),
             statuses => table.of_statuses(statuses),
         };
-        let (shown, name, order) = (table.shown_columns(), &table.sql, table.order_by(order));
-        let sql = format!("SELECT {shown} FROM {name} WHERE {condition} {order}{limit}");
-        let shown = Selected::shown(table);
+        let (shown, name, order) = (Selected::shown(table), &table.sql, table.order_by(order));
+        let columns = shown.sql();
+        let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
         let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
         let read = engine.search(&sql, &[], |row| {
             rows += 1;
@@ -297,7 +289,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// Pending records whose due column holds what is no date.
-    fn unread_due_dates(&mut self) -> Result<Undated, DbError> {
+    fn unread_due_dates(&mut self) -> DbResult<Undated> {
         let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
         let Some(due) = table.due_column() else { return Ok(found) };
         let (cells, column) = (table.cells(table.id.iter().chain([due])), due.sql());
@@ -314,7 +306,7 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(found)
     }
 
-    fn status_values(&mut self) -> Result<Vec<StatusValue>, DbError> {
+    fn status_values(&mut self) -> DbResult<Vec<StatusValue>> {
         let Self { engine, table, .. } = self;
         let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
         let (cell, name) = (table.dialect.exact(column), &table.sql);
@@ -336,7 +328,7 @@ fn missing_indexes(
     engine: &mut impl Engine,
     table: &Table,
     by_count: bool,
-) -> Result<Vec<(&'static str, String)>, DbError> {
+) -> DbResult<Vec<(&'static str, String)>> {
     let condition = table.lasting_condition();
     let mut missing = Vec::new();
     let mut lacks = |finds, kind, suffix, columns, condition| {

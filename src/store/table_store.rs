@@ -10,8 +10,8 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 
-use super::engine::{Ask, Engine, Hold, Locks, Seen};
-use super::error::{DbError, Kind, OrRefused, Reconnecting, Retry, reconnect_pause};
+use super::engine::{Ask, Changes, Engine, Hold, Locks, Seen};
+use super::error::{DbError, DbResult, Kind, OrRefused, Reconnecting, Retry, reconnect_pause};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
 use super::survey::Undated;
@@ -39,11 +39,10 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// What was read, or its failure as the user is told it.
-    pub fn reading<T>(&self, read: Result<T, DbError>) -> Result<T> {
+    pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
 
-    /// See [`Database::add`](super::Database::add).
     pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let Table { inserted, dates, .. } = &self.table;
         let sql = self.table.insert(self.table.require_payload()?, payloads.len());
@@ -56,12 +55,12 @@ impl<E: Engine> SqlDatabase<E> {
         added.map_err(|error| self.engine.explain(error, "add records to"))
     }
 
-    fn ask(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
+    fn ask(&mut self, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>> {
         self.engine.ask(&self.table, changes, ask)
     }
 
     /// Mostly there is none.
-    fn has_any(&mut self, statuses: &[Status]) -> Result<bool, DbError> {
+    fn has_any(&mut self, statuses: &[Status]) -> DbResult<bool> {
         match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
             // Whoever looks for them says what cannot be read.
             Err(error) if error.is_of_a_row => Ok(true),
@@ -83,7 +82,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// Reads the due records into a page. A page that was filled in part is filled again from the start.
-    fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
+    fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
         page.begin_again();
         if query.after.is_none() && !self.has_any(&query.statuses)? {
             let hidden = self.engine.hides_all(&self.table)?;
@@ -97,7 +96,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// The records that no age can be told of, if the query goes by age and begins here.
-    fn undated(&mut self, query: &Query) -> Result<Option<Undated>, DbError> {
+    fn undated(&mut self, query: &Query) -> DbResult<Option<Undated>> {
         let inserted = query.window.inserted();
         let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
         if !is_by_age || query.after.is_some() {
@@ -120,10 +119,10 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// A second row shows that the id is not unique.
-    fn read_one(&mut self, id: &Id) -> Result<Found, DbError> {
+    fn read_one(&mut self, id: &Id) -> DbResult<Found> {
         let Self { engine, table, .. } = self;
-        let sql = format!("{} LIMIT 2", table.of_id(&table.shown_columns()));
         let shown = Selected::shown(table);
+        let sql = format!("{} LIMIT 2", table.of_id(&shown.sql()));
         let mut found = Vec::new();
         let read = engine.search(&sql, &id_params(id), |row| {
             found.extend(shown.record(row, 0));
@@ -142,19 +141,20 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// The present state of the rows of these records, and whether they are pending.
-    pub fn states_of(&mut self, records: &[(usize, &Arc<Record>)]) -> Result<Vec<Seen>, DbError> {
+    pub fn states_of<'r>(
+        &mut self,
+        records: impl Iterator<Item = (usize, &'r Arc<Record>)>,
+    ) -> DbResult<Vec<Seen>> {
         let (transition, counter) = (Transition::Renewed, Counter::Untouched);
         let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
-        let changes = records.iter().map(|(number, record)| {
-            let change = RowWrite::new(record, None, renewed.clone());
-            (*number, change)
-        });
-        let changes: Vec<_> = changes.collect();
+        let changes: Vec<_> = records
+            .map(|(number, it)| (number, RowWrite::new(it, None, renewed.clone())))
+            .collect();
         let changes: Vec<_> = changes.iter().map(|(number, change)| (*number, change)).collect();
         self.ask(&changes, Ask::IsThere)
     }
 
-    fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> Result<(), DbError> {
+    fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
         let columns = Places::of_facts(&self.table, &query.window);
         let params = due_params(query);
         for sql in self.engine.due(&self.table, query)? {
@@ -172,7 +172,7 @@ impl<E: Engine> SqlDatabase<E> {
         query: &Query,
         page: &mut PageBuilder<'_>,
         error: DbError,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         let Self { engine, table, .. } = self;
         let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
@@ -228,7 +228,6 @@ pub struct TableStore<E: Engine> {
     stage: Stage,
 }
 
-/// How far a pass has come.
 #[derive(PartialEq, Eq)]
 enum Stage {
     Begun,
@@ -252,7 +251,7 @@ impl<E: Engine> TableStore<E> {
     }
 
     /// Asks to make changes; a charge is told as the row is at the end.
-    fn change(&mut self, changes: &[(usize, &RowWrite)], ask: Ask) -> Result<Vec<Seen>, DbError> {
+    fn change(&mut self, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>> {
         let mut seen = match ask {
             Ask::Write => self.locks.write(&mut self.database, changes)?,
             Ask::Rehearse | Ask::IsExpected | Ask::IsWritten | Ask::IsThere => {
@@ -270,7 +269,7 @@ impl<E: Engine> TableStore<E> {
         Ok(seen)
     }
 
-    fn looks_again(&mut self) -> Result<bool, DbError> {
+    fn looks_again(&mut self) -> DbResult<bool> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let known = self.looks_again.map_or_else(|| engine.looks_again(table), Ok)?;
         Ok(*self.looks_again.insert(known))
@@ -286,7 +285,9 @@ impl<E: Engine> TableStore<E> {
         let is_unbroken =
             |(_, it): &(usize, &RowWrite)| self.locks.hold(&it.record.id) == Hold::Unbroken;
         let (mut open, broken): (Vec<_>, Vec<_>) = all.into_iter().partition(is_unbroken);
-        let states = if broken.is_empty() { Vec::new() } else { self.states(&broken)? };
+        let records = broken.iter().map(|(number, change)| (*number, change.record));
+        let states =
+            if broken.is_empty() { Vec::new() } else { self.database.states_of(records)? };
         let fenced = self.fence(&broken, &states);
         for (number, _) in broken {
             written[number] = WriteResult::ClaimLost;
@@ -340,21 +341,12 @@ impl<E: Engine> TableStore<E> {
         Ok(Ok(written))
     }
 
-    fn states(&mut self, changes: &[(usize, &RowWrite)]) -> Result<Vec<Seen>, DbError> {
-        let records: Vec<_> = changes.iter().map(|(number, it)| (*number, it.record)).collect();
-        self.database.states_of(&records)
-    }
-
     /// Selects the changes that may still be written after their claims were broken: another pass may have
     /// tried these records. An outcome is written if the row still carries the attempt's own charge, or
     /// again is as it was before the charge, which a crash of the server can undo. A success is also
     /// written if the row is merely pending, because the work is done. The counters then belong to another
     /// attempt, and stay. No attempt begins after a broken claim.
-    fn fence<'a>(
-        &self,
-        changes: &[(usize, &RowWrite<'a>)],
-        states: &'a [Seen],
-    ) -> Vec<(usize, RowWrite<'a>)> {
+    fn fence<'a>(&self, changes: &Changes<'a>, states: &'a [Seen]) -> Vec<(usize, RowWrite<'a>)> {
         let table = &self.database.table;
         let fenced = |(number, change): &(usize, &RowWrite<'a>)| {
             let RowWrite { record, charged, settlement, retry_at, .. } = *change;
@@ -381,7 +373,7 @@ impl<E: Engine> TableStore<E> {
         &mut self,
         open: &mut Vec<(usize, &RowWrite)>,
         written: &mut [WriteResult],
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         let as_written = self.database.ask(open, Ask::IsWritten)?;
         open.retain(|(number, change)| {
             let seen = as_written.iter().find(|it| it.number == *number);
@@ -490,15 +482,10 @@ impl<E: Engine> Store for TableStore<E> {
         self.write_all(changes, Self::write)
     }
 
-    fn rehearse(
-        &mut self,
-        records: &[PossibleWrites],
-        in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>> {
+    fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
         self.is_used = true;
         let _acting = self.database.engine.take_rights()?;
-        let rehearsed =
-            self.retrying("write to", |store, _| store.rehearse_all(records, in_hand))?;
+        let rehearsed = self.retrying("write to", |store, _| store.rehearse_all(writes, held))?;
         if self.stage == Stage::Watched && rehearsed.contains(&Rehearsal::Taken) {
             self.stage = Stage::Written;
         }

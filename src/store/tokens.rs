@@ -1,6 +1,7 @@
 //! The tokens of SQL that the database itself has accepted: names, texts and signs, without comments.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// A token as it is written, with its quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,23 @@ pub fn tokens(sql: &str) -> Vec<Token<'_>> {
     tokens
 }
 
+/// The names in an expression of SQL. Unquoted ones are in lower case, as the server takes them.
+pub fn identifiers(sql: &str) -> HashSet<String> {
+    let is_quoted = |name: &Token<'_>| name.text.starts_with(['"', '`', '[']);
+    let name = |token: &Token<'_>| {
+        let name = token.name()?;
+        Some(if is_quoted(token) { name.into_owned() } else { name.to_lowercase() })
+    };
+    tokens(sql).iter().filter_map(name).collect()
+}
+
+/// The condition of a statement that creates an index on a part of the rows.
+pub fn condition_of_index(created: &str) -> Option<&str> {
+    let tokens = tokens(created);
+    let condition = tokens.iter().find(|token| token.is("where"))?;
+    created.get(condition.end()..).map(str::trim)
+}
+
 fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || ['_', '$'].contains(&c)
 }
@@ -91,6 +109,23 @@ fn quoted_length(quoted: &str, end: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_are_taken_for_columns() {
+        let found = identifiers("Kind = 'it''s n' AND \"N m\" > o2.size_1 -- or so");
+        let mut found: Vec<_> = found.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["N m", "and", "kind", "o2", "size_1"]);
+    }
+
+    #[test]
+    fn the_condition_of_an_index_stands_behind_its_where() {
+        let of = condition_of_index;
+        assert_eq!(of("CREATE INDEX i ON t (a) WHERE sent_at IS NULL"), Some("sent_at IS NULL"));
+        let quoted = "create index \"x where y\" on t (\"where\", [where b], elsewhere)\nwhere(a = ' where ')";
+        assert_eq!(of(quoted), Some("(a = ' where ')"));
+        assert_eq!(of("CREATE INDEX where_i ON t (a)"), None);
+    }
 
     #[test]
     fn quotes_and_comments_keep_their_content_together() {

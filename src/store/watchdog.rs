@@ -39,8 +39,8 @@ use rustix::net::{SendFlags, UCred, send};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getppid, pidfd_open, pidfd_send_signal};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -70,13 +70,12 @@ struct Watched {
     token: String,
     /// What the handlers inherit. This process has it open as well.
     marker: Option<OwnedFd>,
-    /// The [boot time](super::boottime) at which the watchdog ends the handlers.
+    /// The [boot time](boottime) at which the watchdog ends the handlers.
     deadline: Option<Duration>,
 }
 
 impl Watchdog {
-    /// Starts a watchdog that keeps `claims`, if there is a descriptor that holds them, until every
-    /// process with `token` or the marker is gone. It watches when this returns.
+    /// Starts a watchdog that keeps `claims` until every process of the pass is gone. It watches on return.
     pub fn start(claims: Option<OwnedFd>, token: &str) -> Result<Self> {
         let pipe = pipe_with(PipeFlags::CLOEXEC);
         let (pipe, _) = pipe.context("could not make the pipe that marks the handlers")?;
@@ -89,12 +88,11 @@ impl Watchdog {
         let watch = Watched { child, line, claims, token, marker, deadline: None };
         let watch = Arc::new(Mutex::new(watch));
         let seen = watch.clone();
-        let failure = "could not start a thread for the watchdog of the handlers";
-        let supervisor = OwnedThread::start("watchdog", failure, move |end| supervise(&seen, end))?;
+        let supervisor = OwnedThread::start("watchdog", move |end| supervise(&seen, end))?;
         Ok(Self { _supervisor: supervisor, watch })
     }
 
-    /// Sets the [boot time](super::boottime) at which the watchdog ends the handlers; `None` clears it.
+    /// Sets the [boot time](boottime) at which the watchdog ends the handlers; `None` clears it.
     pub fn end_handlers_at(&self, deadline: Option<Duration>) {
         let mut watch = lock(&self.watch);
         watch.deadline = deadline;
@@ -144,8 +142,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Sends the deadline without waiting for a watchdog that does not read. If the watchdog is dead, its
-    /// successor gets the deadline when it starts.
+    /// Does not wait for a watchdog that does not read. A dead one's successor gets the deadline at its start.
     fn send_deadline(&self) {
         let deadline = self.deadline.map_or_else(|| "-".into(), |at| at.as_millis().to_string());
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -248,14 +245,12 @@ fn watch(mut pass: UnixStream, mut mark: Mark) -> Result<()> {
                 Err(_) => {}
             }
         }
-        // The pass ended well.
         if unread.first() == Some(&b'.') {
             return Ok(());
         }
     }
 }
 
-/// Sets a timer to a boot time, or to none.
 fn set(timer: &OwnedFd, at: Option<Duration>) -> Result<()> {
     let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
     let at = at.map_or(Ok(no_time), Timespec::try_from).context("no time to wait for")?;
@@ -361,11 +356,16 @@ pub fn own_beginning() -> Result<u64> {
     began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
 }
 
-/// The user who started a process.
 fn real_user(proc: &Path) -> Option<u32> {
     let status = fs::read_to_string(proc.join("status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().next()?.parse().ok()
+}
+
+/// The time since the machine started. It goes on during a suspension, as that of a server does.
+pub fn boottime() -> Duration {
+    let at = clock_gettime(ClockId::Boottime);
+    Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
 }
 
 /// What tells this time of the machine's life from others.

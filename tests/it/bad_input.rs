@@ -370,7 +370,10 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--policy", "constant:delay=1h5", "--", "true"], "write 30s, 4m30s, 12h or"),
         (&["process", "--fibonacci", "--max-age", "30", "--", "true"], "30days, 30h, 30m or 30s\n"),
         (&["archive", "--older-than", "3"], "write 3days, 3h, 3m or 3s\n"),
-        (&["process", "--fibonacci", "--spread", "0.5", "--", "true"], "0% to 100%: write 50%\n"),
+        (
+            &["process", "--fibonacci", "--spread", "0.5", "--", "true"],
+            "a whole number from 0% to 100%\n",
+        ),
         (&["process", "--fibonacci", "--spread", "101", "--", "true"], "from 0% to 100%\n"),
         (
             &["list", "--set", "status={column=state}"],

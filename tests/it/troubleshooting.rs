@@ -165,7 +165,6 @@ fn messages_about_a_database_or_a_table_are_those_of_the_page() {
     every_message_is_said(
         "Database and table",
         &[
-            ("no database at ...; did you mean ...?", |env| run(env, &["list", "--db", "tset.db"])),
             ("no database at ...; `backlog init --db ...` creates one", |env| {
                 run(env, &["list", "--db", "other.db"])
             }),

@@ -216,15 +216,9 @@ fn all_that_is_missing_is_told_at_once() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_told_with_the_one_that_was_meant() {
+fn a_database_that_is_not_there_is_told_with_what_makes_one() {
     let env = one_record();
-    std::fs::write(env.path("tset.sh"), "#!/bin/sh\n").unwrap();
-    let db = env.db().display().to_string();
     let status = |db: &str| env.run(&["status", "--db", db]).fails(1, &[]).stderr;
-    let near = env.path("tset.db").display().to_string();
-    assert_eq!(status(&near), format!("backlog: no database at {near}; did you mean {db}?\n"));
-    let says = "backlog: no database at tset.db; did you mean test.db?\n";
-    assert_eq!(status("tset.db"), says);
     let says = "backlog: no database at other.db; `backlog init --db other.db` creates one\n";
     assert_eq!(status("other.db"), says);
     let missing = "the directory no/such does not exist\n";

@@ -74,10 +74,8 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
         let is_enough = ids.len() == CANDIDATES;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
-    match queue.shard {
-        None => database.first(CANDIDATES as u64, &[status], Order::Newest, &mut each)?,
-        Some(_) => database.scan(&[status], Order::Newest, &mut each)?,
-    }
+    let most = queue.shard.is_none().then_some(CANDIDATES as u64);
+    database.scan(&[status], Order::Newest, most, &mut each)?;
     Ok(ids)
 }
 

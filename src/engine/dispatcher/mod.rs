@@ -5,7 +5,6 @@ mod completion;
 mod rehearsal;
 mod round;
 mod unreported;
-mod unwritten;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,8 +26,8 @@ use crate::system_error::chain;
 use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
+use completion::Unwritten;
 use unreported::Unreported;
-use unwritten::Unwritten;
 
 const AMBIGUOUS_SHOWN: usize = 5;
 /// How long a pass waits before it looks again for records that other passes hold.
@@ -84,11 +83,9 @@ pub struct Dispatcher {
     tally: Tally,
 }
 
-/// The next step of the main thread of a pass.
 pub enum Step {
     /// Wait for a wake-up: other threads run the rounds.
     Wait,
-    /// Run a round after a pause.
     RoundAfter(Duration),
     End,
 }
@@ -192,7 +189,6 @@ impl Dispatcher {
         [by_rate, held_off, unreported].into_iter().flatten().min()
     }
 
-    /// What the main thread does next.
     pub fn next_step(&mut self) -> Step {
         let again = self.write_again_in();
         let pause = match self.held_back() {

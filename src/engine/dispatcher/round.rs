@@ -238,9 +238,8 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Whether another pass may still run the last attempt of a record that this pass could claim, because
-    /// the other pass may have lost its claims. Then this pass asks for the record again later. If the row
-    /// cannot show whether an attempt has reported back, this holds for every failed record.
+    /// Whether another pass that lost its claims may still run the last attempt of a record. It is asked for again
+    /// later. Where a row does not show that an attempt has reported back, this holds for every failed record.
     fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
         let capabilities = self.rule.capabilities;
         if !capabilities.has_charge() || !self.pass.store.can_lose_claims() {
@@ -315,9 +314,8 @@ impl Dispatcher {
         Ok(Some(Due { record, slot: verdict.slot(), was_new }))
     }
 
-    /// Whether another pass may have tried a record since it was selected, which this one is not to do at
-    /// once again. By age a failed record is due at each pass, and by slots one that was NEW may have a
-    /// slot; by a count of failures only what was busy is in question, as the verdict says the rest.
+    /// Whether another pass may have tried a record since it was selected. By age a failed record is due at each pass,
+    /// and by slots one that was NEW may have a slot; by a count only what was busy is in question.
     fn was_tried_meanwhile(&self, record: &Record, was_new: bool) -> bool {
         if record.status != Status::Error {
             return false;
@@ -422,9 +420,8 @@ impl Dispatcher {
         Ok(charged)
     }
 
-    /// Gives records to the handler, all together, whose charge could be written, and returns their number.
-    /// If the pass was just stopped, they come back as interrupted, and the next round takes their charge
-    /// back.
+    /// Gives the charged records to the handler together, and returns their number. If the pass was just stopped, they
+    /// come back as interrupted, and the next round takes their charge back.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (Claimed, WriteResult)>,

@@ -18,7 +18,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Unreported {
     waiting: HashMap<Id, Waiting>,
-    /// In the order of their time.
     queue: VecDeque<(Monotonic, Candidate)>,
 }
 
@@ -30,31 +29,14 @@ struct Waiting {
     is_asked: bool,
 }
 
-/// The columns that tell one attempt of a record from another.
-#[derive(PartialEq, Eq)]
-struct Begun {
-    failures: u32,
-    last_failure_at: Option<Instant>,
-    last_error: Option<String>,
-}
-
-impl Begun {
-    fn of(record: &Record) -> Self {
-        let Record { failures, last_failure_at, last_error, .. } = record;
-        Self {
-            failures: *failures,
-            last_failure_at: *last_failure_at,
-            last_error: last_error.clone(),
-        }
-    }
-}
+/// The columns that tell one attempt of a record from another: the count, the last failure and the error.
+type Begun = (u32, Option<Instant>, Option<String>);
 
 impl Unreported {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// When the next one is to be asked for.
     pub fn next_at(&self) -> Option<Monotonic> {
         self.queue.front().map(|(at, _)| *at)
     }
@@ -73,7 +55,7 @@ impl Unreported {
 
     /// Whether a record that was just claimed could be claimed often enough to be tried. If not, it waits.
     pub fn may_be_tried(&mut self, candidate: &Candidate, record: &Record, now: Monotonic) -> bool {
-        let begun = Begun::of(record);
+        let begun = (record.failures, record.last_failure_at, record.last_error.clone());
         let asked = match self.waiting.remove(&candidate.id) {
             Some(waiting) if waiting.begun == begun => waiting.asked + 1,
             Some(_) | None => 0,

@@ -13,9 +13,9 @@ use super::session::Session;
 use crate::date::Spelling;
 use crate::record::Value;
 use crate::store::RowConstraints;
-use crate::store::condition::identifiers;
 use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+use crate::store::tokens::identifiers;
 
 /// A failure of the database during the lookup of a table, which is not yet explained to the user.
 #[derive(Debug)]
@@ -59,10 +59,6 @@ fn column(row: &Row) -> Column {
         _ => (Holds::Anything, Spelling::rfc3339()),
     };
     Column {
-        name: row.get(0),
-        is_expression: false,
-        declared: row.get(1),
-        holds,
         legal: (!labels.is_empty()).then_some(labels),
         most_chars: most_chars.filter(|_| matches!(base.as_str(), "varchar" | "bpchar")),
         most_number: match base.as_str() {
@@ -70,12 +66,11 @@ fn column(row: &Row) -> Column {
             "int4" => Some(i32::MAX.into()),
             _ => None,
         },
-        is_row_number: false,
         has_default: row.get(3),
         default: row.get(8),
         is_generated: row.get(4),
         not_null: row.get(5),
-        spelling,
+        ..Column::new(row.get(0), row.get(1), holds, spelling)
     }
 }
 
@@ -180,7 +175,7 @@ impl Catalog for RefCell<Session> {
             found => found.map_err(LookupFailure)?,
         };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
-        Ok(Column { is_expression: true, ..column })
+        Ok(column.expression())
     }
 
     /// A column counts as read if its name occurs in the condition: there may be some too many,

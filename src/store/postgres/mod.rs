@@ -280,14 +280,6 @@ impl Engine for PgEngine {
 }
 
 impl Database for SqlDatabase<PgEngine> {
-    fn table(&self) -> &Table {
-        &self.table
-    }
-
-    fn place(&self) -> String {
-        self.engine.place()
-    }
-
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let path = named.context("where are cursors to be kept? say so with --state-dir")?;
         Ok(StateDir::own(path.into(), &self.engine.session.server.identity()))

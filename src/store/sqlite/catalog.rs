@@ -57,21 +57,8 @@ impl Catalog for Connection {
             }
             prepared => drop(prepared?),
         }
-        Ok(Column {
-            name: sql.into(),
-            is_expression: true,
-            declared: String::new(),
-            holds: Holds::Anything,
-            legal: None,
-            most_chars: None,
-            most_number: None,
-            is_row_number: false,
-            has_default: true,
-            default: None,
-            is_generated: true,
-            not_null: false,
-            spelling: Spelling::rfc3339(),
-        })
+        let column = Column::new(sql.into(), String::new(), Holds::Anything, Spelling::rfc3339());
+        Ok(column.expression())
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
@@ -109,32 +96,26 @@ impl Catalog for Connection {
 fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Column>> {
     let columns = connection
         .prepare(
-            // An INTEGER PRIMARY KEY is the row's own number (lang_createtable.html, rowid), unless it
-            // needs an index of its own.
+            // INTEGER PRIMARY KEY is the row number (lang_createtable.html), unless it needs an index.
             "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
              ?2 = 'table' AND pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
              (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
-             FROM pragma_table_xinfo(?1)",
+             FROM pragma_table_xinfo(?1) WHERE hidden <> 1",
         )?
         .query_map([table, kind], |row| {
             let declared: String = row.get(1)?;
-            let is_row_number = row.get(5)?;
-            let holds = affinity(&declared);
-            let is_number = declared.contains("INT") || holds == Holds::Reals;
+            let (holds, most_chars) = (affinity(&declared), length(&declared));
+            let is_number = matches!(holds, Holds::Integers | Holds::Reals);
+            let spelling = if is_number { Spelling::epoch() } else { Spelling::rfc3339() };
+            let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
             Ok(Column {
-                name: row.get(0)?,
-                is_expression: false,
-                holds,
-                legal: None,
-                most_chars: length(&declared),
-                most_number: None,
+                most_chars,
                 is_row_number,
-                has_default: is_row_number || row.get::<_, Option<String>>(2)?.is_some(),
-                default: row.get(2)?,
+                has_default: is_row_number || default.is_some(),
+                default,
                 is_generated: row.get::<_, i64>(3)? > 1,
                 not_null: row.get(4)?,
-                spelling: if is_number { Spelling::epoch() } else { Spelling::rfc3339() },
-                declared,
+                ..Column::new(row.get(0)?, declared, holds, spelling)
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

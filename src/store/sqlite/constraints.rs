@@ -3,18 +3,16 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Result};
 
 use crate::store::RowConstraints;
-use crate::store::condition::{condition_of_index, identifiers};
 use crate::store::table::Table;
-use crate::store::tokens::{Token, tokens};
+use crate::store::tokens::{Token, condition_of_index, identifiers, tokens};
 
 /// The clauses after `ON CONFLICT` that do more than fail the statement. ABORT, the default, is not one.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 
-/// The names of the triggers of a table.
-pub fn triggers(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+pub fn triggers(connection: &Connection, table: &Table) -> Result<Vec<String>> {
     let sql = "SELECT name FROM sqlite_schema \
                WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE ORDER BY 1";
     let mut statement = connection.prepare(sql)?;
@@ -23,7 +21,7 @@ pub fn triggers(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<
 }
 
 /// The tables of which a foreign key deletes or changes rows together with a row of this one.
-pub fn dependents(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+pub fn dependents(connection: &Connection, table: &Table) -> Result<Vec<String>> {
     let sql = "SELECT DISTINCT other.name || ': ' || foreign_key.on_delete \
                FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
                WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
@@ -34,8 +32,8 @@ pub fn dependents(connection: &Connection, table: &Table) -> rusqlite::Result<Ve
 }
 
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
-pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
-    let created = created(connection, table, "AND sql LIKE '%conflict%'")?;
+pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<String>> {
+    let created = created(connection, table)?;
     let (written, tokens) = (Written::of(table), tokens(&created));
     let is_clause = |words: &[Token<'_>]| {
         let is_conflict = words[1].is("ON") && words[2].is("CONFLICT");
@@ -59,14 +57,13 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> rusqlite::Resu
     Ok(found.and_then(text))
 }
 
-/// See [`Engine::row_constraints`](crate::store::engine::Engine::row_constraints).
-pub fn row_constraints(connection: &Connection, table: &Table) -> rusqlite::Result<RowConstraints> {
+pub fn row_constraints(connection: &Connection, table: &Table) -> Result<RowConstraints> {
     let written = Written::of(table);
     let by_indexes = index_constraints(connection, table, &written)?;
     let is_of_one_row = table.has_generated_or_growing()
         || !triggers(connection, table)?.is_empty()
         || is_in_foreign_key(connection, table, &written)?
-        || is_in_check(&created(connection, table, "")?, table, &written);
+        || is_in_check(&created(connection, table)?, table, &written);
     Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })
 }
 
@@ -87,21 +84,18 @@ impl Written {
     }
 }
 
-/// The statement that created the table, if it is one that the condition holds for.
-fn created(connection: &Connection, table: &Table, condition: &str) -> rusqlite::Result<String> {
-    let sql = format!(
-        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE {condition}"
-    );
-    Ok(connection.query_row(&sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
+fn created(connection: &Connection, table: &Table) -> Result<String> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    Ok(connection.query_row(sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// An index on an expression, or on a part of the rows, has its columns only in its text.
-/// An expression may fail for the values of a row, whatever index it is in.
+/// An index on an expression, or on a part of the rows, has its columns only in its text. An expression may
+/// fail for the values of a row.
 fn index_constraints(
     connection: &Connection,
     table: &Table,
     written: &Written,
-) -> rusqlite::Result<RowConstraints> {
+) -> Result<RowConstraints> {
     let sql = "SELECT i.\"unique\", c.name, s.sql FROM pragma_index_list(?1) AS i \
                JOIN pragma_index_xinfo(i.name) AS c \
                LEFT JOIN sqlite_schema AS s ON s.type = 'index' AND s.name = i.name \
@@ -126,13 +120,8 @@ fn index_constraints(
     Ok(found)
 }
 
-/// A foreign key of the table on a written column, or one of any table to such a column, or to a row that
-/// is deleted.
-fn is_in_foreign_key(
-    connection: &Connection,
-    table: &Table,
-    written: &Written,
-) -> rusqlite::Result<bool> {
+/// Whether a foreign key depends on a written column or on a row that is deleted.
+fn is_in_foreign_key(connection: &Connection, table: &Table, written: &Written) -> Result<bool> {
     let sql = "SELECT t.name = ?1 COLLATE NOCASE, f.\"from\", \
                f.\"table\" = ?1 COLLATE NOCASE, f.\"to\" \
                FROM pragma_table_list AS t JOIN pragma_foreign_key_list(t.name) AS f \

@@ -17,7 +17,6 @@ use crate::time::Instant;
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;
 
-/// SQLite's spelling.
 pub struct Sqlite;
 
 impl Dialect for Sqlite {
@@ -78,8 +77,7 @@ impl Dialect for Sqlite {
         stretches.iter().map(|it| stretch(&column, it)).collect()
     }
 
-    /// Only for ids that are integers: the hash of a text takes as long here as in the program, to which in
-    /// SQLite no row has to travel. Columns other than row numbers can hold anything.
+    /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.
     fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
         let column = id.sql();
         let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, salt, phases))?;
@@ -187,22 +185,16 @@ pub fn shape(shape: &mut String, verb: Verb, terms: &[Term<'_>]) {
     terms.iter().for_each(|term| term.shape(shape));
 }
 
-/// The parameters of that statement.
 pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
     let own = terms.iter().filter(|term| !matches!(term.role, Role::Grow(_)));
     own.map(|term| term.value.as_ref())
 }
 
 /// A statement about one row. It changes no row, or the one that is meant.
-pub fn statement(
-    table: &Table,
-    verb: Verb,
-    terms: &[Term<'_>],
-    overrides_conflict_clauses: bool,
-) -> String {
+pub fn statement(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
     let name = &table.sql;
     let mut sql = match verb {
-        Verb::Update if overrides_conflict_clauses => format!("UPDATE OR ABORT {name} SET"),
+        Verb::Update if or_abort => format!("UPDATE OR ABORT {name} SET"),
         Verb::Update => format!("UPDATE {name} SET"),
         Verb::Delete => format!("DELETE FROM {name}"),
         Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),

@@ -92,26 +92,12 @@ pub fn is_of_a_row(error: &SqlError) -> bool {
     is_damage || is_refusal(error)
 }
 
-/// Whether the table refuses what was to be written, and not the database: a constraint, a strict
-/// type, a trigger's RAISE or a mistake in its SQL, or an id that stands in more than one row.
+/// Whether the table refuses the write: a constraint, a strict type, a trigger, or an id of several rows.
 fn is_refusal(error: &SqlError) -> bool {
-    const OF_THE_DATABASE: [ErrorCode; 13] = [
-        ErrorCode::DatabaseBusy,
-        ErrorCode::DatabaseLocked,
-        ErrorCode::FileLockingProtocolFailed,
-        ErrorCode::DiskFull,
-        ErrorCode::SystemIoFailure,
-        ErrorCode::NoLargeFileSupport,
-        ErrorCode::CannotOpen,
-        ErrorCode::PermissionDenied,
-        ErrorCode::ReadOnly,
-        ErrorCode::DatabaseCorrupt,
-        ErrorCode::NotADatabase,
-        ErrorCode::OutOfMemory,
-        ErrorCode::OperationInterrupted,
-    ];
+    use ErrorCode::{ConstraintViolation, TooBig, TypeMismatch, Unknown};
+    let refusals = [ConstraintViolation, TypeMismatch, TooBig, Unknown];
     matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
-        || error.sqlite_error_code().is_some_and(|code| !OF_THE_DATABASE.contains(&code))
+        || error.sqlite_error_code().is_some_and(|code| refusals.contains(&code))
 }
 
 /// The error in SQLite's own words, without the statement that it is about.

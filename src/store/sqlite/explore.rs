@@ -9,9 +9,9 @@ use rusqlite::config::DbConfig;
 use super::SqliteEngine;
 use super::open::open_file;
 use crate::store::Access;
-use crate::store::condition::condition_of_index;
 use crate::store::explore::{Explorable, Explorer, Keys};
 use crate::store::table::{Catalog, Column, Listed, quote};
+use crate::store::tokens::condition_of_index;
 
 /// Opens an existing file to be explored.
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {

@@ -53,8 +53,8 @@ impl<'a> Counts<'a> {
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
-    /// The stretches of the last failures that are long enough ago, or in the future, in numbers and in
-    /// text. The type is asked for because a column of text compares a number as text.
+    /// The stretches of the last failures that are long enough ago, or in the future. The type is asked for because
+    /// a column of text compares a number as text.
     fn places(
         &self,
         before: &[Instant],
@@ -112,8 +112,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The statement that selects as [`Table::due`] does, if an index serves it: not where applications
-/// write LAST_FAILURE in a spelling whose text does not sort as time does.
+/// As [`Table::due`], where an index serves it and LAST_FAILURE is spelt so that its text sorts as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
     let Some(counts) = Counts::of(connection, table) else { return Ok(None) };

@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use rusqlite::{Error as SqlError, ErrorCode, Row, Statement, params_from_iter};
 use rustix::fs::OFlags;
-use rustix::system::sysinfo;
 
 use super::SqliteEngine;
 use super::dialect::value;
@@ -22,7 +21,7 @@ use crate::record::{self, Id, Record};
 use crate::secure_file::{is_same, open_regular};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
-use crate::store::error::{DbError, Kind};
+use crate::store::error::{DbError, DbResult, Kind};
 use crate::store::sql::id_params;
 use crate::store::state_dir::{ClaimsPlace, StateDir};
 use crate::store::table::{Column, Selected, Table, joined};
@@ -30,19 +29,19 @@ use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
 use crate::store::{Claim, Moved};
 
+type SqliteDatabase = SqlDatabase<SqliteEngine>;
+
 /// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
 const MOST_CLAIMS: usize = 2048;
 
-/// The claims of a pass.
 pub struct SqliteLocks {
     watchdog: Option<Watchdog>,
     claims: Arc<Mutex<Claims>>,
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
     place: ClaimsPlace,
-    /// Reads the head of the row with an id, and all columns that there are by then.
+    /// Reads the head of the row with an id, and all columns that the table had when the pass began.
     by_id: String,
-    /// The columns of the rows that were read last.
     names: Arc<[String]>,
 }
 
@@ -50,34 +49,34 @@ impl SqliteLocks {
     pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
         let (file, place) = state.claims_file(&table.name)?;
         let claims = Arc::new(Mutex::new(Claims::new(file)));
-        let by_id = table.of_id(&format!("{}, *", table.head()));
-        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id, names: Arc::from([]) })
+        let by_id = table.of_id(&table.all_columns());
+        let names = table.columns.iter().map(|column| column.name.clone()).collect();
+        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id, names })
     }
 
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
     fn read_claimed(
-        &mut self,
-        on: &SqlDatabase<SqliteEngine>,
+        &self,
+        on: &SqliteDatabase,
         ids: &[Id],
         claimed: &[bool],
-    ) -> Result<Vec<(Id, Claim)>, DbError> {
+    ) -> DbResult<Vec<(Id, Claim)>> {
         // A single statement is a moment of its own.
         let connection = &on.engine.connection;
         let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let mut by_id = connection.prepare_cached(&self.by_id)?;
-        let mut columns = None;
         let read = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
             }
-            let read = self.read(&mut by_id, &mut columns, &on.table, id);
+            let read = self.read(&mut by_id, &on.table, id);
             let read = match read {
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
                     let _unlimited = Unlimited::new(connection)?;
                     match is_too_large(on, id)? {
                         true => read_without_payload(on, id),
                         // It was the id of another row, with which this one was compared.
-                        false => self.read(&mut by_id, &mut columns, &on.table, id),
+                        false => self.read(&mut by_id, &on.table, id),
                     }
                 }
                 read => read,
@@ -91,25 +90,15 @@ impl SqliteLocks {
         ids.iter().zip(claimed).map(read).collect()
     }
 
-    /// The record with an id. A second row shows that the id is not unique. The columns are the same for
-    /// all that is read at one moment.
-    fn read(
-        &mut self,
-        by_id: &mut Statement<'_>,
-        columns: &mut Option<Arc<[String]>>,
-        table: &Table,
-        id: &Id,
-    ) -> rusqlite::Result<Claim> {
+    /// The record with an id. A second row shows that the id is not unique.
+    fn read(&self, by_id: &mut Statement<'_>, table: &Table, id: &Id) -> rusqlite::Result<Claim> {
         let mut rows = by_id.query(params_from_iter(id_params(id)))?;
-        let mut found = None;
+        let (mut found, head) = (None, table.head_columns());
         while let Some(row) = rows.next()? {
-            // With columns that were added since the pass began.
-            let head = table.head_columns();
-            let columns = columns.get_or_insert_with(|| self.names(row.as_ref(), head)).clone();
-            require_memory(row, columns.len())?;
-            let places = head..head + columns.len();
-            let values = places.map(|index| row.get_ref(index).map(value));
+            require_memory(row, self.names.len())?;
+            let values = (head..).take(self.names.len()).map(|index| row.get_ref(index).map(value));
             let values = values.collect::<rusqlite::Result<_>>()?;
+            let columns = self.names.clone();
             let record = table.record(row, 0, record::Row { columns, values });
             if record.is_some_and(|record| found.replace(record).is_some()) {
                 return Ok(Claim::Ambiguous);
@@ -117,19 +106,10 @@ impl SqliteLocks {
         }
         Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
     }
-
-    /// The names of a statement's columns behind the first; mostly those of the time before.
-    fn names(&mut self, statement: &Statement<'_>, head: usize) -> Arc<[String]> {
-        let names = || statement.column_names().skip(head);
-        if !self.names.iter().map(String::as_str).eq(names()) {
-            self.names = names().map(String::from).collect();
-        }
-        self.names.clone()
-    }
 }
 
 /// Whether a row itself has a value that is too large. Its length is asked for, and it is not read.
-fn is_too_large(on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<bool> {
+fn is_too_large(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<bool> {
     let table = &on.table;
     let is_large = |column: &Column| format!("octet_length({}) > {MOST_OF_VALUE}", column.sql());
     let any = joined(table.columns.iter().map(is_large), " OR ");
@@ -141,7 +121,7 @@ fn is_too_large(on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<boo
 }
 
 /// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.
-fn read_without_payload(on: &SqlDatabase<SqliteEngine>, id: &Id) -> rusqlite::Result<Claim> {
+fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim> {
     let table = &on.table;
     let selected = Selected::without_payload(table);
     let mut statement = on.engine.connection.prepare_cached(&table.of_id(&selected.sql()))?;
@@ -159,11 +139,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
         MOST_CLAIMS
     }
 
-    fn claim(
-        &mut self,
-        on: &mut SqlDatabase<SqliteEngine>,
-        ids: &[Id],
-    ) -> Result<Vec<(Id, Claim)>, DbError> {
+    fn claim(&mut self, on: &mut SqliteDatabase, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>> {
         let claim = |id: &Id| {
             let claimed = lock(&self.claims).claim(id);
             claimed.map_err(|why| {
@@ -192,7 +168,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
         }
     }
 
-    fn start_watchdog(&mut self, on: &mut SqlDatabase<SqliteEngine>, token: &str) -> Result<()> {
+    fn start_watchdog(&mut self, on: &mut SqliteDatabase, token: &str) -> Result<()> {
         let claims =
             lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
         self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
@@ -202,7 +178,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
         Ok(())
     }
 
-    fn require_in_place(&self, on: &SqlDatabase<SqliteEngine>) -> Result<(), Moved> {
+    fn require_in_place(&self, on: &SqliteDatabase) -> Result<(), Moved> {
         on.engine.require_in_place().map_err(Moved::Database)?;
         self.place.require_in_place().map_err(Moved::Claims)
     }
@@ -221,7 +197,8 @@ const COPIES: usize = 7;
 fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
     let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
-    if bytes <= LARGE || fits(bytes.saturating_mul(COPIES), machine_memory()) {
+    let is_free = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
+    if bytes <= LARGE || is_free() {
         return Ok(());
     }
     let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
@@ -229,26 +206,11 @@ fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
     Err(SqlError::SqliteFailure(full, Some(why)))
 }
 
-/// Whether so many bytes fit into the limit of this process, and into the machine: an allocator may promise
-/// more than there is, and nobody misses it before it is written to.
-fn fits(bytes: usize, machine: usize) -> bool {
-    bytes <= machine && Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
-}
-
-/// All memory of the machine, in bytes.
-fn machine_memory() -> usize {
-    let info = sysinfo();
-    let units = info.totalram.saturating_add(info.totalswap);
-    usize::try_from(units.saturating_mul(info.mem_unit.into())).unwrap_or(usize::MAX)
-}
-
-/// The least time from the end of one sync to the next, in which commits gather to share that. The first
-/// outcome after a quiet spell is synced at once.
+/// The least time between two syncs, in which commits gather to share one.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
 /// For how many such intervals a sync is put off at most, as long as few claims wait for it.
 const MOST_SYNC_INTERVALS: usize = 5;
-/// How many claims are few. More are not held just for others to share their sync, since the kernel walks
-/// the list of all locks for each.
+/// More claims than this are not held for a shared sync, as the kernel walks all locks for each.
 const FEW_CLAIMS: usize = 64;
 
 /// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
@@ -284,7 +246,6 @@ impl WalSync {
         let _ = self.settled.send(id.clone());
     }
 
-    /// Waits until everything is on disk.
     fn finish(self) -> Result<()> {
         drop((self.settled, self.more_to_come));
         let panicked = |_| Err(anyhow!("the thread that syncs the log panicked"));
@@ -334,14 +295,6 @@ fn sync_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_row_fits_into_the_memory_of_the_machine_or_not() {
-        assert!(fits(1 << 20, machine_memory()));
-        assert!(!fits(1 << 20, (1 << 20) - 1));
-        assert!(!fits(usize::MAX, usize::MAX));
-        assert!((1 << 26..1 << 46).contains(&machine_memory()));
-    }
 
     #[test]
     fn a_log_is_the_one_that_is_open_and_a_file() {

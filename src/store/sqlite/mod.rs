@@ -25,13 +25,13 @@ use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 pub use explore::explore;
 pub use open::{SqliteEngine, create, open};
 
-use super::condition::{condition_of_index, identifiers};
-use super::engine::{Ask, Engine, Index, Seen};
-use super::error::DbError;
+use super::engine::{Ask, Changes, Engine, Index, Seen};
+use super::error::{DbError, DbResult};
 use super::sql::{id_params, recent};
 use super::state_dir::StateDir;
 use super::table::{Charged, Column, Table, Verb, joined, names, quote};
 use super::table_store::{SqlDatabase, TableStore};
+use super::tokens::{condition_of_index, identifiers};
 use super::{Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::Value;
@@ -70,7 +70,7 @@ impl Engine for SqliteEngine {
         sql: &str,
         params: &[Value],
         mut each: impl FnMut(&Row<'_>) -> bool,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(params_from_iter(params))?;
         while let Some(row) = rows.next()? {
@@ -81,7 +81,7 @@ impl Engine for SqliteEngine {
         Ok(())
     }
 
-    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+    fn due(&mut self, table: &Table, query: &Query) -> DbResult<Vec<String>> {
         let walk = index_walk::walk(&self.connection, table, query)?;
         Ok(walk.map_or_else(|| table.due(query), |walk| vec![walk]))
     }
@@ -104,17 +104,16 @@ impl Engine for SqliteEngine {
         Some((due_by_row_number(table, query), numbers))
     }
 
-    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+    fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>> {
         Ok(constraints::triggers(&self.connection, table)?)
     }
 
-    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+    fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>> {
         Ok(constraints::dependents(&self.connection, table)?)
     }
 
-    /// Whether nothing is read from one end to the other, neither a table nor an index that has more
-    /// than the pending rows.
-    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
+    /// Whether nothing is scanned but an index on the pending rows.
+    fn finds_pending(&mut self, table: &Table) -> DbResult<bool> {
         for sql in table.due(&recent()) {
             for step in plan(&self.connection, &sql)? {
                 if step.starts_with("SCAN") && !self.is_of_pending_rows(table, &step)? {
@@ -125,7 +124,7 @@ impl Engine for SqliteEngine {
         Ok(true)
     }
 
-    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>> {
         let columns = [&table.failures, &table.statuses.column, &table.last_failure];
         let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.tell();
         let is_missing = can_be && !index_walk::is_served(&self.connection, table)?;
@@ -133,12 +132,12 @@ impl Engine for SqliteEngine {
     }
 
     /// One in which other columns come first is read as a whole, or once for each value of those.
-    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
+    fn finds_ids(&mut self, table: &Table) -> DbResult<bool> {
         let steps = plan(&self.connection, &table.of_id("1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 
-    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
+    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<String> {
         let Index { kind, suffix, columns, condition } = index;
         let name = quote(&self.free_name(&format!("{}_{suffix}", table.name))?);
         let create = format!("CREATE {kind} {name} ON {} ({columns})", table.sql);
@@ -157,12 +156,12 @@ impl Engine for SqliteEngine {
         found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
     }
 
-    fn begin(&mut self, _: bool) -> Result<(), DbError> {
+    fn begin(&mut self, _: bool) -> DbResult<()> {
         self.batch("BEGIN IMMEDIATE")
     }
 
     /// SQLite checks deferred constraints at the commit, before it asks the hook, which refuses it.
-    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+    fn end_rehearsal(&mut self) -> DbResult<()> {
         self.connection.commit_hook(Some(|| true))?;
         let committed = self.batch("COMMIT");
         self.connection.commit_hook(None::<fn() -> bool>)?;
@@ -172,7 +171,7 @@ impl Engine for SqliteEngine {
         }
     }
 
-    fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+    fn batch(&mut self, sql: &str) -> DbResult<()> {
         self.connection.prepare_cached(sql)?.raw_execute()?;
         Ok(())
     }
@@ -183,12 +182,7 @@ impl Engine for SqliteEngine {
         }
     }
 
-    fn ask(
-        &mut self,
-        table: &Table,
-        changes: &[(usize, &RowWrite)],
-        ask: Ask,
-    ) -> Result<Vec<Seen>, DbError> {
+    fn ask(&mut self, table: &Table, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>> {
         let mut all = Vec::with_capacity(changes.len());
         let Self { connection, statements, overrides_conflict_clauses, .. } = self;
         let _unlimited = Unlimited::new(connection)?;
@@ -231,13 +225,13 @@ impl Engine for SqliteEngine {
         Ok(all)
     }
 
-    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
+    fn looks_again(&mut self, table: &Table) -> DbResult<bool> {
         let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
         let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
         Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
     }
 
-    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
+    fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints> {
         Ok(constraints::row_constraints(&self.connection, table)?)
     }
 
@@ -248,15 +242,6 @@ impl Engine for SqliteEngine {
 }
 
 impl Database for SqlDatabase<SqliteEngine> {
-    fn table(&self) -> &Table {
-        &self.table
-    }
-
-    fn place(&self) -> String {
-        self.engine.place()
-    }
-
-    /// Beside the database, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let SqliteEngine { path, found, .. } = &self.engine;
         Ok(match named {
@@ -318,10 +303,9 @@ impl Database for SqlDatabase<SqliteEngine> {
 }
 
 impl SqliteEngine {
-    /// Decides whether updates override the conflict clauses of the table, by which one could delete another
-    /// record. Where there are triggers this would also override the clauses of their statements: then the
-    /// table is refused, and the reason returned.
-    fn refused_clause(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    /// Decides whether updates override the conflict clauses of the table, by which one could delete another record.
+    /// That would also override the clauses of triggers: then the table is refused, and the reason returned.
+    fn refused_clause(&mut self, table: &Table) -> DbResult<Option<String>> {
         let Some(constraint) = constraints::conflict_clause(&self.connection, table)? else {
             return Ok(None);
         };
@@ -336,8 +320,7 @@ impl SqliteEngine {
         }))
     }
 
-    /// Whether a step of a plan scans an index that only has rows of certain statuses, or of those that
-    /// the queue's condition tells from others.
+    /// Whether a step of a plan scans an index on rows of certain statuses or of the queue's condition.
     fn is_of_pending_rows(&self, table: &Table, step: &str) -> rusqlite::Result<bool> {
         let Some((_, index)) = step.split_once(" INDEX ") else { return Ok(false) };
         let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1 AND \
@@ -352,7 +335,7 @@ impl SqliteEngine {
     }
 
     /// Mistakes in a trigger's SQL, and what a trigger may not use, which show before it is run.
-    fn refused_writes(&self, table: &Table) -> Result<Vec<String>, DbError> {
+    fn refused_writes(&self, table: &Table) -> DbResult<Vec<String>> {
         let written = table.written_columns().into_iter().filter(|column| !column.is_generated);
         let sets = joined(written.map(|it| format!("{0} = {0}", quote(&it.name))), ", ");
         let update = (!sets.is_empty()).then(|| format!("UPDATE {} SET {sets} WHERE 0", table.sql));

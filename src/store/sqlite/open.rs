@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
-use std::io::Read;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +12,11 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::limits::Limit;
 use rusqlite::types::Null;
 use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::dialect::value;
 use super::errors::explain;
 use super::rights::{Rights, beside};
 use crate::mapping::Mapping;
-use crate::nearest::nearest;
 use crate::secure_file::{self, ActingAs, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
@@ -129,9 +126,8 @@ fn no_database(path: &Path, is_described: bool) -> String {
     if let Some(why) = missing_directory(path) {
         return format!("no database at {shown}: {why}");
     }
-    let near = database_near(path).map(|near| format!("; did you mean {}?", near.display()));
     let made = (!is_described).then(|| format!("; `backlog init --db {shown}` creates one"));
-    format!("no database at {shown}{}", near.or(made).unwrap_or_default())
+    format!("no database at {shown}{}", made.unwrap_or_default())
 }
 
 /// The directory of a path, if it does not exist.
@@ -139,35 +135,6 @@ fn missing_directory(path: &Path) -> Option<String> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty())?;
     let is_missing = matches!(directory.try_exists(), Ok(false));
     is_missing.then(|| format!("the directory {} does not exist", directory.display()))
-}
-
-/// The database beside a path whose name is nearly the same, if there is one.
-fn database_near(path: &Path) -> Option<PathBuf> {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let found = fs::read_dir(directory.unwrap_or(Path::new("."))).ok()?;
-    let names = found.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.collect();
-    while let Some(near) = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str)) {
-        let (near, at) = (near.to_string(), path.with_file_name(near));
-        if is_database(&at) {
-            return Some(at);
-        }
-        names.retain(|name| *name != near);
-    }
-    None
-}
-
-/// What every database begins with (fileformat2.html, 1.3).
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-
-fn is_database(path: &Path) -> bool {
-    let flags = secure_file::OPEN | OFlags::RDONLY | OFlags::NOFOLLOW;
-    let Ok(mut file) = openat(CWD, path, flags, Mode::empty()).map(fs::File::from) else {
-        return false;
-    };
-    let mut begin = [0; MAGIC.len()];
-    file.metadata().is_ok_and(|found| found.is_file())
-        && file.read_exact(&mut begin).is_ok_and(|()| begin == *MAGIC)
 }
 
 impl Drop for SqliteEngine {

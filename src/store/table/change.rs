@@ -42,11 +42,7 @@ impl Term<'_> {
 impl Verb {
     /// The same by the verb.
     pub fn shape(self) -> char {
-        match self {
-            Self::Update => 'u',
-            Self::Delete => 'd',
-            Self::Select => 's',
-        }
+        char::from(b'0' + self as u8)
     }
 }
 
@@ -233,18 +229,10 @@ impl Table {
     /// Whether a status stays as it is to the letter, where several values mean the same. A row that
     /// a condition says is archived may still have one of NEW.
     fn keeps_status(&self, settlement: &Settlement, record: &Record) -> bool {
-        match settlement.transition {
-            Transition::Undone => true,
-            Transition::Renewed => {
-                let value = self.statuses.column.as_ref().map(|column| before(record, column));
-                let new = self.statuses.all_values(&[Status::New]);
-                value.is_some_and(|value| new.contains(&&value))
-            }
-            Transition::Begun
-            | Transition::Succeeded
-            | Transition::Failed
-            | Transition::Archived => false,
-        }
+        let value = || self.statuses.column.as_ref().map(|column| before(record, column));
+        let is_new = || value().is_some_and(|it| self.statuses.values(Status::New).contains(&it));
+        settlement.transition == Transition::Undone
+            || settlement.transition == Transition::Renewed && is_new()
     }
 
     /// No last failure: NULL, or if that cannot be, the insertion date.
@@ -253,9 +241,8 @@ impl Table {
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
-    /// The columns that show that a row still is the record, as it was read or charged. Another row
-    /// that got the id of a deleted one has another insertion date. The queue's condition may go by
-    /// the time or by other rows, so it is not asked again: what it reads here must be as it was.
+    /// The columns that show that a row still is the record that was read or charged. Another row with the id of a
+    /// deleted one has another date. The condition may depend on time or other rows, so only what it reads counts.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
         let date = Some(&self.inserted).filter(|it| !it.is_expression);

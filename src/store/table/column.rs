@@ -65,6 +65,29 @@ impl Holds {
 }
 
 impl Column {
+    pub fn new(name: String, declared: String, holds: Holds, spelling: Spelling) -> Self {
+        Self {
+            name,
+            is_expression: false,
+            declared,
+            holds,
+            legal: None,
+            most_chars: None,
+            most_number: None,
+            is_row_number: false,
+            has_default: false,
+            default: None,
+            is_generated: false,
+            not_null: false,
+            spelling,
+        }
+    }
+
+    /// An SQL expression over the columns of a row.
+    pub fn expression(self) -> Self {
+        Self { is_expression: true, has_default: true, is_generated: true, ..self }
+    }
+
     /// The column in SQL.
     pub fn sql(&self) -> String {
         // A comment in an expression ends with its line.
@@ -157,23 +180,11 @@ pub fn quote(name: &str) -> String {
 
 /// The name as SQL, without quotes where nothing makes them necessary.
 pub fn quoted_if_needed(name: &str) -> String {
-    const RESERVED: [&str; 12] = [
-        "order",
-        "group",
-        "user",
-        "end",
-        "when",
-        "to",
-        "from",
-        "select",
-        "where",
-        "default",
-        "check",
-        "references",
-    ];
+    const RESERVED: &str =
+        "order group user end when to from select where default check references";
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain && !RESERVED.contains(&name) { name.into() } else { quote(name) }
+    if is_plain && !RESERVED.split(' ').any(|it| it == name) { name.into() } else { quote(name) }
 }
 
 pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {

@@ -10,7 +10,7 @@ use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
     usual_values,
 };
-use crate::nearest::{hint, listed, nearest};
+use crate::nearest::{hint, listed};
 use crate::record::Value;
 use crate::store::sql::Dialect;
 use crate::time::{Clock, DAY, Instant};
@@ -80,18 +80,10 @@ impl Table {
 
 /// `no table "order"; did you mean orders?; tables here: mails, orders`
 pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
-    let meant = nearest(name, others.iter().copied()).or_else(|| of_a_schema(name, others));
-    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    let hint = hint(name, others.iter().copied());
     let others =
         if others.is_empty() { "none".into() } else { listed(name, others.iter().copied()) };
     format!("no {what} {name:?}{hint}; {what}s here: {others}")
-}
-
-/// The table of another schema that was meant by a name without one.
-fn of_a_schema<'a>(name: &str, others: &[&'a str]) -> Option<&'a str> {
-    let bare = |other: &'a str| other.rsplit_once('.').map_or(other, |(_, bare)| bare);
-    let near = nearest(name, others.iter().copied().map(bare))?;
-    others.iter().copied().find(|other| bare(other) == near)
 }
 
 /// How a column is named that has not its usual name.
@@ -114,23 +106,31 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let named = [format, mapping.last_failure_format].into_iter().flatten();
     let numbers = named.into_iter().find(|format| Format::NAMED_ONLY.contains(format));
     let other_dates = Dates { format: None, numbers, zone: zone() };
-    let others = OtherDates { lookup: &lookup, inserted: &inserted.spelling, dates: &other_dates };
+    let effects =
+        |key, assignments| lookup.effects(key, assignments, &inserted.spelling, &other_dates);
     let failure_dates = match mapping.last_failure_format {
         None => other_dates.clone(),
         format => Dates { format, numbers: None, zone: zone() },
     };
-    let of_failures = OtherDates { dates: &failure_dates, ..others };
     let failures = lookup.named(&mapping.failures)?;
     let last_failed = lookup.named(&mapping.last_failure)?;
-    let mut complaints = Vec::new();
+    let last_failure = last_failed.clone();
+    let last_failure = last_failure
+        .map(|it| lookup.exactly_spelt(it, &inserted.spelling, &failure_dates))
+        .transpose()?;
+    let on_failure = effects("on_failure", &mapping.on_failure)?;
+    let due_at = due_column(&on_failure)?;
     let is_read = mapping.inserted != DateSource::None && format.is_none();
-    if is_read {
-        complaints.extend(lookup.implausible("date_inserted", &inserted, &mapping.dates)?);
-    }
-    let last_failure = last_failed.as_ref().map(|it| of_failures.exactly_spelt(it.clone()));
-    let last_failure = last_failure.transpose()?;
-    if let Some(column) = last_failure.as_ref().filter(|_| failure_dates.format.is_none()) {
-        complaints.extend(lookup.implausible("last_failure", column, &failure_dates)?);
+    let is_named = mapping.last_failure_format.is_some();
+    let mut complaints = Vec::new();
+    for (key, column, dates) in [
+        ("date_inserted", Some(&inserted).filter(|_| is_read), &mapping.dates),
+        ("last_failure", last_failure.as_ref().filter(|_| !is_named), &failure_dates),
+        ("on_failure", due_at.as_ref().filter(|_| !is_named), &other_dates),
+    ] {
+        if let Some(column) = column {
+            complaints.extend(lookup.implausible(key, column, dates)?);
+        }
     }
     for (is_count, name, column) in
         [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
@@ -138,11 +138,6 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         if let Some(column) = column {
             complaints.extend(lookup.complaint(is_count, name, column, &failure_dates)?);
         }
-    }
-    let on_failure = others.effects("on_failure", &mapping.on_failure)?;
-    if let Some(column) = due_column(&on_failure)?.filter(|_| mapping.last_failure_format.is_none())
-    {
-        complaints.extend(lookup.implausible("on_failure", &column, &other_dates)?);
     }
     let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
     // Each on a line of its own, so that a comment in it ends there.
@@ -154,7 +149,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         last_error: lookup.last_error(mapping)?,
         max_attempts: max_attempts.transpose().context("max_attempts")?,
         counts_attempts: mapping.counts_attempts,
-        due_at: due_column(&on_failure)?,
+        due_at,
         keeps_schedule: false,
         archived: mapping.archived.clone(),
         is_undated: mapping.inserted == DateSource::None,
@@ -164,11 +159,11 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
             Some(name) => Some(lookup.required(name)?),
             None => lookup.optional(PAYLOAD),
         },
-        on_success: others.effects("on_success", &mapping.on_success)?,
+        on_success: effects("on_success", &mapping.on_success)?,
         deletes_finished: mapping.deletes_finished,
         on_failure,
-        on_archive: others.effects("on_archive", &mapping.on_archive)?,
-        on_restore: others.effects("on_restore", &mapping.on_restore)?,
+        on_archive: effects("on_archive", &mapping.on_archive)?,
+        on_restore: effects("on_restore", &mapping.on_restore)?,
         dates: Dates { format, numbers: None, zone: zone() },
         id,
         statuses,
@@ -194,36 +189,30 @@ fn due_column(on_failure: &[Effect]) -> Result<Option<Column>> {
     Ok(first.map(|effect| effect.column.clone()))
 }
 
-/// Lookup of the columns that hold other dates than that of insertion.
-#[derive(Clone, Copy)]
-struct OtherDates<'a> {
-    lookup: &'a Lookup<'a>,
-    inserted: &'a Spelling,
-    dates: &'a Dates,
-}
-
-impl OtherDates<'_> {
-    fn spelt(&self, column: Column) -> Result<Column> {
-        self.lookup.spelt(column, self.inserted, self.dates)
-    }
-
+impl Lookup<'_> {
     /// What is written there is read again, to the second.
-    fn exactly_spelt(&self, column: Column) -> Result<Column> {
+    fn exactly_spelt(&self, column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let usual = column.spelling.clone();
-        let mut column = self.spelt(column)?;
-        if !column.spelling.reads_back(self.dates) {
-            let named = Spelling::named(self.dates, usual.is_text());
-            column.spelling = named.filter(|it| it.reads_back(self.dates)).unwrap_or(usual);
+        let mut column = self.spelt(column, inserted, dates)?;
+        if !column.spelling.reads_back(dates) {
+            let named = Spelling::named(dates, usual.is_text());
+            column.spelling = named.filter(|it| it.reads_back(dates)).unwrap_or(usual);
         }
         Ok(column)
     }
 
-    fn effects(&self, key: &'static str, assignments: &[Assignment]) -> Result<Vec<Effect>> {
+    fn effects(
+        &self,
+        key: &'static str,
+        assignments: &[Assignment],
+        inserted: &Spelling,
+        dates: &Dates,
+    ) -> Result<Vec<Effect>> {
         let effect = |Assignment { column, to }: &Assignment| {
-            let column = self.lookup.required(column).context(key)?;
+            let column = self.required(column).context(key)?;
             let column = match to {
-                Assigned::Now => self.spelt(column)?,
-                Assigned::Next => self.exactly_spelt(column)?,
+                Assigned::Now => self.spelt(column, inserted, dates)?,
+                Assigned::Next => self.exactly_spelt(column, inserted, dates)?,
                 Assigned::Constant(_) | Assigned::Error | Assigned::Add(_) => column,
             };
             if *to == Assigned::Next {
@@ -233,15 +222,13 @@ impl OtherDates<'_> {
                      (on_failure)",
                     column.name
                 );
-                self.lookup.require_dates(&column, self.dates).context(key)?;
+                self.require_dates(&column, dates).context(key)?;
             }
             Ok(Effect { column, to: to.clone() })
         };
         assignments.iter().map(effect).collect()
     }
-}
 
-impl Lookup<'_> {
     fn optional(&self, name: &str) -> Option<Column> {
         let columns = || self.table.columns.iter();
         let exact = |name: &str| columns().find(|column| column.name == name);
@@ -535,26 +522,6 @@ impl<'a> Trial<'a> {
             anyhow!("`{condition}` is no condition: it ends too early")
         } else {
             anyhow!("{condition:?} is no condition in SQL: {words}")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_of_another_schema_is_meant_by_its_bare_name() {
-        let others = ["app.orders", "mails"];
-        for (name, hint) in [
-            ("Orders", "; did you mean app.orders?"),
-            ("order", "; did you mean app.orders?"),
-            ("app.order", "; did you mean app.orders?"),
-            ("mail", "; did you mean mails?"),
-            ("users", ""),
-        ] {
-            let expected = format!("no table {name:?}{hint}; tables here: app.orders, mails");
-            assert_eq!(missing("table", name, &others), expected);
         }
     }
 }

@@ -122,11 +122,6 @@ impl Table {
         Some(&self.inserted).filter(|column| column.is_expression)
     }
 
-    /// Whether no record has an age.
-    pub fn has_no_dates(&self) -> bool {
-        self.is_undated
-    }
-
     /// The columns that are read or written, each with the key that names it and what it is.
     pub fn roles(&self) -> impl Iterator<Item = (&'static str, &'static str, &Column)> {
         let optional = [

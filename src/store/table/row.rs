@@ -71,13 +71,8 @@ const LEAST: i64 = 100_000_000;
 /// Whether a due column holds what is no date, and nothing that stands for one.
 pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
     let is_due = due_date(Err(value.clone()), dates) != Some(BEYOND) || dates.read(value).is_some();
-    let is_beyond = match value {
-        Value::Integer(_) | Value::Real(_) => true,
-        Value::Text(text) => text == "infinity",
-        Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
-            false
-        }
-    };
+    let is_beyond = matches!(value, Value::Integer(_) | Value::Real(_))
+        || matches!(value, Value::Text(text) if text == "infinity");
     !is_due && !is_beyond
 }
 

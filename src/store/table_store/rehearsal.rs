@@ -3,18 +3,17 @@
 use super::{SqlDatabase, Stage, TableStore};
 use crate::record::{Record, Settlement};
 use crate::store::engine::{Ask, Engine};
-use crate::store::error::{DbError, Kind};
+use crate::store::error::{DbError, DbResult, Kind};
 use crate::store::table::Charged;
 use crate::store::{NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING};
 
 impl<E: Engine> TableStore<E> {
-    /// Rehearses each record by itself, and where records can be in each other's way also after the successes
-    /// of those that come before it.
+    /// Rehearses each record alone and, where records can conflict, after the successes of those before it.
     pub(super) fn rehearse_all(
         &mut self,
         records: &[PossibleWrites],
         in_hand: &[RowWrite],
-    ) -> Result<Vec<Rehearsal>, DbError> {
+    ) -> DbResult<Vec<Rehearsal>> {
         let mut rehearsed = self.rehearse_each(records)?;
         if self.row_constraints != Some(RowConstraints::AcrossRows) {
             return Ok(rehearsed);
@@ -41,9 +40,8 @@ impl<E: Engine> TableStore<E> {
         Ok(rehearsed)
     }
 
-    /// Rehearses each record by itself. The first record of a pass is mostly the only one, and shows what the
-    /// table refuses of all, so it gets no further trial before that.
-    fn rehearse_each(&mut self, records: &[PossibleWrites]) -> Result<Vec<Rehearsal>, DbError> {
+    /// Rehearses each record alone. What the table refuses of the first, it mostly refuses of all.
+    fn rehearse_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<Rehearsal>> {
         let tries_in_one_go = self.stage == Stage::Written && !E::WRITES_SINGLY;
         let is_accepted = match tries_in_one_go {
             true => self.try_each(records)?,
@@ -56,9 +54,8 @@ impl<E: Engine> TableStore<E> {
         records.iter().zip(is_accepted).map(rehearse).collect()
     }
 
-    /// Tries all records in one round trip, with the charges that are to be expected. True for those that the
-    /// table is known to accept. The others are rehearsed one by one, for the exact reason.
-    fn try_each(&mut self, records: &[PossibleWrites]) -> Result<Vec<bool>, DbError> {
+    /// Tries all records in one round trip. The others are rehearsed one by one, for the exact reason.
+    fn try_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<bool>> {
         let table = &self.database.table;
         let charged: Vec<_> = records.iter().map(|it| table.charged(&it.record)).collect();
         let chains = records.iter().zip(&charged).flat_map(|(writes, charged)| {
@@ -83,7 +80,7 @@ impl<E: Engine> TableStore<E> {
         &mut self,
         before: &[RowWrite],
         records: &[&PossibleWrites],
-    ) -> Result<Rehearsal, DbError> {
+    ) -> DbResult<Rehearsal> {
         let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
             self.database.engine.begin(true)?;
@@ -110,12 +107,7 @@ impl<E: Engine> TableStore<E> {
         Ok(Rehearsal::Taken)
     }
 
-    /// Makes the writes of one chain of each record.
-    fn rehearse_chain(
-        &mut self,
-        records: &[&PossibleWrites],
-        chain: usize,
-    ) -> Result<Rehearsal, DbError> {
+    fn rehearse_chain(&mut self, records: &[&PossibleWrites], chain: usize) -> DbResult<Rehearsal> {
         let mut charged: Vec<Option<Charged>> = vec![None; records.len()];
         let steps = records.iter().map(|it| it.chains[chain].len()).min().unwrap_or_default();
         for step in 0..steps {
@@ -164,8 +156,7 @@ impl<E: Engine> TableStore<E> {
         }
     }
 
-    /// Whether a rehearsal leaves a row alone that is locked. SQLite has waited by itself, and a pass that is to
-    /// stop has cancelled the statement.
+    /// Whether a rehearsal leaves a locked row alone. SQLite has waited, and a pass that stops has cancelled.
     fn gives_way_to(&self, error: &DbError) -> bool {
         error.kind == Kind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
     }

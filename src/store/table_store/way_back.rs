@@ -7,13 +7,12 @@ use super::{SqlDatabase, TableStore};
 use crate::record::{Counter, Record, Settlement, Status, Transition, counted};
 use crate::store::RowWrite;
 use crate::store::engine::{Ask, Engine};
-use crate::store::error::DbError;
+use crate::store::error::DbResult;
 use crate::store::sql::{EVERY, id_params};
 use crate::store::table::Selected;
 use crate::time::Instant;
 
-/// What is wrong with the way of a record, if anything is.
-type Wrong = Result<Option<String>, DbError>;
+type Wrong = DbResult<Option<String>>;
 
 impl<E: Engine> TableStore<E> {
     /// Plays a success, and each way to be archived: by hand, and by the last of so many attempts.
@@ -116,14 +115,14 @@ impl<E: Engine> TableStore<E> {
         transition: Transition,
         counter: Counter,
         at: Instant,
-    ) -> Result<bool, DbError> {
+    ) -> DbResult<bool> {
         let settlement = Settlement { transition, counter, at, not_before: None };
         let write = RowWrite::new(record, None, settlement);
         Ok(!self.change(&[(0, &write)], Ask::Rehearse)?.is_empty())
     }
 
     /// The record, if its row is there and meets a condition.
-    fn read_again(&mut self, record: &Record, condition: &str) -> Result<Option<Record>, DbError> {
+    fn read_again(&mut self, record: &Record, condition: &str) -> DbResult<Option<Record>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let selected = Selected::without_payload(table);
         let sql = format!("{} AND {condition}", table.of_id(&selected.sql()));

@@ -185,12 +185,11 @@ impl PgLocks {
         if exposed.is_empty() {
             return Ok(());
         }
-        let records: Vec<_> = exposed.iter().enumerate().collect();
-        let states = on.states_of(&records)?;
+        let states = on.states_of(exposed.iter().enumerate())?;
         let keys = exposed.iter().filter_map(|it| Some(self.held.get(&it.id)?.keys.first));
         let keys: Vec<_> = keys.collect();
         let others = held_by_others(&mut on.engine.session, &keys, &self.old_backends)?;
-        for (number, record) in records {
+        for (number, record) in exposed.iter().enumerate() {
             let state = states.iter().find(|state| state.number == number);
             let Some(held) = self.held.get_mut(&record.id) else { continue };
             let is_others = others.contains(&held.keys.first);

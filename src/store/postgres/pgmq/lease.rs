@@ -1,5 +1,5 @@
 //! The lease of a message: how long it stays hidden from other readers, and when its handler must have
-//! ended. All times are [boot times](crate::store::boottime).
+//! ended. All times are [boot times](crate::store::watchdog::boottime).
 
 use std::time::Duration;
 

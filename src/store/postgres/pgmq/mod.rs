@@ -312,20 +312,9 @@ impl Catalog for Queue {
 }
 
 fn queue_columns() -> Vec<Column> {
-    let column = |name: &str, declared: &str, holds: Holds| Column {
-        name: name.into(),
-        is_expression: false,
-        declared: declared.into(),
-        holds,
-        legal: None,
-        most_chars: None,
-        most_number: None,
-        is_row_number: false,
+    let column = |name: &str, declared: &str, holds| Column {
         has_default: true,
-        default: None,
-        is_generated: false,
-        not_null: false,
-        spelling: Spelling::rfc3339(),
+        ..Column::new(name.into(), declared.into(), holds, Spelling::rfc3339())
     };
     vec![
         column("msg_id", "bigint", Holds::Integers),

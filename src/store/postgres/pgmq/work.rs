@@ -16,7 +16,6 @@ use super::lease::{HEARTBEAT_INTERVAL, HIDDEN_SECS, Lease};
 use super::{ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN};
 use super::{missing_function, number};
 use crate::record::{Id, Record, Status, Transition, counted};
-use crate::store::boottime::boottime;
 use crate::store::engine::Engine;
 use crate::store::error::{DbError, Kind, OrRefused, Reconnecting, Refusal, Retry};
 use crate::store::postgres::PgEngine;
@@ -25,6 +24,7 @@ use crate::store::postgres::session::Session;
 use crate::store::table::Selected;
 use crate::store::table_store::SqlDatabase;
 use crate::store::watchdog::Watchdog;
+use crate::store::watchdog::boottime;
 use crate::store::{
     Charged, Claim, EndHandlers, Interrupter, PossibleWrites, Reader, Rehearsal, RowConstraints,
     RowWrite, Store, Wakeup, WriteResult,

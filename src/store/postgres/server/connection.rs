@@ -28,7 +28,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{Kind, Refusal};
 use super::parameters::Parameters;
-use crate::store::boottime::boottime;
+use crate::store::watchdog::boottime;
 
 #[derive(Clone)]
 pub enum Address {

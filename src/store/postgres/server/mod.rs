@@ -372,7 +372,7 @@ impl Sessions for Arc<Server> {
         events.extend(handles.iter().map(|it| PollFd::new(&*it.socket, PollFlags::RDHUP)));
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut events, timeout.as_ref()).is_err() {
-            return Wakeup::Changed;
+            return Wakeup::Time;
         }
         let came: Vec<_> = events.iter().map(|event| !event.revents().is_empty()).collect();
         if came[0] {
@@ -384,11 +384,7 @@ impl Sessions for Arc<Server> {
         let ended = handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended);
         let ended =
             ended.map(|(handle, _)| handle.has_ended.store(true, Ordering::Relaxed)).count();
-        match (ended, came[1]) {
-            (0, false) => Wakeup::Time,
-            (0, true) => Wakeup::Changed,
-            (_, _) => Wakeup::SessionEnded,
-        }
+        if ended == 0 { Wakeup::Time } else { Wakeup::SessionEnded }
     }
 
     fn cancel(&self) {

@@ -9,6 +9,10 @@
     not(all(feature = "postgres", feature = "webhook")),
     allow(dead_code, unused_imports, reason = "a smaller program")
 )]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests open files where only they put something")
+)]
 
 mod adopt;
 #[cfg(feature = "bench")]
@@ -27,6 +31,7 @@ mod manual;
 mod mapping;
 mod nearest;
 mod options;
+mod ownership;
 mod ping;
 mod query;
 mod record;

@@ -1,55 +1,47 @@
-//! Files at paths where other users may have put something else, and the identity of another user to
-//! work on them with. A symbolic link, also one on the way, counts only if root or this user has made
-//! it, and nothing that blocks holds up a program that is often root in somebody else's directory.
+//! The one place that opens files. Where other users may have put something, a symbolic link counts only if
+//! root or this user has made it, and neither a FIFO nor a device holds the program up.
 
 use std::collections::VecDeque;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
-use nix::unistd::{Group, User, getgrouplist, setfsgid, setfsuid};
 use rustix::fs::{
     AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fchmod,
     fchown, fcntl_getfl, fcntl_setfl, flock, fstat, fstatfs, openat, readlinkat, renameat,
     unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::getgroups;
-use rustix::thread::set_thread_groups;
-
-use crate::lock;
 
 /// No file that tells the program what to do is longer.
 const LONGEST: u64 = 1024 * 1024;
+/// No file of certificates is longer.
+const LONGEST_PEM: u64 = 64 * 1024 * 1024;
 
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
 const GROUP_READ: u32 = 0o040;
-const OTHERS_READ: u32 = 0o004;
-const STICKY: u32 = 0o1000;
-
-/// Where the kernel keeps the access control list of a file.
-const ACL: &str = "system.posix_acl_access";
+pub const STICKY: u32 = 0o1000;
 
 /// What somebody else has put at a path must not block, become the terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// How often, and after which pause, the lock of a directory is tried.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// As many links on a path as the kernel follows.
-const MOST_LINKS: usize = 40;
+pub const MOST_LINKS: usize = 40;
 
-/// Root and this user could send this process anywhere without a link.
-pub fn is_trusted(uid: u32) -> bool {
+/// Whether a user could send this process anywhere without a link: root and this user.
+pub fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
@@ -68,17 +60,81 @@ pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 /// The path that stands for something open, whatever has become of its name.
-pub fn path_of(descriptor: &impl AsRawFd) -> PathBuf {
+fn path_of(descriptor: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
+}
+
+/// Reads a file that was named from its beginning to its end, without waiting for anything.
+pub fn read(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
+    read_to_end(open_regular(path, OFlags::RDONLY)?)
+}
+
+/// Reads a file that nobody has named, and returns the directory that it is in as well.
+pub fn read_found(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
+    let followed = Followed::to_work_in(path)?;
+    let (bytes, found) = read_to_end(followed.open(OFlags::RDONLY, 0)?.into())?;
+    Ok((bytes, found, File::from(followed.directory).metadata()?))
+}
+
+/// Reads a file of certificates or keys in the same way as [`read`].
+pub fn read_pem(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path, OFlags::RDONLY)?.take(LONGEST_PEM).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads what the kernel says of processes in /proc.
+pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path.as_ref(), OFlags::RDONLY)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file that is there, without waiting for anything.
+pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
+    if !is_regular(&fstat(&file)?) {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(file.into())
+}
+
+/// Opens a file anew that is open, to read it from its beginning.
+pub fn reopen(file: &File) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path_of(file), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    }
+    Ok((bytes, found))
 }
 
 /// Opens a file to append to it, and makes it with this mode, less the umask, if there is none.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
-    open(path, OFlags::APPEND | OFlags::CREATE | OFlags::WRONLY, mode)
+    open(Followed::to_work_in(path)?, OFlags::APPEND | OFlags::CREATE, mode)
 }
 
 pub fn create(path: &Path) -> io::Result<File> {
-    open(path, OFlags::TRUNC | OFlags::CREATE | OFlags::WRONLY, 0o666)
+    open(Followed::new(path)?, OFlags::TRUNC | OFlags::CREATE, 0o666)
+}
+
+/// Makes an empty file. Made by root, it belongs to the owner of its directory.
+pub fn make(path: &Path) -> io::Result<()> {
+    let followed = Followed::to_work_in(path)?;
+    let file = followed.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o644)?;
+    if is_root() {
+        let found = fstat(&followed.directory)?;
+        fchown(&file, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)))?;
+    }
+    Ok(())
 }
 
 /// Replaces a file at once, so that nobody reads a half of it, or makes one with this mode, less the umask.
@@ -108,22 +164,21 @@ pub fn update(
 ) -> io::Result<()> {
     let followed = Followed::new(path)?;
     let _lock = followed.lock();
-    let bytes = match followed.read() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read?.0,
+    let bytes = match followed.open(OFlags::RDONLY, 0) {
+        Err(Errno::NOENT) => Vec::new(),
+        file => read_to_end(file?.into())?.0,
     };
     followed.replace(&change(&bytes)?, mode)
 }
 
-fn open(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
-    let followed = Followed::new(path)?;
-    let file = followed.open(flags, mode).map_err(|errno| match errno {
+fn open(followed: Followed, flags: OFlags, mode: u32) -> io::Result<File> {
+    let file = followed.open(flags | OFlags::WRONLY, mode).map_err(|errno| match errno {
         Errno::NXIO => io::Error::other("it is a FIFO that nobody reads from"),
         errno => errno.into(),
     })?;
     let found = fstat(&file)?;
     let uid = found.st_uid;
-    if !is_regular(&found) && !followed.is_kernels && !is_trusted(uid) {
+    if !is_regular(&found) && !followed.is_kernels && !is_own(uid) {
         // Its owner could let this process wait for ever.
         return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
     }
@@ -163,14 +218,30 @@ pub struct Followed {
 }
 
 impl Followed {
-    pub fn new(path: &Path) -> io::Result<Self> {
-        Self::walk(path, &mut |name, uid| {
-            if is_trusted(uid) { Ok(()) } else { Err(planted(path, name, uid)) }
-        })
+    fn new(path: &Path) -> io::Result<Self> {
+        Self::by(path, is_own)
     }
 
-    /// Follows a path, and asks about the owner of each link on it.
-    fn walk(path: &Path, ask: &mut dyn FnMut(&OsStr, u32) -> io::Result<()>) -> io::Result<Self> {
+    /// The same for what a pass works with. Root's own rule is stricter, or was waived.
+    pub fn to_work_in(path: &Path) -> io::Result<Self> {
+        Self::by(path, |uid| is_root() || is_own(uid))
+    }
+
+    /// The place beside a file, in the very directory that this is found in.
+    pub fn beside(path: &Path, file: &Metadata) -> io::Result<Self> {
+        let above = path.parent().unwrap_or(Path::new("/"));
+        let name = path.file_name().unwrap_or_default();
+        let directory = openat(CWD, above, OPEN_PATH, Mode::empty())?;
+        // It is called after the file.
+        let found = openat(&directory, Path::new(name).with_extension(""), LOOK, Mode::empty())?;
+        if !is_same(&File::from(found).metadata()?, file) {
+            return Err(io::Error::other("the database was moved or replaced just now; try again"));
+        }
+        Ok(Self::unfound(directory, name.into()))
+    }
+
+    /// Follows a path whose links have such owners.
+    fn by(path: &Path, is_owner: fn(u32) -> bool) -> io::Result<Self> {
         let beginning = |path: &Path| {
             let directory = if path.is_absolute() { "/" } else { "." };
             openat(CWD, directory, OPEN_PATH, Mode::empty())
@@ -194,13 +265,15 @@ impl Followed {
                 if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
                 }
-                ask(&name, state.st_uid)?;
+                if !is_owner(state.st_uid) {
+                    return Err(planted(path, &name, state.st_uid));
+                }
                 let target = readlinkat(&found, "", Vec::new())?;
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                 if target.is_absolute() {
                     directory = beginning(&target)?;
                 }
-                components(&target).rev().for_each(|it| left.push_front(it));
+                components(&target).rev().for_each(|name| left.push_front(name));
             } else if left.is_empty() {
                 return Ok(Self { directory, name, target: Some(found), is_kernels });
             } else if is_kernels {
@@ -213,7 +286,7 @@ impl Followed {
     }
 
     /// A name in a directory, behind which nothing was looked for or found.
-    pub fn unfound(directory: OwnedFd, name: OsString) -> Self {
+    fn unfound(directory: OwnedFd, name: OsString) -> Self {
         Self { directory, name, target: None, is_kernels: false }
     }
 
@@ -229,7 +302,7 @@ impl Followed {
     /// cannot make it, or waits in vain, goes without: at worst the figures of another line are those of
     /// its last pass but one.
     fn lock(&self) -> Option<OwnedFd> {
-        let name = self.beside(".lock");
+        let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;
         let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR).ok()?;
         for _ in 0..LOCK_TRIES {
@@ -242,18 +315,18 @@ impl Followed {
     }
 
     /// The name of a hidden file of this process's in the same directory.
-    fn beside(&self, end: &str) -> OsString {
+    fn hidden(&self, end: &str) -> OsString {
         [OsStr::new("."), &self.name, OsStr::new(end)].join(OsStr::new(""))
     }
 
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
         let found = self.target.as_ref().map(fstat).transpose()?;
         let is_other = self.is_kernels || self.name == ".";
-        if is_other || found.as_ref().is_some_and(|it| !is_regular(it)) {
+        if is_other || found.as_ref().is_some_and(|found| !is_regular(found)) {
             // /dev/null would be a file from then on.
             return Err(io::Error::other("it is no regular file"));
         }
-        let new = self.beside(&format!(".{}.new", std::process::id()));
+        let new = self.hidden(&format!(".{}.new", std::process::id()));
         // Of a process that was killed and had the same number.
         let _ = unlinkat(&self.directory, &new, AtFlags::empty());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
@@ -271,44 +344,11 @@ impl Followed {
         file.write_all(bytes)?;
         Ok(renameat(&self.directory, new, &self.directory, &self.name)?)
     }
-
-    pub fn read(&self) -> io::Result<(Vec<u8>, Standing)> {
-        read_to_end(self.open(OFlags::RDONLY, 0)?)
-    }
 }
-
-/// A path without links, and what it led to when it was looked up: both of one walk.
-pub struct Resolved {
-    pub path: PathBuf,
-    pub found: Option<Metadata>,
-    /// Whose the directory is that it is in.
-    pub directory: Metadata,
-}
-
-/// Resolves a path. For root it fails if a link on it is of somebody who is neither root nor the
-/// owner of what it leads to: it must not have root work on what its maker has no right to.
-pub fn resolve(path: &Path) -> io::Result<Resolved> {
-    let mut links = Vec::new();
-    let followed = Followed::walk(path, &mut |name, uid| {
-        links.push((name.to_owned(), uid));
-        Ok(())
-    })?;
-    let real = std::fs::read_link(path_of(&followed.directory))?.join(&followed.name);
-    let found = followed.target.map(|target| File::from(target).metadata()).transpose()?;
-    let directory = File::from(followed.directory).metadata()?;
-    let owner = found.as_ref().unwrap_or(&directory).uid();
-    let foreign = links.iter().find(|(_, uid)| is_root() && *uid != owner && !is_trusted(*uid));
-    match foreign {
-        Some((name, uid)) => Err(planted(path, name, *uid)),
-        None => Ok(Resolved { path: real, found, directory }),
-    }
-}
-
-pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
-fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
-    let is_name = |it: &Component| matches!(it, Component::Normal(_) | Component::ParentDir);
+pub fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
+    let is_name = |part: &Component| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().filter(is_name).map(|name| name.as_os_str().to_owned())
 }
 
@@ -324,198 +364,6 @@ fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
          made it; name what it leads to"
     );
     io::Error::new(io::ErrorKind::PermissionDenied, why)
-}
-
-/// Reads a regular file from its beginning to its end, without waiting for anything.
-pub fn read(path: &Path) -> io::Result<(Vec<u8>, Standing)> {
-    read_to_end(openat(CWD, path, OFlags::RDONLY | OPEN, Mode::empty())?)
-}
-
-/// No file of certificates is longer.
-const LONGEST_PEM: u64 = 64 * 1024 * 1024;
-
-/// Reads a file of certificates or keys in the same way.
-pub fn read_pem(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_regular(path, OFlags::RDONLY)?.take(LONGEST_PEM).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Opens a regular file that is there, without waiting for anything.
-pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
-    let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
-    if !is_regular(&fstat(&file)?) {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    Ok(file.into())
-}
-
-fn read_to_end(file: OwnedFd) -> io::Result<(Vec<u8>, Standing)> {
-    let standing = Standing::of(&path_of(&file))?;
-    if !standing.found.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::from(file).take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
-    }
-    Ok((bytes, standing))
-}
-
-/// Whether nobody but root and this user can change what is on the way to a path without links: all
-/// directories above it are theirs, and nobody else can put anything in the place of what is there.
-pub fn is_trusted_way(path: &Path) -> bool {
-    let is_theirs = |directory: &Path| {
-        let is_last = path.parent() == Some(directory);
-        std::fs::symlink_metadata(directory).is_ok_and(|found| {
-            let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
-            is_trusted(found.uid()) && (!is_shared || !is_last && found.mode() & STICKY != 0)
-        })
-    };
-    path.ancestors().skip(1).all(is_theirs)
-}
-
-/// The first directory above a path that has no links which is not root's, and whose it is.
-pub fn not_roots_above(path: &Path) -> Option<(PathBuf, u32)> {
-    path.ancestors().skip(1).find_map(|directory| {
-        let uid = std::fs::symlink_metadata(directory).ok()?.uid();
-        (uid != 0).then(|| (directory.to_path_buf(), uid))
-    })
-}
-
-pub struct Standing {
-    found: Metadata,
-    /// Whether its access control list may name more users than its mode shows.
-    has_acl: bool,
-}
-
-impl Standing {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let has_acl = rustix::fs::getxattr_query(path, ACL).is_ok_and(|length| length > 0);
-        Ok(Self { found: std::fs::metadata(path)?, has_acl })
-    }
-
-    pub fn uid(&self) -> u32 {
-        self.found.uid()
-    }
-
-    /// Why it is not only root's and this user's, if so.
-    pub fn why_untrusted(&self) -> Option<String> {
-        let (uid, gid, mode) = (self.found.uid(), self.found.gid(), self.found.mode());
-        if !is_trusted(uid) {
-            Some(format!("belongs to user {uid}"))
-        } else if self.found.is_dir() && mode & STICKY != 0 {
-            // Others can make files there, but put none in the place of this one.
-            None
-        } else if mode & OTHERS_WRITE != 0 {
-            Some("can be written by everybody".into())
-        } else if mode & GROUP_WRITE != 0 && self.has_acl {
-            // These bits are what any user in the list may do at most.
-            Some("can be written by users in its access control list".into())
-        } else {
-            let is_shared = mode & GROUP_WRITE != 0 && !is_private(uid, gid);
-            is_shared.then(|| format!("can be written by group {gid}"))
-        }
-    }
-
-    pub fn is_readable_by_others(&self) -> bool {
-        let mode = self.found.mode();
-        let is_of_one = !self.has_acl && is_private(self.found.uid(), self.found.gid());
-        mode & OTHERS_READ != 0 || mode & GROUP_READ != 0 && !is_of_one
-    }
-}
-
-/// Whether a group is that of one user only: his own, with his name, and nobody else's.
-fn is_private(uid: u32, gid: u32) -> bool {
-    let (user, group) = (User::from_uid(uid.into()), Group::from_gid(gid.into()));
-    let (Ok(Some(user)), Ok(Some(group))) = (user, group) else { return false };
-    let is_his = user.gid.as_raw() == gid && group.name == user.name;
-    is_his && group.mem.iter().all(|member| *member == user.name) && !others_have(&user.name, gid)
-}
-
-/// Whether it is the first group of another user, whom the group does not list.
-fn others_have(name: &str, gid: u32) -> bool {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    users.lines().any(|line| {
-        let mut fields = line.split(':');
-        let (other, group) = (fields.next(), fields.nth(2));
-        other != Some(name) && group.is_some_and(|it| it.parse() == Ok(gid))
-    })
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    pub uid: u32,
-    pub gid: u32,
-}
-
-impl Owner {
-    pub fn of(found: &Metadata) -> Self {
-        Self { uid: found.uid(), gid: found.gid() }
-    }
-}
-
-/// The file-system rights of an owner, which its thread has as long as this value lives: a link which
-/// the owner has planted leads nowhere that the owner could not go. Only root can take them.
-#[derive(Debug)]
-pub struct ActingAs {
-    before: Owner,
-    groups: Vec<Gid>,
-}
-
-impl ActingAs {
-    /// Takes the rights of an owner, in place of one's own groups too.
-    pub fn start(owner: Owner) -> io::Result<Self> {
-        let (groups, of_owner) = (getgroups()?, groups_of(owner.uid)?);
-        set_thread_groups(&of_owner)?;
-        // In the order in which they are taken back the other way round.
-        let gid = setfsgid(owner.gid.into()).as_raw();
-        let uid = setfsuid(owner.uid.into()).as_raw();
-        // A refusal is no error of these calls. What was not refused is taken back by the drop.
-        let acting = Self { before: Owner { uid, gid }, groups };
-        if current() == owner { Ok(acting) } else { Err(io::ErrorKind::PermissionDenied.into()) }
-    }
-}
-
-impl Drop for ActingAs {
-    fn drop(&mut self) {
-        setfsuid(self.before.uid.into());
-        setfsgid(self.before.gid.into());
-        // The process had them before, and has the right to them again.
-        let _ = set_thread_groups(&self.groups);
-    }
-}
-
-/// A number that stands for nobody changes nothing, and both calls say what was in force.
-fn current() -> Owner {
-    let nobody = u32::MAX;
-    Owner { uid: setfsuid(nobody.into()).as_raw(), gid: setfsgid(nobody.into()).as_raw() }
-}
-
-/// Does something with the rights of an owner, if there is one, else with one's own.
-pub fn acting_as<T>(
-    owner: Option<Owner>,
-    act: impl FnOnce() -> rustix::io::Result<T>,
-) -> io::Result<T> {
-    let _acting = owner.map(ActingAs::start).transpose()?;
-    Ok(act()?)
-}
-
-/// The groups that a user is in; none of a user whom nobody knows.
-fn groups_of(uid: u32) -> io::Result<Vec<Gid>> {
-    static KNOWN: Mutex<Vec<(u32, Vec<Gid>)>> = Mutex::new(Vec::new());
-    let mut known = lock(&KNOWN);
-    if let Some((_, groups)) = known.iter().find(|(it, _)| *it == uid) {
-        return Ok(groups.clone());
-    }
-    let groups = match User::from_uid(uid.into())? {
-        None => Vec::new(),
-        Some(user) => getgrouplist(&CString::new(user.name)?, user.gid)?,
-    };
-    let groups: Vec<_> = groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect();
-    known.push((uid, groups.clone()));
-    Ok(groups)
 }
 
 #[cfg(test)]
@@ -562,22 +410,5 @@ mod tests {
             assert!(error.to_string().contains(why), "{}: {error}", path.display());
         }
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    }
-
-    #[test]
-    fn rights_are_taken_for_a_while() {
-        let own = || (current(), getgroups().unwrap(), rustix::process::geteuid().as_raw());
-        let before = own();
-        let other = Owner { uid: 65_534, gid: 65_533 };
-        if before.2 != 0 {
-            // A refusal leaves all as it was.
-            assert!(ActingAs::start(other).is_err());
-            assert_eq!(own(), before);
-            return;
-        }
-        let acting = ActingAs::start(other).unwrap();
-        assert_eq!(own(), (other, groups_of(other.uid).unwrap(), 0));
-        drop(acting);
-        assert_eq!(own(), before);
     }
 }

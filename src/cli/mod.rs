@@ -71,6 +71,14 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub state_dir: Option<PathBuf>,
 
+    /// As root: work on files that other users can change
+    ///
+    /// Whoever can change the database, the state directory, backlog.toml, the joblog, the CA file or a
+    /// directory above them may then act as root. What root makes there gets the database's owner. In
+    /// the environment it is BACKLOG_TRUST_OWNER=1, which handlers do not inherit.
+    #[arg(long, global = true, hide_short_help = true)]
+    pub trust_owner: bool,
+
     /// Pretend that it is another time
     ///
     /// 2026-11-21T03:40:00Z, or @ and epoch seconds.

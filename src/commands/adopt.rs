@@ -13,6 +13,7 @@ use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::nearest::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
+use crate::ownership::Kind;
 use crate::record::{counted, one_line, toml_text};
 use crate::store::{self, COUNTED, Listed, Outline};
 
@@ -30,6 +31,9 @@ pub fn run(
     let Some(db) = db else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
     };
+    if !store::is_url(&db.to_string_lossy()) {
+        environment.require_trusted(&db, Kind::File)?;
+    }
     let place = location(db.clone(), None, environment)?;
     let mut database = place.explore()?;
     let name = match &args.table {

@@ -12,10 +12,11 @@ use serde_json::json;
 
 use super::queue_arguments::table_command;
 use crate::exit::ExitError;
-use crate::handlers::{Exec, HandlerContext, reader, spool};
+use crate::handlers::{Exec, HandlerContext, spool};
 use crate::lock;
 use crate::options::{Queue, Resolved};
 use crate::record::{Cause, Causes, Id, Outcome, Record, counted, json_line};
+use crate::secure_file;
 use crate::stop::Stop;
 use crate::system_error::words;
 use crate::time::Instant;
@@ -117,7 +118,7 @@ impl ArchivedRecords {
     /// handler has, and no more than is left of the pass and its grace.
     pub fn hand_over(&self, argv: &[OsString], context: &HandlerContext, stop: &Arc<Stop>) {
         let Some(digest) = lock(&self.notes).digest.take() else { return };
-        let input = digest.and_then(|lines| reader(&lines.into_inner()?));
+        let input = digest.and_then(|lines| secure_file::reopen(&lines.into_inner()?));
         let outcome = input.map(|input| {
             let left = stop.deadline.map(|deadline| stop.clock.until(deadline));
             let left = left.or_else(|| stop.is_asked().then_some(Duration::ZERO));

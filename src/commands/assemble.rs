@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::{open, require_columns};
+use super::{open, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
@@ -53,11 +53,15 @@ impl Assembly {
     pub fn locked(
         queue: &Queue,
         schedule: &Schedule,
-        database: &dyn Database,
+        database: &mut dyn Database,
         wait: bool,
     ) -> Result<(Self, Option<LineLock>)> {
         let mut assembly = Self::at_first(queue, schedule, database)?;
-        let lock = assembly.state.lock_line(&assembly.key(), wait)?;
+        let line = assembly.key();
+        let lock = match assembly.state.prepare()? {
+            true => assembly.state.lock_line(&line, wait)?,
+            false => database.lock_line(&line, wait)?.then(LineLock::of_session),
+        };
         if lock.is_some() {
             assembly.take_up(database.table(), Purpose::Write)?;
         }
@@ -71,7 +75,7 @@ impl Assembly {
     fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
-        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let state = state_dir(queue, database)?;
         let table = database.table();
         let policy = line_policy(queue, &schedule);
         let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };

@@ -2,7 +2,6 @@
 //! and how often.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -13,6 +12,8 @@ use crate::cli::{Command, Typed};
 use crate::crontab::{Line, Places, Scheduled, UnitDirectory, users};
 use crate::exit::{ExitError, usage};
 use crate::options::{Environment, Handler, Queue, Schedule, Sources};
+use crate::ownership::OwnerRule;
+use crate::secure_file;
 use crate::store::{LineName, Location};
 
 const PROGRAM: &str = "backlog";
@@ -24,7 +25,7 @@ pub fn scheduled(environment: &Environment) -> Scheduled {
     let places = Places {
         own: crontab.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()),
         uid: getuid().as_raw(),
-        users: users(&fs::read_to_string("/etc/passwd").unwrap_or_default()),
+        users: users(&String::from_utf8_lossy(&passwd())),
         system: "/etc/crontab".into(),
         directory: "/etc/cron.d".into(),
         spools: ["/var/spool/cron/crontabs", "/var/spool/cron"].map(PathBuf::from).into(),
@@ -36,7 +37,7 @@ pub fn scheduled(environment: &Environment) -> Scheduled {
 
 /// The users that /etc/passwd has.
 pub fn user_names() -> Vec<String> {
-    let users = users(&fs::read_to_string("/etc/passwd").unwrap_or_default());
+    let users = users(&String::from_utf8_lossy(&passwd()));
     users.into_iter().map(|user| user.name).collect()
 }
 
@@ -84,6 +85,10 @@ pub struct LinePass {
     pub tells: bool,
 }
 
+fn passwd() -> Vec<u8> {
+    secure_file::read(Path::new("/etc/passwd")).map(|(bytes, _)| bytes).unwrap_or_default()
+}
+
 /// The passes that a line runs, as many as it has queues. They are read as under cron, which starts a
 /// line in the user's home with next to no environment; so does systemd. `more` are variables that it
 /// has not.
@@ -94,7 +99,8 @@ pub fn passes(line: &Line, more: &[(OsString, OsString)]) -> Result<Vec<LinePass
     let own = [(OsString::from("HOME"), line.home.clone().into_os_string())].into_iter();
     let set = line.environment.iter().map(|(name, it)| (name.into(), it.into()));
     let variables = own.chain(set).chain(more.iter().cloned()).collect();
-    let environment = Environment { variables, directory: line.starts_in().into() };
+    let (directory, rule) = (line.starts_in().into(), OwnerRule::Reported);
+    let environment = Environment { variables, directory, rule };
     let words = line.arguments.iter().map(OsString::from);
     let typed = match Typed::parse(std::iter::once("backlog".into()).chain(words)) {
         Ok(typed) => typed,
@@ -139,7 +145,7 @@ mod tests {
     fn by_plain_age_the_interval_is_that_of_the_timers() {
         let dir = tempfile::tempdir().unwrap();
         let units = dir.path().join("systemd/user");
-        fs::create_dir_all(&units).unwrap();
+        std::fs::create_dir_all(&units).unwrap();
         let db = dir.path().join("a.db").display().to_string();
         let other = dir.path().join("b.db").display().to_string();
         for (name, secs, db, days) in [
@@ -154,12 +160,13 @@ mod tests {
                 Period::new(secs).unwrap().systemd_units(name, "", &[], &command.map(String::from));
             for unit in printed.split("# /etc/systemd/system/").skip(1) {
                 let (name, text) = unit.split_once('\n').unwrap();
-                fs::write(units.join(name), text).unwrap();
+                std::fs::write(units.join(name), text).unwrap();
             }
         }
         let variables = [("XDG_CONFIG_HOME", dir.path()), ("HOME", dir.path())];
         let variables = variables.map(|(name, path)| (name.into(), path.into())).into();
-        let environment = Environment { variables, directory: dir.path().into() };
+        let (directory, rule) = (dir.path().into(), OwnerRule::Enforced);
+        let environment = Environment { variables, directory, rule };
         let sources = Sources { environment: environment.clone(), file: None };
         let cadence = Cadence::read(&environment);
         for (args, expected) in [

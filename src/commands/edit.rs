@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::assemble::Assembly;
 use super::failures::CauseFilter;
-use super::{AMBIGUOUS, Console, GONE, find, open};
+use super::{AMBIGUOUS, Console, GONE, find, open, state_dir};
 use crate::cli::{Edit, Init};
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
@@ -216,7 +216,7 @@ pub fn edit(
     // Whatever is wrong with the schedule is for a pass to say.
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
-    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let state = state_dir(&queue, &*database)?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
     let mut work = Work {

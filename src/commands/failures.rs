@@ -4,7 +4,7 @@ use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
 
-use super::{Console, open};
+use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
@@ -73,7 +73,7 @@ pub struct Failed {
 
 impl Failed {
     fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
-        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let state = state_dir(queue, database)?;
         let (histories, _) = state.histories(1);
         Ok(Self::new(&state, database.table(), &histories))
     }
@@ -125,7 +125,7 @@ impl Failed {
 
 /// The errors of a table's records that it has no column for.
 pub fn kept_errors(queue: &Queue, database: &dyn Database) -> Result<Failures> {
-    Ok(known(&database.state_dir(queue.state_dir.as_deref())?, database.table()))
+    Ok(known(&state_dir(queue, database)?, database.table()))
 }
 
 /// What the state directory knows of a table's failures. To look only: it may belong to others.

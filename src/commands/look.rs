@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::assemble::look;
 use super::failures::{CauseFilter, kept_errors};
-use super::{Console, find};
+use super::{Console, find, state_dir};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::options::{Resolved, Schedule};
@@ -80,7 +80,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
         history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
     });
     let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
-    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let state = state_dir(&queue, &*database)?;
     if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
         let said = pause.sentence(|at| console.screen.at(at));
         console.out.write_all(console.screen.wrap(&said).as_bytes())?;

@@ -30,11 +30,13 @@ pub use signals::Signals;
 
 use crate::cli::{self, Cli, Command, Process, Typed};
 use crate::exit::{self, Exit, usage};
+use crate::options::value::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
+use crate::ownership::OwnerRule;
 use crate::record::{Id, Record, one_line, split};
 use crate::report::{self, Screen};
 use crate::schedule::Policy;
-use crate::store::{self, Access, Database, Found, Reader, Table};
+use crate::store::{self, Access, Database, Found, Reader, StateDir, Table};
 use crate::terminal::Terminal;
 use crate::time::Clock;
 
@@ -69,6 +71,8 @@ fn run_command(
     environment: Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
+    let rule = owner_rule(cli, &environment)?;
+    let environment = Environment { rule, ..environment };
     let sources = if cli.command.is_about_a_queue() {
         Sources::find(cli.global.config.as_deref(), environment)?
     } else {
@@ -131,6 +135,19 @@ const HEADING: &str = "queue {}:\n";
 /// A command for one queue. The flag says that no other queue's output stands above.
 type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
 
+/// How root's rule is applied: `check` reports what it finds, and goes on without those files.
+fn owner_rule(cli: &Cli, environment: &Environment) -> Result<OwnerRule> {
+    let set = environment.option("trust-owner")?.map(|text| {
+        let why = || usage(format!("BACKLOG_TRUST_OWNER is {text:?}; it must be 1 or 0"));
+        truth(&text).ok_or_else(why)
+    });
+    Ok(match cli.command {
+        _ if cli.global.trust_owner || set.transpose()?.unwrap_or(false) => OwnerRule::Waived,
+        Command::Check(_) => OwnerRule::Reported,
+        _ => OwnerRule::Enforced,
+    })
+}
+
 /// The queues that a command may be about.
 struct Queues<'a> {
     sources: &'a Sources,
@@ -141,6 +158,7 @@ impl Queues<'_> {
     /// The options of the queue that is chosen.
     fn one(&self) -> Result<Resolved<'_>> {
         let resolved = self.sources.resolve(self.typed, None)?;
+        resolved.require_trusted()?;
         if let Some(name) = self.sources.mere_name(self.typed) {
             log::warn!("no backlog.toml, {name:?} is only a name");
         }
@@ -183,6 +201,7 @@ impl Queues<'_> {
             console.terminal.name_queue(Some(queue));
             let resolved = self.sources.resolve(self.typed, Some(queue));
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
+                resolved.require_trusted()?;
                 // What panics over one queue has said so, and is no reason to leave the others.
                 let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
@@ -227,6 +246,12 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
         Some(elsewhere) if exit::of(&error) == Exit::Failed => error.context(elsewhere.clone()),
         _ => error,
     })
+}
+
+/// The state directory of a queue. Passes over a server's tables go on without that of a user's home.
+fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
+    let state = database.state_dir(queue.state_dir.as_deref())?;
+    Ok(if queue.names_state_dir { state } else { state.optional() })
 }
 
 /// Fails if the table has not the columns that the schedule goes by.

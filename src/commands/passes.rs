@@ -53,12 +53,17 @@ impl PassLog {
         run: String,
         began: Instant,
     ) -> Self {
-        let opened = assembly.state.pass_record(entry(assembly, settings, &run, began));
+        let state = &assembly.state;
+        let entry = entry(assembly, settings, &run, began);
+        let opened = (!state.is_none()).then(|| state.pass_record(entry));
         // A message of a queue has a place for its error in the archive only.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
-        let notes =
-            Arc::new(Mutex::new(Notes { record: noted(opened), failures, is_incomplete: false }));
+        let notes = Arc::new(Mutex::new(Notes {
+            record: opened.and_then(noted),
+            failures,
+            is_incomplete: false,
+        }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 

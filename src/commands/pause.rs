@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use super::edit::confirm;
 use super::passes::user_name;
 use super::queue_arguments::table_command;
-use super::{Console, open};
+use super::{Console, open, state_dir};
 use crate::cli::Pause as PauseArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
@@ -36,7 +36,7 @@ impl Target {
         let queue = resolved.queue()?;
         resolved.require_state_dir(&queue)?;
         let database = open(&queue, Access::ReadOnly, clock)?;
-        let state = database.state_dir(queue.state_dir.as_deref())?;
+        let state = state_dir(&queue, &*database)?;
         let table = database.table().name.clone();
         let is_of_pgmq = database.table().capabilities().keeps_schedule;
         let table_option = if is_of_pgmq { "--pgmq" } else { "--table" };

@@ -63,11 +63,12 @@ fn locked(
 ) -> Result<Exit> {
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
-    let database = open(queue, Access::Pass(most_wait), clock)?;
+    let mut database = open(queue, Access::Pass(most_wait), clock)?;
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
-    let (assembly, lock) = Assembly::locked(queue, &settings.schedule, &*database, settings.wait)?;
+    let (assembly, lock) =
+        Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait)?;
     if lock.is_none() {
         monitoring.find_busy();
         return find_busy(&assembly, clock.now());

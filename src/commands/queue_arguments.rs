@@ -12,6 +12,7 @@ use crate::handlers::without_login;
 use crate::options::keys::{EXEC, FLAGS, PATHS, is_of_the_file, long};
 use crate::options::value::truth;
 use crate::options::{Environment, Origin, Queue, Resolved};
+use crate::ownership::OwnerRule;
 use crate::{schedule, store};
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
@@ -23,6 +24,9 @@ pub fn queue_arguments(
 ) -> Result<Vec<String>, ExitError> {
     let (typed, environment) = (resolved.typed, &resolved.sources.environment);
     let mut words = Vec::new();
+    if environment.rule == OwnerRule::Waived {
+        words.extend(option("trust-owner", None));
+    }
     if let Some(file) = &resolved.sources.file {
         words.extend(option("config", Some(absolute(environment, &file.path)?)));
     }

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use super::assemble::look;
 use super::failures::Failed;
 use super::monitoring::{mode_of_reports, update_metrics};
-use super::{Console, page, passes};
+use super::{Console, page, passes, state_dir};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
@@ -67,7 +67,10 @@ pub fn overview(
     let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
     let look = || {
         queues.iter().map(|queue| match sources.resolve(typed, Some(queue)) {
-            Ok(resolved) => look_at(&resolved, depth, clock),
+            Ok(resolved) => match resolved.require_trusted() {
+                Ok(()) => look_at(&resolved, depth, clock),
+                Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
+            },
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
         })
     };
@@ -258,7 +261,7 @@ fn report_on(
     };
     let mut oldest_pending = None;
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
-    let state = database.state_dir(queue.state_dir.as_deref())?;
+    let state = state_dir(queue, &*database)?;
     let (histories, unread) = state.histories(depth.read);
     let known = Failed::new(&state, database.table(), &histories);
     let environment = &resolved.sources.environment;

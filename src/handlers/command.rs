@@ -15,7 +15,7 @@ use rustix::process::Pid;
 use super::placeholders;
 use crate::stop::IgnoredSignals;
 
-const NOT_INHERITED: [&str; 9] = [
+const NOT_INHERITED: [&str; 10] = [
     // What handlers may be told of their record. One pass may be in the handler of another.
     "BACKLOG_ID",
     "BACKLOG_STATUS",
@@ -28,6 +28,8 @@ const NOT_INHERITED: [&str; 9] = [
     "BACKLOG_HEADER",
     // A command that knows it could report in the place of a pass.
     "BACKLOG_PING",
+    // Root has said so of the files of this pass alone.
+    "BACKLOG_TRUST_OWNER",
 ];
 
 /// The variables that commands inherit and are given, each as `NAME=value`.

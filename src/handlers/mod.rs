@@ -28,7 +28,7 @@ pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 pub use command::Environment;
 pub use exec::Exec;
-pub use process::{cannot_run, in_one_word, is_executable, obstacle, reader, spool};
+pub use process::{cannot_run, in_one_word, is_executable, obstacle, spool};
 pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{

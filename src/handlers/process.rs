@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::command::Command;
 use crate::record::one_line;
-use crate::secure_file::{open_regular, path_of};
+use crate::secure_file::{open_regular, reopen};
 use crate::system_error::words;
 
 const CHUNK: usize = 16 * 1024;
@@ -183,11 +183,6 @@ pub fn spool() -> io::Result<File> {
     Ok(on_disk.or_else(|_| memory_file())?.into())
 }
 
-/// The same file, to be read from its beginning and not to be written.
-pub fn reader(spool: &File) -> io::Result<OwnedFd> {
-    Ok(File::open(path_of(spool))?.into())
-}
-
 /// A file in memory.
 fn memory_file() -> rustix::io::Result<OwnedFd> {
     let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
@@ -204,7 +199,7 @@ pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let mut file = File::from(memory_file()?);
             file.write_all(bytes)?;
-            reader(&file)
+            reopen(&file)
         }
         written => written.map(|()| pipe),
     }

@@ -19,6 +19,7 @@ use super::{
 use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, without_login};
 use crate::nearest::listed;
+use crate::ownership::{Kind, OwnerRule};
 use crate::record::one_line;
 use crate::store;
 
@@ -196,6 +197,7 @@ impl Resolved<'_> {
         let elsewhere = self.elsewhere(&db);
         let environment = &self.sources.environment;
         let db = location(db, options.pgmq.as_deref(), environment)?;
+        let named = self.path("state_dir", options.state_dir);
         let usual = || environment.state_dir().filter(|_| db.file().is_none());
         let described = self.layers.get(EXEC).filter(|_| self.typed.handler.is_empty());
         let described =
@@ -207,13 +209,53 @@ impl Resolved<'_> {
             name: self.name.clone(),
             mapping,
             shard: options.shard,
-            state_dir: self.path("state_dir", options.state_dir).or_else(usual),
+            names_state_dir: named.is_some() || db.file().is_some(),
+            state_dir: named.or_else(usual),
             db,
             elsewhere,
             exec: described.map_or_else(|| self.typed.handler.clone(), |command| command.0),
             on_archive: on_archive.map(|command| command.0),
             on_archive_digest: on_archive_digest.map(|command| command.0),
         })
+    }
+
+    /// What other users can change of what root is to work on, behind what each is about.
+    pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
+        let environment = &self.sources.environment;
+        let path = |key| self.path(key, self.layers.text(key).map(PathBuf::from));
+        let is_server = |db: &PathBuf| db.to_str().is_some_and(store::is_url);
+        let (server, file) = path("db").map_or((false, None), |db| match is_server(&db) {
+            true => (true, None),
+            false => (false, Some(environment.directory.join(db))),
+        });
+        let usual = || if server { environment.state_dir() } else { None };
+        let beside = file.iter().flat_map(|file| store::kept_beside(file));
+        let config =
+            self.sources.file.as_ref().map(|file| ("config", file.path.clone(), Kind::Config));
+        let files = [
+            ("database", file.clone(), Kind::File),
+            ("claims", path("state_dir").or_else(usual), Kind::Directory),
+            ("joblog", path("joblog"), Kind::File),
+            ("handler", path("ca_file"), Kind::File),
+        ];
+        let files = files.into_iter().filter_map(|(about, path, kind)| Some((about, path?, kind)));
+        let beside = beside.map(|path| ("database", path, Kind::Directory));
+        let all = config.into_iter().chain(files).chain(beside);
+        let complaints = all
+            .filter_map(|(about, path, kind)| Some((about, environment.complaint(&path, kind)?)));
+        let mut complaints: Vec<_> = complaints.collect();
+        complaints.dedup_by(|one, other| one.1 == other.1);
+        complaints
+    }
+
+    /// Fails if root would work on what other users can change.
+    pub fn require_trusted(&self) -> Result<(), ExitError> {
+        match self.complaints_of_owners().into_iter().next() {
+            Some((_, why)) if self.sources.environment.rule == OwnerRule::Enforced => {
+                Err(usage(why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a pass needs that nothing says, all of it at once: where the records are, what is done

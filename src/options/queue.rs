@@ -1,7 +1,6 @@
 //! The queue that the options describe: where its records are, and what their table means.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -20,6 +19,7 @@ use crate::mapping::{
 };
 use crate::query::Shard;
 use crate::record::{self, Id, Status};
+use crate::secure_file;
 use crate::store::{self, Location};
 use crate::system_error::chain;
 
@@ -33,6 +33,8 @@ pub struct Queue {
     /// The part of the records that is worked off, if not all of them.
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
+    /// Whether that is named, or follows from the database: else it is the usual one of a user.
+    pub names_state_dir: bool,
     /// The command that handles the records, if one was typed or stands in backlog.toml.
     pub exec: Vec<OsString>,
     /// What gets each record that is archived, if that stands there or in the environment.
@@ -400,8 +402,8 @@ fn zone(text: &str) -> Result<Zone, String> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
     let is_part = |part: &str| !part.is_empty() && part.chars().all(is_of_a_name);
     // Where the system keeps the rules of its time zones.
-    let file = || fs::read(Path::new("/usr/share/zoneinfo").join(text)).ok();
-    let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??);
+    let file = || secure_file::read(&Path::new("/usr/share/zoneinfo").join(text)).ok();
+    let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??.0);
     Zone::fixed(text).or_else(named).ok_or_else(|| {
         format!(
             "{text:?} is no time zone of this system; write UTC, +02:00 or a name such as \

@@ -1,14 +1,14 @@
 //! The sources of options besides the command line: the environment, and backlog.toml with the options
 //! of all queues and those of each.
 //!
-//! What stands in the file is run, by root if need be. So one that nobody has named counts only if
-//! none but root and this user can have put it there, and one that root names only if it is root's.
+//! What stands in the file is run. So one that nobody has named counts only if it and its directory are
+//! root's or this user's, and for root only what root alone can change (`ownership.rs`).
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::fs;
-use std::io;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -19,8 +19,9 @@ use super::reference::Key;
 use super::value::{QUOTED, text};
 use crate::exit::{ExitError, usage};
 use crate::nearest::{hint, unknown};
+use crate::ownership::{Kind, OwnerRule, complaint};
 use crate::record::{cut_line, one_line};
-use crate::secure_file::{self, Followed, Standing, is_root};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
 use crate::store::TOKEN;
 use crate::system_error::words;
 
@@ -37,6 +38,9 @@ impl Sources {
         let read = if named.is_some() { read_named } else { read_found };
         let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
         let path = named.or_else(|| environment.places().into_iter().find(is_there));
+        if let Some(path) = &path {
+            environment.require_trusted(path, Kind::Config)?;
+        }
         let file = path.map(|path| read(&path).and_then(|read| File::new(path, read)));
         Ok(Self { file: file.transpose()?, environment })
     }
@@ -85,6 +89,8 @@ fn attempts_variable(queue: &str) -> String {
 pub struct Environment {
     pub variables: HashMap<OsString, OsString>,
     pub directory: PathBuf,
+    /// How root's rule is applied to the files that are named in it.
+    pub rule: OwnerRule,
 }
 
 impl Environment {
@@ -92,7 +98,22 @@ impl Environment {
         Self {
             variables: std::env::vars_os().collect(),
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+            rule: OwnerRule::Enforced,
         }
+    }
+
+    /// Fails if root would work on a file that others can change.
+    pub fn require_trusted(&self, path: &Path, kind: Kind) -> Result<(), ExitError> {
+        match self.complaint(path, kind) {
+            Some(complaint) if self.rule == OwnerRule::Enforced => Err(usage(complaint)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who else can change a file that root works on, unless that is said to be fine.
+    pub fn complaint(&self, path: &Path, kind: Kind) -> Option<String> {
+        let is_waived = self.rule == OwnerRule::Waived;
+        if is_waived { None } else { complaint(&self.directory.join(path), kind) }
     }
 
     /// A variable that is set, be it to nothing.
@@ -191,10 +212,10 @@ pub struct File {
 }
 
 impl File {
-    fn new(path: PathBuf, (bytes, standing): (Vec<u8>, Standing)) -> Result<Self, ExitError> {
+    fn new(path: PathBuf, (bytes, found): (Vec<u8>, Metadata)) -> Result<Self, ExitError> {
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
         log::info!("read {}", path.display());
-        Self::of(path, text, standing.is_readable_by_others())
+        Self::of(path, text, may(&found, 0o040, 0o004))
     }
 
     fn of(path: PathBuf, text: &str, is_readable_by_others: bool) -> Result<Self, ExitError> {
@@ -267,45 +288,34 @@ fn with_quotes(line: &str) -> Option<String> {
     Some(if is_shown { meant } else { format!("{key} = \"...\"") })
 }
 
-/// The text of a file that was named. What root is to do must be root's word, also behind a link.
-fn read_named(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
-    let read = || if is_root() { Followed::new(path)?.read() } else { secure_file::read(path) };
-    let (bytes, standing) = read().map_err(|error| not_read(path, &words(&error)))?;
-    let why = standing.why_untrusted().filter(|_| is_root());
-    let Some(why) = why else { return Ok((bytes, standing)) };
-    let (shown, remedy) = (path.display(), remedy(path, &standing));
-    Err(usage(format!("{shown} {why}, and root would do what it says: {remedy}")))
+/// Whether others than its owner may do something with a file. The group of this process is its own.
+fn may(found: &Metadata, of_group: u32, of_others: u32) -> bool {
+    let is_own = found.gid() == rustix::process::getegid().as_raw();
+    found.mode() & of_others != 0 || found.mode() & of_group != 0 && !is_own
 }
 
-/// The same of one that nobody has named.
-fn read_found(path: &Path) -> Result<(Vec<u8>, Standing), ExitError> {
-    let read = || {
-        let followed = Followed::new(path)?;
-        let (bytes, standing) = followed.read()?;
-        let named = Standing::of(path.parent().unwrap_or(Path::new("/")))?;
-        let opened = Standing::of(&secure_file::path_of(&followed.directory))?;
-        io::Result::Ok((bytes, standing, [named, opened]))
+fn read_named(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
+    secure_file::read(path).map_err(|error| not_read(path, &words(&error)))
+}
+
+/// The same of a file that nobody has named.
+fn read_found(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
+    let read = secure_file::read_found(path);
+    let (bytes, found, directory) = read.map_err(|error| not_read(path, &words(&error)))?;
+    // In a sticky directory nobody can replace the file.
+    let is_sticky = directory.mode() & STICKY != 0;
+    let why = |found: &Metadata| match found.uid() {
+        uid if !is_own(uid) => Some(format!("belongs to user {uid}")),
+        _ if found.is_dir() && is_sticky => None,
+        _ => may(found, GROUP_WRITE, OTHERS_WRITE).then(|| "can be written by others".into()),
     };
-    let (bytes, standing, directories) = read().map_err(|error| not_read(path, &words(&error)))?;
-    let of_file = standing.why_untrusted();
-    // Root may not name such a file either.
-    let first = of_file.as_ref().filter(|_| is_root());
-    let first = first.map_or_else(String::new, |_| format!("{}; then ", remedy(path, &standing)));
-    let of_directory = || directories.iter().find_map(Standing::why_untrusted);
-    let why = of_file.or_else(|| Some(format!("is in a directory that {}", of_directory()?)));
-    let Some(why) = why else { return Ok((bytes, standing)) };
-    let shown = path.display();
-    Err(usage(format!(
-        "{shown} is not read, because it {why}; to use it all the same: {first}--config {shown}"
-    )))
-}
-
-/// What makes a file root's alone, or spares root from it.
-fn remedy(path: &Path, standing: &Standing) -> String {
-    let shown = path.display();
-    match standing.uid() {
-        0 => format!("chmod go-w {shown}"),
-        owner => format!("chown root {shown}, or run as user {owner}"),
+    let of_directory = || Some(format!("is in a directory that {}", why(&directory)?));
+    match why(&found).or_else(of_directory).filter(|_| !is_root()) {
+        None => Ok((bytes, found)),
+        Some(why) => Err(usage(format!(
+            "{0} is not read, because it {why}; to use it all the same: --config {0}",
+            path.display()
+        ))),
     }
 }
 

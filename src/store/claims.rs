@@ -46,22 +46,25 @@ impl Claims {
 
 /// The lock of one crontab line: held as long as this value lives.
 pub struct LineLock {
-    _files: Vec<File>,
+    /// `None` where a session of a server has it.
+    _file: Option<File>,
 }
 
 impl LineLock {
-    /// Locks the line's byte in each of the files; `None` if it has a pass, and `wait` is false.
-    pub fn take(files: Vec<File>, offset: u64, wait: bool) -> Result<Option<Self>> {
-        for file in &files {
-            let is_free = lock_behind_the_dying(file, offset)?;
-            if !is_free && !wait {
-                return Ok(None);
-            }
-            if !is_free {
-                lock_range(file, offset, 1, true)?;
-            }
+    /// Locks the line's byte of the file; `None` if it has a pass, and `wait` is false.
+    pub fn take(file: File, offset: u64, wait: bool) -> Result<Option<Self>> {
+        let is_free = lock_behind_the_dying(&file, offset)?;
+        if !is_free && !wait {
+            return Ok(None);
         }
-        Ok(Some(Self { _files: files }))
+        if !is_free {
+            lock_range(&file, offset, 1, true)?;
+        }
+        Ok(Some(Self { _file: Some(file) }))
+    }
+
+    pub fn of_session() -> Self {
+        Self { _file: None }
     }
 }
 
@@ -79,11 +82,6 @@ fn lock_behind_the_dying(file: &File, offset: u64) -> Result<bool> {
         std::thread::sleep(DYING_STEP);
     }
     lock_at(file, offset)
-}
-
-/// Locks every byte of a file, unless somebody has a lock on one, until its last descriptor goes.
-pub fn lock_all(file: &File) -> io::Result<bool> {
-    lock_range(file, 0, 0, false)
 }
 
 /// How often a lock is tried again that was gone when it was looked at.
@@ -202,7 +200,7 @@ mod tests {
     fn what_a_killed_pass_leaves_for_a_moment_is_no_pass_of_the_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
-        let take = || LineLock::take(vec![open(&path).file], 7, false).unwrap();
+        let take = || LineLock::take(open(&path).file, 7, false).unwrap();
         let held = take().unwrap();
         assert!(take().is_none(), "a pass that lives");
         let dying = std::thread::spawn(move || {
@@ -223,8 +221,8 @@ mod tests {
         fcntl(&reader, F_OFD_SETLK(&lock)).unwrap();
         for error in [
             claims.claim(&Id::Integer(7)).map(drop).unwrap_err(),
-            LineLock::take(vec![open(&path).file], 7, false).map(drop).unwrap_err(),
-            LineLock::take(vec![open(&path).file], 7, true).map(drop).unwrap_err(),
+            LineLock::take(open(&path).file, 7, false).map(drop).unwrap_err(),
+            LineLock::take(open(&path).file, 7, true).map(drop).unwrap_err(),
         ] {
             assert!(error.to_string().contains("holds a read lock on it"), "{error}");
             assert_eq!(exit::of(&error), exit::Exit::TryLater);

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::query::Query;
 use crate::record::{Id, Value};
-use crate::secure_file::ActingAs;
 
 /// A database, in its own way. What is called as in [`Store`](super::Store) is what is meant there.
 pub trait Engine: Sized + Send + 'static {
@@ -33,11 +32,6 @@ pub trait Engine: Sized + Send + 'static {
     /// A failure to `verb` the database, as the user is told it.
     fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
         error.explain(&self.place(), verb)
-    }
-
-    /// Takes the rights that files are worked on with, for as long as the value lives.
-    fn take_rights(&self) -> Result<Option<ActingAs>> {
-        Ok(None)
     }
 
     /// Hands each row of a statement to `each` as it comes in, as long as that says true.

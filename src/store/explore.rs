@@ -144,12 +144,10 @@ impl<E: Explorable> Explore for Explorer<E> {
     }
 
     fn tables(&mut self) -> Result<Vec<Listed>> {
-        let _acting = self.0.take_rights()?;
         self.0.table_names()?.iter().map(|name| self.0.listed(name)).collect()
     }
 
     fn outline(&mut self, name: &str) -> Result<Outline> {
-        let _acting = self.0.take_rights()?;
         let listed = self.0.listed(name)?;
         let Keys { keys, rows, parts, referenced_by } = self.0.keys(&listed)?;
         let Listed { name, sql, columns, .. } = listed;
@@ -161,10 +159,7 @@ impl<E: Explorable> Explore for Explorer<E> {
     }
 
     fn sample(&mut self, outline: &Outline) -> Sample {
-        let ends = ["ASC", "DESC"].map(|direction| {
-            let _acting = self.0.take_rights();
-            self.end(outline, direction)
-        });
+        let ends = ["ASC", "DESC"].map(|direction| self.end(outline, direction));
         let [Ok(mut rows), Ok(mut last)] = ends else {
             let why = ends.into_iter().find_map(Result::err).map(|error| error.words);
             return Sample { unread: why, ..Sample::default() };
@@ -179,7 +174,6 @@ impl<E: Explorable> Explore for Explorer<E> {
     }
 
     fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {
-        let _acting = self.0.take_rights().ok()?;
         let of_many = outline.rows.filter(|rows| *rows > COUNTED);
         if let Some((rows, shares)) = of_many.zip(self.0.statistics(outline, column)) {
             #[expect(

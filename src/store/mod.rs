@@ -45,6 +45,7 @@ pub use explore::{COUNTED, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
+pub use sqlite::kept_beside;
 pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
     PassEnd, PassEntry, PassRecord, Pause, PauseScope, PauseWatch, Purpose, StateDir,
@@ -107,6 +108,12 @@ pub trait Survey {
 pub trait Database: Reader + Survey {
     /// Where claims and cursors are kept, unless the user names a place.
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir>;
+
+    /// Takes the lock of a crontab line where no state directory has it, and returns whether it was free.
+    /// A server's session has it until the pass ends.
+    fn lock_line(&mut self, _line: &str, _wait: bool) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Adds pending records with these payloads, all or none, in one statement.
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;

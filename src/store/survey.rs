@@ -156,7 +156,6 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
-        let _acting = self.engine.take_rights()?;
         let Self { engine, table, .. } = self;
         let [failures, last_failure] = table.sources_of_failure();
         let status = table.statuses.column.as_ref();
@@ -184,13 +183,11 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 
     fn any_mapped(&mut self) -> Result<bool> {
-        let _acting = self.engine.take_rights()?;
         let any = self.engine.any(&self.table.any(&self.table.status_in(&Status::OURS)));
         self.reading(any)
     }
 
     fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
-        let _acting = self.engine.take_rights()?;
         let mut found = Inspection { missing: Some(Vec::new()), ..Inspection::default() };
         let sql = self.table.dated(&self.table.pending());
         // Those before one that cannot be read are taken into account.
@@ -227,7 +224,6 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         if !self.table.deletes_finished {
             return Ok(None);
         }
-        let _acting = self.engine.take_rights()?;
         let dependents = if self.engine.is_users_table() {
             self.engine.dependents(&self.table)
         } else {
@@ -242,7 +238,6 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     }
 
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
-        let _acting = self.engine.take_rights()?;
         let Self { engine, table, .. } = self;
         let sql = table.dated(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
         let mut shared = None;
@@ -266,7 +261,6 @@ impl<E: Engine> SqlDatabase<E> {
         limit: &str,
         each: EachRecord<'_>,
     ) -> Result<Option<u64>> {
-        let _acting = self.engine.take_rights()?;
         let Self { engine, table, .. } = self;
         let condition = match statuses {
             [] => table.of_the_queue(),

@@ -196,7 +196,6 @@ impl<E: Engine> SqlDatabase<E> {
 
 impl<E: Engine> Reader for SqlDatabase<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        let _acting = self.engine.take_rights()?;
         let query = self.by_column(query);
         let mut page = PageBuilder::new(&query, is_due);
         let searched = self.fill_page(&query, &mut page);
@@ -205,7 +204,6 @@ impl<E: Engine> Reader for SqlDatabase<E> {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        let _acting = self.engine.take_rights()?;
         let read = self.read_one(id);
         self.reading(read)
     }
@@ -417,7 +415,6 @@ impl<E: Engine> Reconnecting for TableStore<E> {
 impl<E: Engine> Reader for TableStore<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
         self.is_used = true;
-        let _acting = self.database.engine.take_rights()?;
         let query = self.database.by_column(query);
         let mut page = PageBuilder::new(&query, is_due);
         self.retrying("read", |it, _| it.database.fill_page(&query, &mut page))?;
@@ -427,7 +424,6 @@ impl<E: Engine> Reader for TableStore<E> {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         self.is_used = true;
-        let _acting = self.database.engine.take_rights()?;
         self.retrying("read", |it, _| it.database.read_one(id))
     }
 }
@@ -451,7 +447,6 @@ impl<E: Engine> Store for TableStore<E> {
             return Ok(Vec::new());
         }
         self.is_used = true;
-        let _acting = self.database.engine.take_rights()?;
         self.locks.open(&mut self.database)?;
         self.retrying("read", |it, _| it.locks.claim(&mut it.database, ids))
     }
@@ -478,13 +473,11 @@ impl<E: Engine> Store for TableStore<E> {
 
     fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
         self.is_used = true;
-        let _acting = self.database.engine.take_rights()?;
         self.write_all(changes, Self::write)
     }
 
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
         self.is_used = true;
-        let _acting = self.database.engine.take_rights()?;
         let rehearsed = self.retrying("write to", |store, _| store.rehearse_all(writes, held))?;
         if self.stage == Stage::Watched && rehearsed.contains(&Rehearsal::Taken) {
             self.stage = Stage::Written;
@@ -498,7 +491,6 @@ impl<E: Engine> Store for TableStore<E> {
         at: Instant,
         most_attempts: Option<u32>,
     ) -> Result<Option<String>> {
-        let _acting = self.database.engine.take_rights()?;
         self.retrying("write to", |store, _| store.rehearse_way_back(record, at, most_attempts))
     }
 
@@ -506,7 +498,6 @@ impl<E: Engine> Store for TableStore<E> {
         if let Some(known) = self.row_constraints {
             return Ok(known);
         }
-        let _acting = self.database.engine.take_rights()?;
         let mut known = self.retrying("read", |store, _| {
             store.database.engine.row_constraints(&store.database.table)
         })?;
@@ -517,7 +508,6 @@ impl<E: Engine> Store for TableStore<E> {
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
-        let _acting = self.database.engine.take_rights()?;
         self.locks.start_watchdog(&mut self.database, token)?;
         self.stage = Stage::Watched;
         Ok(())

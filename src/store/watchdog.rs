@@ -47,6 +47,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::interrupt::OwnedThread;
 use crate::exit::usage;
 use crate::lock;
+use crate::secure_file::read_proc;
 use crate::system_error::chain;
 
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
@@ -276,8 +277,6 @@ pub struct Mark {
     descriptor: Option<(String, PathBuf)>,
     /// When the pass began, in ticks since the machine did: what is older is none of its own.
     since: u64,
-    /// The real user whose processes alone count, where the token is that user's word.
-    pub only_of: Option<u32>,
     /// A process that is not killed: the pass, while it lives. It has the descriptor open as well.
     spared: Option<Pid>,
 }
@@ -285,7 +284,7 @@ pub struct Mark {
 impl Mark {
     pub fn new(token: &str, since: u64) -> Self {
         let variable = format!("{TOKEN}={token}").into_bytes();
-        Self { variable, descriptor: None, since, only_of: None, spared: None }
+        Self { variable, descriptor: None, since, spared: None }
     }
 
     /// Kills what carries the mark and what that was just starting, and waits until all are dead.
@@ -327,11 +326,10 @@ impl Mark {
         self.spared != Some(pid)
             && self.is_carried(&proc)
             && began_at(&proc).is_some_and(|began| began >= self.since)
-            && self.only_of.is_none_or(|uid| real_user(&proc) == Some(uid))
     }
 
     fn is_carried(&self, proc: &Path) -> bool {
-        let environment = fs::read(proc.join("environ")).unwrap_or_default();
+        let environment = read_proc(proc.join("environ")).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
             return true;
         }
@@ -339,13 +337,13 @@ impl Mark {
         // A watchdog ends by itself: this one, or that of a pass which a handler started.
         let is_watchdog = |it: Vec<u8>| it == format!("backlog\0{WATCHDOG}\0").into_bytes();
         fs::read_link(proc.join("fd").join(number)).is_ok_and(|target| target == *pipe)
-            && !fs::read(proc.join("cmdline")).is_ok_and(is_watchdog)
+            && !read_proc(proc.join("cmdline")).is_ok_and(is_watchdog)
     }
 }
 
 /// When a process began, in ticks since the machine did.
 pub fn began_at(proc: &Path) -> Option<u64> {
-    let stat = fs::read_to_string(proc.join("stat")).ok()?;
+    let stat = String::from_utf8(read_proc(proc.join("stat")).ok()?).ok()?;
     // The name of the program stands in parentheses, and may hold anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     // The 22nd field; the first behind the name is the 3rd.
@@ -356,12 +354,6 @@ pub fn own_beginning() -> Result<u64> {
     began_at(Path::new("/proc/self")).context("could not read when this process began from /proc")
 }
 
-fn real_user(proc: &Path) -> Option<u32> {
-    let status = fs::read_to_string(proc.join("status")).ok()?;
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_whitespace().next()?.parse().ok()
-}
-
 /// The time since the machine started. It goes on during a suspension, as that of a server does.
 pub fn boottime() -> Duration {
     let at = clock_gettime(ClockId::Boottime);
@@ -370,8 +362,9 @@ pub fn boottime() -> Duration {
 
 /// What tells this time of the machine's life from others.
 pub fn boot_id() -> Result<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    Ok(id.context("could not read the machine's boot id")?.trim().into())
+    let id = read_proc("/proc/sys/kernel/random/boot_id");
+    let id = id.context("could not read the machine's boot id")?;
+    Ok(String::from_utf8_lossy(&id).trim().into())
 }
 
 #[cfg(test)]
@@ -396,17 +389,6 @@ mod tests {
         Mark::new(&token, began + 1).kill_all().unwrap();
         assert!(is_alive(&mut child));
         Mark::new(&token, began).kill_all().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9));
-    }
-
-    #[test]
-    fn only_processes_of_the_user_are_killed_on_his_word() {
-        let token = format!("user-{}", std::process::id());
-        let mut child = marked(&token);
-        let me = rustix::process::getuid().as_raw();
-        Mark { only_of: Some(me + 1), ..Mark::new(&token, 0) }.kill_all().unwrap();
-        assert!(is_alive(&mut child));
-        Mark { only_of: Some(me), ..Mark::new(&token, 0) }.kill_all().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

@@ -1,6 +1,7 @@
 //! The program, run as a user or cron runs it. Each test is a sentence of behaviour.
 
 #![expect(clippy::string_slice, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests open files where only they put something")]
 
 mod adopt;
 mod alarms;

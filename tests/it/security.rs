@@ -1,13 +1,12 @@
-//! What others plant where root's pass comes by. They gain nothing from it, and honest users lose
-//! nothing by it.
+//! What others plant where a pass comes by, and the rule for root. They gain nothing from it, and honest
+//! users lose nothing by it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::claims::{kill_watchdog, watchdog_of};
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
+use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran, skipped};
 
 /// The attacker, who owns nothing on this machine.
 const NOBODY: u32 = 65534;
@@ -21,7 +20,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// None if this is not root, who alone can be attacked so.
+    /// None if this is not root, who alone can be several users.
     fn new(what: &str) -> Option<Self> {
         let env = TestEnv::empty();
         if fs::metadata(env.path("")).unwrap().uid() != 0 {
@@ -31,7 +30,7 @@ impl Shop {
         let shop = Self { dir: env.path("shop"), env };
         fs::set_permissions(shop.env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(&shop.dir).unwrap();
-        shop.env.run(&["init", "--db", "shop/app.db"]).success();
+        shop.env.run(&["init", "--db", "shop/app.db", "--trust-owner"]).success();
         // The files beside a write-ahead log come and go.
         shop.own("shop", NOBODY, NOBODY, 0o755);
         shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
@@ -61,10 +60,20 @@ impl Shop {
         connection.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// A pass by root, with a cursor.
+    /// A pass by the owner of the database, with a cursor.
     fn pass(&self, more: &[&str]) -> Ran {
+        self.pass_as(NOBODY, NOBODY, more)
+    }
+
+    /// A pass by root.
+    fn pass_of_root(&self, more: &[&str]) -> Ran {
         let line = ["process", "--now", "@1795219200", "--progressive", "--db", "shop/app.db"];
         self.env.run(&[&line[..], more, &["--", "true"]].concat())
+    }
+
+    /// What the owner of the database is told.
+    fn run(&self, args: &[&str]) -> Ran {
+        self.run_as(NOBODY, NOBODY, args)
     }
 
     /// A pass by another user.
@@ -126,8 +135,8 @@ fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
         );
         shop.pass(&[]).fails(1, &[&path]);
         assert!(!target.exists(), "root made it");
-        shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]).fails(1, &[]);
-        let checked = shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
+        shop.run(&["check", "--db", "shop/app.db", "--progressive"]).fails(1, &[]);
+        let checked = shop.run(&["check", "--db", "shop/app.db", "--progressive"]);
         assert!(checked.stdout.contains("it is a symbolic link"), "{checked:?}");
         assert_eq!(shop.statuses(), "NEW");
         fs::remove_dir_all(shop.state("")).unwrap();
@@ -150,7 +159,7 @@ fn a_hard_link_in_the_place_of_a_cursor_is_left_as_it_is() {
     let Some(shop) = Shop::new("a hard link in the state directory") else { return };
     let cursor = cursor(&shop);
     let says = ["it has another name, a hard link, which no pass has made; remove it"];
-    for (uid, mode) in [(NOBODY, 0o666), (SOMEBODY, 0o666), (0, 0o600), (0, 0o644), (0, 0o666)] {
+    for (uid, mode) in [(NOBODY, 0o666), (SOMEBODY, 0o666), (0, 0o666)] {
         let target = shop.env.path("shop/precious");
         fs::write(&target, "precious").unwrap();
         shop.own("shop/precious", uid, uid, mode);
@@ -173,7 +182,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
         shop.pass(&[]).fails(1, &["it is no regular file, which no pass has made; remove it"]);
-        shop.env.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
+        shop.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
         fs::remove_dir_all(shop.state("")).unwrap();
     }
 }
@@ -182,16 +191,8 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
 fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
     let Some(shop) = Shop::new("a directory in a sticky place") else { return };
     shop.own("shop", 0, 0, 0o1777);
-    shop.own("shop/app.db", 0, 0, 0o644);
-    shop.plant_state();
-    let says = [
-        "app.db.backlog: it is a directory of user 65534, and must be root's; remove it, or name \
-         another with --state-dir",
-    ];
-    shop.pass(&[]).fails(1, &says);
-    // Nor if it is somebody else's database.
     shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o644);
-    shop.pass(&[]).fails(1, &["must be root's or user 65533's, who owns the database; remove it"]);
+    shop.plant_state();
     let theirs = shop.pass_as(SOMEBODY, SOMEBODY, &[]);
     theirs.fails(
         1,
@@ -202,36 +203,55 @@ fn a_state_directory_that_somebody_else_made_beforehand_is_refused() {
 
 #[test]
 fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let run = |says: &str| {
-        env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).fails(1, &[says]);
-    };
-    let state = env.path("test.db.backlog");
-    fs::create_dir(&state).unwrap();
-    fs::set_permissions(env.db(), fs::Permissions::from_mode(0o644)).unwrap();
+    let Some(shop) = Shop::new("modes of the state directory") else { return };
+    shop.plant_state();
     for (mode, says) in [
         (0o777, "could not use "),
-        (0o777, "test.db.backlog: everybody can write to it, but not to the database; chmod o-w "),
+        (0o777, "app.db.backlog: everybody can write to it, but not to the database; chmod o-w "),
         (0o775, "its group can write to it, but not to the database; chmod g-w "),
     ] {
-        fs::set_permissions(&state, fs::Permissions::from_mode(mode)).unwrap();
-        run(says);
+        shop.own("shop/app.db.backlog", NOBODY, NOBODY, mode);
+        shop.pass(&[]).fails(1, &[says]);
     }
-    fs::set_permissions(env.db(), fs::Permissions::from_mode(0o664)).unwrap();
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
-    let shared = env.path("shared");
-    fs::create_dir(&shared).unwrap();
-    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
-    let args = ["process", "--ndays", "1", "--state-dir", "shared", "--", "true"];
-    env.run_at(MIDNIGHT, &args)
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o664);
+    shop.pass(&[]).silent();
+    fs::create_dir(shop.env.path("shared")).unwrap();
+    shop.own("shared", 0, 0, 0o1777);
+    shop.pass(&["--state-dir", "shared"])
         .fails(1, &["to the database; name a directory of its own with --state-dir"]);
+}
+
+#[test]
+fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_used() {
+    let Some(shop) = Shop::new("a read-only database") else { return };
+    // A reader of a write-ahead log must be able to write.
+    let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(connection);
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
+    let pass = || shop.pass(&[]);
+    let pause = || shop.run(&["pause", "--db", "shop/app.db"]);
+    let root = || shop.pass_of_root(&["--trust-owner"]);
+    for command in [&pass as &dyn Fn() -> Ran, &pause, &root] {
+        command().fails(1, &["shop/app.db: it is read-only, with mode 444; chmod u+w "]);
+        assert!(!shop.state("").exists());
+    }
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
+    shop.pass_as(SOMEBODY, SOMEBODY, &[]).fails(1, &["shop/app.db: permission denied"]);
+    assert!(!shop.state("").exists());
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o244);
+    shop.pass_of_root(&["--trust-owner"]).silent();
+    assert_eq!(as_owner(&shop.state(""), |it| it.mode() & 0o700), 0o700);
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
+    shop.insert(1);
+    pass().silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
 }
 
 #[test]
 fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
     let Some(shop) = Shop::new("root's pass on somebody's database") else { return };
-    shop.pass(&[]).silent();
+    shop.pass_of_root(&["--trust-owner"]).silent();
     let names: Vec<_> = fs::read_dir(shop.state("")).unwrap().flatten().collect();
     assert!(names.len() >= 3, "claims, lines and a cursor: {names:?}");
     for path in names.iter().map(fs::DirEntry::path).chain([shop.state("")]) {
@@ -244,7 +264,7 @@ fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
         shop.insert(id);
         shop.pass_as(NOBODY, NOBODY, &[]).silent();
         shop.insert(id + 10);
-        shop.pass(&[]).silent();
+        shop.pass_of_root(&["--trust-owner"]).silent();
     }
     assert_eq!(shop.statuses(), ["SUCCESS"; 5].join(","));
 }
@@ -257,25 +277,26 @@ fn honest_users_share_a_database_wherever_it_is() {
         let _ = fs::remove_dir_all(shop.state(""));
     };
     let group = 65532;
-    let pass = |what: &str| {
+    let pass = |what: &str, more: &[&str]| {
         shop.insert(1);
-        shop.pass(&[]).silent();
-        shop.pass(&[]).silent();
+        shop.pass_of_root(more).silent();
+        shop.pass_of_root(more).silent();
         done(what);
     };
     for (mode, owner) in [(0o700, NOBODY), (0o755, NOBODY), (0o700, 0)] {
         shop.own("shop", 0, 0, mode);
         shop.own("shop/app.db", owner, owner, 0o600);
-        pass("in a directory of root's");
+        let more = ["--trust-owner"];
+        pass("in a directory of root's", if owner == 0 { &[] } else { &more });
     }
     shop.own("shop", NOBODY, NOBODY, 0o700);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o600);
-    pass("at home");
+    pass("at home", &["--trust-owner"]);
     // Two users of a group, one of whom made the database, and root.
     shop.own("shop", SOMEBODY, group, 0o2775);
     shop.own("shop/app.db", NOBODY, group, 0o664);
     let passes: [&dyn Fn() -> Ran; 3] =
-        [&|| shop.pass(&[]), &|| shop.pass_as(NOBODY, group, &[]), &|| {
+        [&|| shop.pass_of_root(&["--trust-owner"]), &|| shop.pass_as(NOBODY, group, &[]), &|| {
             shop.pass_as(SOMEBODY, group, &[])
         }];
     for first in 0..3 {
@@ -296,7 +317,9 @@ fn honest_users_share_a_database_wherever_it_is() {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let db = db.to_str().unwrap();
-        shop.env.run(&["process", "--ndays", "9", "--db", db, "--", "true"]).silent();
+        shop.env
+            .run(&["process", "--ndays", "9", "--db", db, "--trust-owner", "--", "true"])
+            .silent();
         let lines = dir.path().join("app.db.backlog/lines");
         assert_eq!(as_owner(&lines, MetadataExt::uid), NOBODY);
     }
@@ -304,7 +327,7 @@ fn honest_users_share_a_database_wherever_it_is() {
     symlink("shop/app.db", shop.env.path("link.db")).unwrap();
     shop.insert(1);
     let args = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "link.db", "--", "true"];
-    shop.env.run(&args).silent();
+    shop.run_as(SOMEBODY, group, &args).silent();
     assert!(shop.state("lines").exists());
     done("behind a link");
 }
@@ -312,18 +335,18 @@ fn honest_users_share_a_database_wherever_it_is() {
 #[test]
 fn a_named_state_directory_is_its_owners() {
     let Some(shop) = Shop::new("--state-dir") else { return };
-    // One of root's keeps root's files.
-    shop.pass(&["--state-dir", "a/b/state"]).silent();
+    // What root makes is the database's owner's.
+    shop.pass_of_root(&["--state-dir", "a/b/state", "--trust-owner"]).silent();
     let state = shop.env.path("a/b/state");
     for file in fs::read_dir(&state).unwrap().flatten().map(|it| it.path()).chain([state.clone()]) {
-        assert_eq!(as_owner(&file, MetadataExt::uid), 0, "{}", file.display());
+        assert_eq!(as_owner(&file, MetadataExt::uid), NOBODY, "{}", file.display());
     }
     // One of the database's owner is used by both.
     fs::create_dir(shop.env.path("mine")).unwrap();
     shop.own("mine", NOBODY, NOBODY, 0o755);
     for _ in 0..2 {
         shop.insert(1);
-        shop.pass(&["--state-dir", "mine"]).silent();
+        shop.pass_of_root(&["--state-dir", "mine", "--trust-owner"]).silent();
         shop.insert(1);
         shop.pass_as(NOBODY, NOBODY, &["--state-dir", "mine"]).silent();
         assert_eq!(shop.statuses(), "SUCCESS");
@@ -332,57 +355,18 @@ fn a_named_state_directory_is_its_owners() {
     symlink("mine", shop.env.path("link")).unwrap();
     shop.pass(&["--state-dir", "link"]).silent();
     symlink("../mine", shop.env.path("shop/link")).unwrap();
-    std::os::unix::fs::lchown(shop.env.path("shop/link"), Some(NOBODY), Some(NOBODY)).unwrap();
+    std::os::unix::fs::lchown(shop.env.path("shop/link"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
     shop.pass(&["--state-dir", "shop/link"])
-        .fails(1, &["shop/link is a symbolic link of user 65534, which is followed only if"]);
+        .fails(1, &["shop/link is a symbolic link of user 65533, which is followed only if"]);
     fs::create_dir(shop.env.path("theirs")).unwrap();
     shop.own("theirs", SOMEBODY, SOMEBODY, 0o755);
     shop.pass(&["--state-dir", "theirs"]).fails(
         1,
-        &["theirs: it is a directory of user 65533, and must be root's or user 65534's, who"],
+        &["theirs: it is a directory of user 65533, and must be root's or user 65534's; remove"],
     );
 }
 
-#[test]
-fn files_of_roots_are_replaced_once_nobody_uses_them() {
-    let Some(shop) = Shop::new("files that root has left") else { return };
-    let cursor = cursor(&shop);
-    shop.plant_state();
-    // Where the last pass of the line came to. What else stands there is for root to read.
-    let reached = r#"{"began_at":1795218600,"slot":[5984062,7],"secret":"of root"}"#;
-    for (name, text) in [("lines", "of root"), ("passes", "of root"), (&cursor, reached)] {
-        fs::write(shop.state(name), text).unwrap();
-        fs::set_permissions(shop.state(name), fs::Permissions::from_mode(0o600)).unwrap();
-    }
-    let locked = fs::File::options().read(true).write(true).open(shop.state("lines")).unwrap();
-    lock(&locked, 7, 1);
-    let says =
-        ["lines: it belongs to root, and a pass is using it; once that has ended: chown 65534 "];
-    shop.pass(&[]).fails(1, &says);
-    drop(locked);
-    let checked = shop.env.run(&["check", "--db", "shop/app.db", "--progressive"]);
-    assert!(checked.stdout.contains("claims      kept in "), "{checked:?}");
-    shop.pass(&[]).silent();
-    for name in ["lines", &cursor] {
-        assert_eq!(as_owner(&shop.state(name), MetadataExt::uid), NOBODY);
-        let text = fs::read_to_string(shop.state(name)).unwrap();
-        assert!(!text.contains("of root"), "{name}: {text}");
-    }
-    let went_on = fs::read_to_string(shop.state(&cursor)).unwrap();
-    assert!(went_on.contains(r#""began_behind":[5984062,7]"#), "{went_on}");
-    assert_eq!(shop.statuses(), "SUCCESS");
-    assert_eq!(
-        as_owner(&shop.state("passes"), |it| (it.uid(), it.mode() & 0o777)),
-        (NOBODY, 0o600)
-    );
-    assert_eq!(fs::read_to_string(shop.state("passes")).unwrap(), "");
-}
-
-/// Has some bytes of a file locked, as a pass has.
-fn lock(file: &fs::File, l_start: i64, l_len: i64) {
-    lock_as(file, nix::libc::F_WRLCK, l_start, l_len);
-}
-
+/// Has some bytes of a file locked.
 fn lock_as(file: &fs::File, kind: i32, l_start: i64, l_len: i64) {
     let [l_type, l_whence] = [kind, nix::libc::SEEK_SET].map(|it| it.try_into().unwrap());
     let lock = nix::libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
@@ -442,71 +426,57 @@ fn a_read_lock_is_named_and_passes_for_no_pass() {
 }
 
 #[test]
-fn a_pass_of_the_version_before_holds_the_line_in_a_shared_directory() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let state = env.path("state");
-    let args = ["process", "--ndays", "1", "--state-dir", state.to_str().unwrap(), "--", "true"];
-    env.run_at(MIDNIGHT, &args).silent();
-    assert!(!state.join("lines").exists(), "each database has one of its own");
-    // The version before had one for all.
-    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
-    let lines = fs::File::create(state.join("lines")).unwrap();
-    lock(&lines, 0, 0);
-    env.run_at(MIDNIGHT, &args).silent();
-    assert_eq!(env.statuses(), "1|NEW");
-    drop(lines);
-    env.run_at(MIDNIGHT, &args).silent();
-    assert_eq!(env.statuses(), "1|SUCCESS");
-}
-
-#[test]
 fn a_joblog_and_a_picture_follow_no_link_of_somebody_elses() {
     let Some(shop) = Shop::new("links for the joblog") else { return };
-    let target = shop.env.path("of-root");
+    shop.own("shop", 0, 0, 0o1777);
+    let lchown = |path: &Path, uid| std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap();
+    let target = shop.env.path("shop/target");
     let link = shop.env.path("shop/log");
     symlink(&target, &link).unwrap();
     shop.pass(&["--joblog", "shop/log"]).silent();
     assert!(fs::read_to_string(&target).unwrap().contains("\"outcome\":\"success\""));
     assert_eq!(as_owner(&target, MetadataExt::mode) & 0o777, 0o640);
     fs::remove_file(&target).unwrap();
-    std::os::unix::fs::lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    lchown(&link, SOMEBODY);
     shop.insert(1);
-    let says = "shop/log is a symbolic link of user 65534, which is followed only if root or this user has made it";
+    let says = "shop/log is a symbolic link of user 65533, which is followed only if root or this user has made it";
     shop.pass(&["--joblog", "shop/log"]).fails(1, &[says]);
     let svg = ["simulate", "--policy", "even", "--for", "10m", "--svg", "shop/log"];
+    shop.run(&svg).fails(1, &[says]);
+    // Pages and pictures are written by root as well, and no link of another user's is followed.
     shop.env.run(&svg).fails(1, &[says]);
     assert!(!target.exists());
     assert_eq!(shop.statuses(), "NEW");
-    assert!(Command::new("mkfifo").arg(shop.env.path("shop/fifo")).status().unwrap().success());
+    fifo(&shop.env.path("shop/fifo"));
+    shop.own("shop/fifo", NOBODY, NOBODY, 0o666);
     shop.pass(&["--joblog", "shop/fifo"])
         .fails(1, &["shop/fifo: it is a FIFO that nobody reads from"]);
     // Nor one on the way.
     let planted = shop.env.path("shop/logs");
     fs::create_dir(shop.env.path("roots")).unwrap();
     symlink("../roots", &planted).unwrap();
-    std::os::unix::fs::lchown(&planted, Some(NOBODY), Some(NOBODY)).unwrap();
+    lchown(&planted, SOMEBODY);
     let says =
-        "logs on the way to shop/logs/jobs is a symbolic link of user 65534, which is followed";
+        "logs on the way to shop/logs/jobs is a symbolic link of user 65533, which is followed";
     shop.pass(&["--joblog", "shop/logs/jobs"]).fails(1, &[says]);
     assert_eq!(fs::read_dir(shop.env.path("roots")).unwrap().count(), 0);
     shop.pass(&["--state-dir", "shop/logs/state"])
         .fails(1, &["logs on the way to shop/logs/state"]);
     // Whoever reads from a FIFO of his need not go on.
-    shop.own("shop/fifo", NOBODY, NOBODY, 0o666);
+    shop.own("shop/fifo", SOMEBODY, SOMEBODY, 0o666);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
     shop.pass(&["--joblog", "shop/fifo"])
-        .fails(1, &["shop/fifo: it is no regular file, but one of user 65534"]);
+        .fails(1, &["shop/fifo: it is no regular file, but one of user 65533"]);
     drop(reader);
-    shop.own("shop/fifo", 0, 0, 0o644);
+    shop.own("shop/fifo", NOBODY, NOBODY, 0o644);
     let reader =
         fs::File::options().read(true).write(true).open(shop.env.path("shop/fifo")).unwrap();
     shop.pass(&["--joblog", "shop/fifo"])
         .fails(1, &["shop/fifo: it is a FIFO, whose reader need not go on"]);
     drop(reader);
     // The kernel's own links are its word.
-    shop.pass(&["--joblog", "/dev/stdout"]).success();
+    shop.pass_of_root(&["--trust-owner", "--joblog", "/dev/stdout"]).success();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -533,79 +503,302 @@ fn told(shop: &Shop, args: &[&str]) -> Ran {
     ran(&command.args(args).env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap())
 }
 
+/// What user 65534 is told where a backlog.toml is found.
+fn found(shop: &Shop) -> Ran {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .args([env!("CARGO_BIN_EXE_backlog"), "process", "--now", "@1795219200", "-v"])
+        .current_dir(&shop.dir)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin");
+    ran(&command.output().unwrap())
+}
+
 #[test]
 fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     let Some(shop) = Shop::new("a backlog.toml of somebody else's") else { return };
     let config = shop.dir.join("backlog.toml");
     fs::write(&config, CONFIG).unwrap();
-    let named = format!("--config {}", config.display());
     let own = |name: &str, uid: u32, gid: u32, mode: u32| shop.own(name, uid, gid, mode);
     let (dir, file) = ("shop", "shop/backlog.toml");
     let refused = |says: &str| {
-        let named = [says, "to use it all the same: ", &named];
-        told(&shop, &[]).fails(2, &named);
+        let named = [says, "to use it all the same: --config ", "backlog.toml"];
+        found(&shop).fails(2, &named);
         assert!(!shop.dir.join("ran").exists());
         assert_eq!(shop.statuses(), "NEW");
     };
-    own(dir, 0, 0, 0o755);
-    own(file, NOBODY, NOBODY, 0o644);
-    refused("backlog.toml is not read, because it belongs to user 65534; ");
+    own(file, SOMEBODY, SOMEBODY, 0o644);
+    refused("backlog.toml is not read, because it belongs to user 65533; ");
     own(file, 0, 0, 0o646);
-    refused("it can be written by everybody; ");
-    // Group 65534 may be that of many.
-    own(file, 0, NOBODY, 0o664);
-    refused("it can be written by group 65534; ");
-    own(file, 0, 0, 0o664);
-    own(dir, NOBODY, NOBODY, 0o755);
-    refused("it is in a directory that belongs to user 65534; ");
-    own(dir, 0, 0, 0o777);
-    refused("it is in a directory that can be written by everybody; ");
-    own(dir, 0, 0, 0o755);
+    refused("it can be written by others; ");
+    own(file, 0, SOMEBODY, 0o664);
+    refused("it can be written by others; ");
     own(file, 0, 0, 0o644);
-    share_with_nobody(&config);
-    refused("it can be written by users in its access control list; ");
-    fs::remove_file(&config).unwrap();
-    fs::write(&config, CONFIG).unwrap();
+    own(dir, SOMEBODY, SOMEBODY, 0o755);
+    refused("it is in a directory that belongs to user 65533; ");
+    own(dir, 0, 0, 0o777);
+    refused("it is in a directory that can be written by others; ");
     // A link counts by where it leads, and by who has made it.
     own(dir, 0, 0, 0o1777);
     fs::rename(&config, shop.env.path("real.toml")).unwrap();
     symlink("../real.toml", &config).unwrap();
-    std::os::unix::fs::lchown(&config, Some(NOBODY), Some(NOBODY)).unwrap();
-    told(&shop, &[]).fails(2, &["is a symbolic link of user 65534, which is followed only if"]);
-    std::os::unix::fs::lchown(&config, Some(0), Some(0)).unwrap();
-    own("real.toml", 0, NOBODY, 0o664);
-    refused("it can be written by group 65534; ");
-    // Root's own group is root's alone, and in a sticky directory nobody can replace the file.
-    own("real.toml", 0, 0, 0o664);
-    let said = told(&shop, &["-v"]).success().stderr;
+    let lchown = |uid| std::os::unix::fs::lchown(&config, Some(uid), Some(uid)).unwrap();
+    lchown(SOMEBODY);
+    found(&shop).fails(2, &["is a symbolic link of user 65533, which is followed only if"]);
+    lchown(NOBODY);
+    own("real.toml", 0, SOMEBODY, 0o664);
+    refused("it can be written by others; ");
+    // One's own group is one's own, and in a sticky directory nobody can replace the file.
+    fs::remove_file(&config).unwrap();
+    fs::rename(shop.env.path("real.toml"), &config).unwrap();
+    own(file, NOBODY, NOBODY, 0o664);
+    let said = found(&shop).success().stderr;
     assert!(said.contains(&format!("info: read {}", config.display())), "{said}");
     assert!(shop.dir.join("ran").exists());
 }
 
 #[test]
-fn a_backlog_toml_that_root_names_must_be_roots() {
+fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     let Some(shop) = Shop::new("a backlog.toml that is named") else { return };
-    fs::write(shop.dir.join("mine.toml"), CONFIG).unwrap();
-    for (uid, mode, says) in [
-        (
-            NOBODY,
-            0o644,
-            "mine.toml belongs to user 65534, and root would do what it says: chown root ",
-        ),
-        (NOBODY, 0o644, "mine.toml, or run as user 65534"),
-        (0, 0o646, "can be written by everybody, and root would do what it says: chmod go-w "),
-    ] {
-        shop.own("shop/mine.toml", uid, uid, mode);
-        told(&shop, &["--config", "mine.toml"]).fails(2, &[says]);
-    }
-    shop.own("shop/mine.toml", 0, 0, 0o644);
+    shop.own("shop", 0, 0, 0o755);
+    shop.own("shop/app.db", 0, 0, 0o644);
+    let file = shop.dir.join("backlog.toml");
+    fs::write(&file, CONFIG).unwrap();
+    let shown = file.display();
+    let copy = format!(
+        "copy it for root (install -m 600 {shown} /etc/backlog.toml), or pass --trust-owner"
+    );
+    let run_as = "backlog.toml belongs to nobody: run this as nobody (crontab -u nobody -e, ";
+    let refused = |says: &[&str]| {
+        for args in [&[][..], &["--config", "backlog.toml"]] {
+            told(&shop, args).fails(2, says);
+            assert!(!shop.dir.join("ran").exists());
+        }
+    };
+    shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
+    refused(&[run_as, &copy]);
+    shop.own("shop/backlog.toml", 0, 0, 0o646);
+    refused(&["can be written by everybody: chmod o-w ", &copy]);
+    shop.own("shop/backlog.toml", 0, 0, 0o664);
+    refused(&["can be written by group root: chmod g-w ", &copy]);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    share_with_nobody(&file);
+    refused(&["can be written by group root: chmod g-w ", &copy]);
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, CONFIG).unwrap();
+    shop.own("shop/backlog.toml", 0, 0, 0o644);
+    shop.own("shop", 0, 0, 0o1777);
+    refused(&["shop can be written by everybody: move ", "into a directory of root's", &copy]);
+    shop.own("shop", NOBODY, NOBODY, 0o755);
+    refused(&["shop belongs to nobody: run this as nobody "]);
     // Nor may somebody else choose which of root's it is, and from where its paths begin.
-    symlink("mine.toml", shop.dir.join("link.toml")).unwrap();
+    shop.own("shop", 0, 0, 0o755);
+    symlink("backlog.toml", shop.dir.join("link.toml")).unwrap();
     std::os::unix::fs::lchown(shop.dir.join("link.toml"), Some(NOBODY), Some(NOBODY)).unwrap();
-    told(&shop, &["--config", "link.toml"]).fails(2, &["is a symbolic link of user 65534, which"]);
+    told(&shop, &["--config", "link.toml"]).fails(2, &["link.toml belongs to nobody: "]);
     assert!(!shop.dir.join("ran").exists());
-    told(&shop, &["--config", "mine.toml"]).silent();
+    told(&shop, &["--config", "backlog.toml"]).silent();
     assert!(shop.dir.join("ran").exists());
+    // `check` says it, and goes on.
+    shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
+    let mut command = shop.env.command(&["check"]);
+    let checked = ran(&command.env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap());
+    let stdout = checked.stdout.replace("\n                 ", " ");
+    assert!(stdout.contains(run_as) && stdout.contains("handler"), "{checked:?}");
+    assert_eq!(checked.exit, Some(1));
+}
+
+/// Every command that is about a table, with what it needs to be one.
+const COMMANDS: [&[&str]; 17] = [
+    &["adopt", "--table", "BACKLOG"],
+    &["init"],
+    &["add", "{}"],
+    &["process", "--ndays", "9", "--", "true"],
+    &["process", "--ndays", "9", "--dry-run"],
+    &["pause"],
+    &["resume"],
+    &["status"],
+    &["status", "--html", "page.html"],
+    &["list"],
+    &["failures"],
+    &["explain", "1"],
+    &["archive", "1"],
+    &["restore", "1"],
+    &["retry", "1"],
+    &["crontab", "--ndays", "9", "--", "/bin/true"],
+    &["simulate", "--from-table", "--policy", "even"],
+];
+
+#[test]
+fn root_works_only_on_what_root_alone_can_change() {
+    let Some(shop) = Shop::new("databases of other users") else { return };
+    let db = shop.env.path("shop/app.db");
+    let shown = db.canonicalize().unwrap().display().to_string();
+    let run =
+        |args: &[&str]| shop.env.run(&[&[args[0], "--db", "shop/app.db"], &args[1..]].concat());
+    let help = shop.env.run(&["--help"]).success().stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let known = listed.take_while(|line| line.starts_with("  ")).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        name.chars().all(|c| c.is_ascii_lowercase()).then_some(name)
+    });
+    let known: Vec<_> = known
+        .filter(|it| !it.is_empty() && !["check", "completions", "help"].contains(it))
+        .collect();
+    assert!(known.len() > 10, "{known:?}");
+    for name in known {
+        assert!(COMMANDS.iter().any(|command| command[0] == name), "{name} is not tried");
+    }
+    let of_owner = format!(
+        "backlog: {shown} belongs to nobody: run this as nobody (crontab -u nobody -e, or the user \
+         field of /etc/cron.d), or pass --trust-owner\n"
+    );
+    let dir = shop.dir.canonicalize().unwrap().display().to_string();
+    for (whose, mode, mode_of_db, says) in [
+        ((NOBODY, NOBODY), 0o755, 0o644, of_owner),
+        (
+            (12_345, 0),
+            0o755,
+            0o644,
+            format!(
+                "backlog: {shown} belongs to user 12345: run this as user 12345, or pass --trust-owner\n"
+            ),
+        ),
+        (
+            (0, 0),
+            0o777,
+            0o644,
+            format!(
+                "backlog: {dir} can be written by everybody: chmod o-w {dir}, or pass --trust-owner\n"
+            ),
+        ),
+        (
+            (0, 0),
+            0o2775,
+            0o644,
+            format!(
+                "backlog: {dir} can be written by group root: chmod g-w {dir}, or pass --trust-owner\n"
+            ),
+        ),
+        ((0, 0), 0o1777, 0o644, format!("backlog: {dir} can be written by everybody: move ")),
+        (
+            (0, 0),
+            0o755,
+            0o664,
+            format!(
+                "backlog: {shown} can be written by group root: chmod g-w {shown}, or pass --trust-owner\n"
+            ),
+        ),
+    ] {
+        shop.own("shop", whose.0, whose.1, mode);
+        shop.own("shop/app.db", whose.0, whose.1, mode_of_db);
+        for command in COMMANDS {
+            let ran = run(command);
+            assert!(ran.exit == Some(2) && ran.stderr.starts_with(&says), "{command:?}: {ran:?}");
+        }
+        let checked = run(&["check", "--ndays", "9", "--", "/bin/true"]);
+        let stdout = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = says.trim_start_matches("backlog: ").trim();
+        assert!(stdout.contains(&format!("error database {why}")), "{checked:?}");
+        assert!(stdout.contains("handler"), "it goes on: {checked:?}");
+        assert_eq!(checked.exit, Some(1));
+        assert_eq!(shop.statuses(), "NEW");
+        assert!(!shop.state("").exists() && !shop.env.path("page.html").exists());
+        // The same with the owner's rights, and said to be fine.
+        shop.pass_of_root(&["--trust-owner"]).silent();
+        assert_eq!(shop.statuses(), "SUCCESS");
+        shop.insert(1);
+        let mut command = shop.env.command(&["list", "--db", "shop/app.db"]);
+        ran(&command.env("BACKLOG_TRUST_OWNER", "1").output().unwrap()).success();
+        fs::remove_dir_all(shop.state("")).unwrap();
+    }
+    // As its owner it works.
+    shop.own("shop", NOBODY, NOBODY, 0o755);
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
+    shop.pass(&[]).silent();
+    assert_eq!(shop.statuses(), "SUCCESS");
+}
+
+#[test]
+fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
+    let Some(shop) = Shop::new("other files of a pass") else { return };
+    let roots = shop.env.path("roots");
+    fs::create_dir(&roots).unwrap();
+    shop.env.run(&["init", "--db", "roots/app.db"]).success();
+    fs::create_dir(shop.env.path("shop/state")).unwrap();
+    shop.own("shop/state", NOBODY, NOBODY, 0o755);
+    symlink("../shop", roots.join("way")).unwrap();
+    let pass = |more: &[&str]| {
+        let line = ["process", "--db", "roots/app.db", "--ndays", "9"];
+        shop.env.run(&[&line[..], more].concat())
+    };
+    let shop_shown = shop.dir.canonicalize().unwrap().display().to_string();
+    for (more, place) in [
+        (&["--state-dir", "shop/state", "--", "true"][..], "/state"),
+        (&["--state-dir", "shop/other", "--", "true"], ""),
+        (&["--joblog", "shop/joblog", "--", "true"], ""),
+        (&["--joblog", "roots/way/joblog", "--", "true"], ""),
+        (&["--ca-file", "shop/app.db", "--post", "https://localhost"], "/app.db"),
+    ] {
+        let says = format!("backlog: {shop_shown}{place} belongs to nobody: run this as nobody ");
+        pass(more).fails(2, &[&says]);
+    }
+    for end in ["-wal", "-journal", "-shm", ".backlog"] {
+        let path = shop.env.path(&format!("roots/app.db{end}"));
+        let _ = fs::remove_file(&path);
+        fs::write(&path, "").unwrap();
+        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        pass(&["--", "true"]).fails(2, &[&format!("app.db{end} belongs to nobody: ")]);
+        fs::remove_file(&path).unwrap();
+    }
+    // A link of another user's, also where it leads to what is root's.
+    symlink("../roots/app.db", shop.env.path("shop/link.db")).unwrap();
+    shop.own("shop", 0, 0, 0o1777);
+    let link = |uid| std::os::unix::fs::lchown(shop.env.path("shop/link.db"), Some(uid), Some(uid));
+    link(NOBODY).unwrap();
+    let status = ["status", "--db", "shop/link.db"];
+    shop.env.run(&status).fails(2, &["link.db belongs to nobody: "]);
+    link(0).unwrap();
+    shop.env.run(&status).success();
+    // What is published is written by root wherever it is read.
+    shop.own("shop", NOBODY, NOBODY, 0o755);
+    pass(&["--metrics", "shop/pass.prom", "--", "true"]).silent();
+    let status = ["status", "--db", "roots/app.db", "--html", "shop/page.html"];
+    shop.env.run(&status).success();
+    assert!(shop.env.path("shop/pass.prom").exists() && shop.env.path("shop/page.html").exists());
+}
+
+#[test]
+fn trust_in_an_owner_is_a_word_of_the_command_line_and_no_handlers() {
+    let Some(shop) = Shop::new("trust in an owner") else { return };
+    let handler = ["--", "sh", "-c", "env >shop/env"];
+    let line = ["process", "--ndays", "9", "--now", "@1795219200", "--db", "shop/app.db"];
+    let mut command = shop.env.command(&[&line[..], &handler].concat());
+    ran(&command.env("BACKLOG_TRUST_OWNER", "yes").output().unwrap()).silent();
+    let env = fs::read_to_string(shop.env.path("shop/env")).unwrap();
+    assert!(env.contains("BACKLOG_ID=1") && !env.contains("TRUST_OWNER"), "{env}");
+    let mut command = shop.env.command(&line);
+    let why = "BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
+    ran(&command.env("BACKLOG_TRUST_OWNER", "maybe").output().unwrap()).fails(2, &[why]);
+    let mut command = shop.env.command(&line);
+    ran(&command.env("BACKLOG_TRUST_OWNER", "0").output().unwrap())
+        .fails(2, &["belongs to nobody"]);
+    fs::write(shop.env.path("backlog.toml"), "[defaults]\ntrust_owner = true\n").unwrap();
+    shop.env.run(&["status"]).fails(2, &["no key \"trust_owner\""]);
+    fs::remove_file(shop.env.path("backlog.toml")).unwrap();
+    // What is printed for a crontab says it as well.
+    let printed = shop.env.run(&[
+        "crontab",
+        "--db",
+        "shop/app.db",
+        "--ndays",
+        "9",
+        "--trust-owner",
+        "--",
+        "/bin/true",
+    ]);
+    assert!(printed.success().stdout.contains(" --trust-owner "));
 }
 
 #[test]
@@ -697,64 +890,11 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn root_ends_its_own_orphans_and_nobody_elses_on_the_word_of_somebody() {
-    let Some(shop) = Shop::new("notes of passes over somebody's database") else { return };
-    let line = ["process", "--now", "@1795219200", "--ndays", "9", "--db", "shop/app.db", "--"];
-    let staying = shop.env.staying();
-    let mut pass = shop.env.spawn(&[&line[..], &["sh", "-c", &staying.script]].concat());
-    staying.wait_for_begin();
-    let watchdog = watchdog_of(&pass);
-    assert!(signal("-STOP", &watchdog));
-    assert!(signal("-KILL", pass.id()));
-    pass.wait().unwrap();
-    kill_watchdog(&watchdog);
-    // The owner of the database has a process of root's in mind, whose token he knows.
-    let mut roots = Command::new("sleep").arg("60").env("BACKLOG_PASS", "known").spawn().unwrap();
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let notes: String = [NOBODY, 0]
-        .map(|uid| format!("{:<127}\n", format!("known {} 0 {uid}", boot.trim())))
-        .concat();
-    fs::write(shop.state("passes"), notes).unwrap();
-    shop.env.run(&[&line[..], &["sh", "-c", &staying.is_dead]].concat()).silent();
-    assert_eq!(shop.statuses(), "SUCCESS");
-    assert_eq!(roots.try_wait().unwrap(), None, "root's process goes on");
-    let state = fs::metadata(shop.state("")).unwrap();
-    let noted = format!("/run/backlog/{}-{}.passes", state.dev(), state.ino());
-    assert!(!Path::new(&noted).exists(), "it goes with the last note");
-    roots.kill().unwrap();
-    roots.wait().unwrap();
-}
-
-#[test]
-fn root_works_on_somebodys_database_with_that_users_rights() {
-    let Some(shop) = Shop::new("the rights over a database") else { return };
-    shop.pass(&["--state-dir", "state"]).silent();
-    // What SQLite makes beside it cannot be put where its owner cannot write.
-    let mode = "PRAGMA journal_mode = delete";
-    rusqlite::Connection::open(shop.env.path("shop/app.db"))
-        .unwrap()
-        .query_row(mode, [], |_| Ok(()))
-        .unwrap();
-    shop.insert(1);
-    shop.own("shop", SOMEBODY, SOMEBODY, 0o755);
-    let says = "; root works on it with the rights of its owner, user 65534, for whom the file and its \
-                directory must be writable";
-    shop.pass(&["--state-dir", "state"]).fails(1, &["shop/app.db: ", says]);
-    assert_eq!(shop.statuses(), "NEW");
-    // Where nobody but root can change what is on the way to it, root uses its own.
-    let is_roots = |path: &Path| as_owner(path, |it| it.uid() == 0 && it.mode() & 0o022 == 0);
-    if shop.dir.ancestors().skip(1).all(|it| is_roots(it) || it == Path::new("/tmp")) {
-        shop.own("shop", 0, 0, 0o755);
-        shop.pass(&["--state-dir", "state"]).silent();
-        assert_eq!(shop.statuses(), "SUCCESS");
-    }
-}
-
-#[test]
 fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can() {
     let Some(shop) = Shop::new("pauses of another user's database") else { return };
     let (pause, resume) = (["pause", "--db", "shop/app.db"], ["resume", "--db", "shop/app.db"]);
-    shop.env.run(&pause).success();
+    let root = |args: &[&str]| shop.env.run(&[args, &["--trust-owner"]].concat());
+    root(&pause).success();
     for file in fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path()) {
         let owner = as_owner(&file, MetadataExt::uid);
         assert_eq!(owner, NOBODY, "{}", file.display());
@@ -771,10 +911,10 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
     }
     shop.run_as(NOBODY, NOBODY, &resume).success();
     shop.run_as(NOBODY, NOBODY, &pause).success();
-    shop.pass(&[]).silent();
+    shop.pass_of_root(&["--trust-owner"]).silent();
     assert_eq!(shop.statuses(), "NEW");
-    shop.env.run(&resume).success();
-    shop.pass(&[]).silent();
+    root(&resume).success();
+    shop.pass_of_root(&["--trust-owner"]).silent();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -782,7 +922,7 @@ fn root_and_the_owner_of_a_database_end_each_others_pauses_and_nobody_else_can()
 fn a_link_in_the_place_of_a_pause_is_not_followed() {
     let Some(shop) = Shop::new("a link for a pause") else { return };
     shop.plant_state();
-    shop.env.run(&["pause", "--db", "shop/app.db"]).success();
+    shop.run(&["pause", "--db", "shop/app.db"]).success();
     let names = fs::read_dir(shop.state("")).unwrap().flatten().map(|file| file.path());
     let pause = names.last().unwrap();
     let target = shop.env.path("of-root");
@@ -792,44 +932,17 @@ fn a_link_in_the_place_of_a_pause_is_not_followed() {
     let told = shop.pass(&[]).success().stderr;
     assert!(told.contains("it is a symbolic link, which no pass has made; remove it"), "{told}");
     assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
-    let status = shop.env.run(&["status", "--db", "shop/app.db"]).success().stdout;
+    let status = shop.run(&["status", "--db", "shop/app.db"]).success().stdout;
     assert!(
         status.contains(": it is a symbolic link, which no pass has made; remove it"),
         "{status}"
     );
-    shop.env.run(&["pause", "--db", "shop/app.db"]).success();
+    shop.run(&["pause", "--db", "shop/app.db"]).success();
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
-    shop.env.run(&["resume", "--db", "shop/app.db"]).success();
+    shop.run(&["resume", "--db", "shop/app.db"]).success();
     assert!(target.exists());
     shop.pass(&[]).silent();
     assert_eq!(shop.statuses(), "SUCCESS");
-}
-
-#[test]
-fn a_link_does_not_have_root_work_on_what_its_maker_has_no_right_to() {
-    let Some(shop) = Shop::new("a link to somebody's database") else { return };
-    fs::create_dir(shop.env.path("theirs")).unwrap();
-    fs::rename(shop.env.path("shop/app.db"), shop.env.path("theirs/private.db")).unwrap();
-    shop.own("theirs", SOMEBODY, SOMEBODY, 0o700);
-    shop.own("theirs/private.db", SOMEBODY, SOMEBODY, 0o600);
-    symlink("../theirs/private.db", shop.env.path("shop/app.db")).unwrap();
-    let link = |uid| std::os::unix::fs::lchown(shop.env.path("shop/app.db"), Some(uid), Some(uid));
-    link(NOBODY).unwrap();
-    shop.pass(&[]).fails(1, &["could not open shop/app.db: ", "is a symbolic link of user 65534"]);
-    assert_eq!(shop.statuses(), "NEW");
-    assert!(!shop.env.path("theirs/private.db.backlog").exists());
-    // Nor make one where it leads to nothing yet.
-    symlink("../of-root", shop.env.path("shop/new.db")).unwrap();
-    std::os::unix::fs::lchown(shop.env.path("shop/new.db"), Some(NOBODY), Some(NOBODY)).unwrap();
-    shop.env.run(&["init", "--db", "shop/new.db"]).fails(1, &["is a symbolic link of user 65534"]);
-    assert!(!shop.env.path("of-root").exists());
-    // The owner of what it leads to may make one, and so may root.
-    for uid in [SOMEBODY, 0] {
-        link(uid).unwrap();
-        shop.insert(1);
-        shop.pass(&[]).silent();
-        assert_eq!(shop.statuses(), "SUCCESS");
-    }
 }
 
 #[test]
@@ -848,32 +961,11 @@ fn what_stands_beside_a_database_holds_nobody_up() {
 }
 
 #[test]
-fn a_database_of_roots_in_somebodys_directory_is_his_word_and_refused() {
-    let Some(shop) = Shop::new("a database of root's at somebody's") else { return };
-    shop.own("shop/app.db", 0, 0, 0o644);
-    let says = [
-        "shop/app.db: it is root's, in ",
-        "shop, which belongs to user 65534; chown 65534 ",
-        ", or move it into a directory of root's",
-    ];
-    for args in [&["status"][..], &["process", "--ndays", "9", "--", "true"], &["add", "{}"]] {
-        let (command, rest) = args.split_first().unwrap();
-        shop.env.run(&[&[*command, "--db", "shop/app.db"], rest].concat()).fails(1, &says);
-    }
-    assert_eq!(shop.statuses(), "NEW");
-    // One that root makes there is its owner's from the beginning.
-    shop.env.run(&["init", "--db", "shop/new.db"]).success();
-    assert_eq!(
-        as_owner(&shop.env.path("shop/new.db"), |it| (it.uid(), it.gid())),
-        (NOBODY, NOBODY)
-    );
-}
-
-#[test]
 fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
     let Some(shop) = Shop::new("a journal of somebody's in a sticky directory") else { return };
     shop.own("shop", 0, 0, 0o1777);
-    shop.own("shop/app.db", 0, 0, 0o600);
+    shop.own("shop/app.db", SOMEBODY, SOMEBODY, 0o600);
+    let pass = || shop.pass_as(SOMEBODY, SOMEBODY, &[]);
     for end in ["journal", "wal"] {
         let path = shop.env.path(&format!("shop/app.db-{end}"));
         let _ = fs::remove_file(&path);
@@ -882,10 +974,10 @@ fn a_journal_that_somebody_puts_beside_a_database_is_not_believed() {
         let says = format!(
             "shop/app.db-{end}: it is of user 65534, who may not write the database; remove it"
         );
-        shop.pass(&[]).fails(1, &[&says]);
+        pass().fails(1, &[&says]);
         fs::remove_file(&path).unwrap();
     }
-    shop.pass(&[]).silent();
+    pass().silent();
     assert_eq!(shop.statuses(), "SUCCESS");
 }
 
@@ -911,7 +1003,7 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
         (&running["ended"], &running["counts"]["succeeded"]),
         (&serde_json::Value::Null, &1.into())
     );
-    let status = shop.env.run(&["status", "--db", "shop/app.db", "--json"]).success().stdout;
+    let status = shop.run(&["status", "--db", "shop/app.db", "--json"]).success().stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));

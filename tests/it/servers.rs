@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
+use crate::testenv::{Ran, TestEnv, ran, signal, skipped, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
 const RECORDS: usize = 1_200;
@@ -742,4 +743,91 @@ fn buffers(log: &str) -> (usize, u64) {
         numbers.sum::<u64>()
     };
     (plans.len(), plans.iter().map(of).sum())
+}
+
+/// The program as a user whom the machine does not know, as in a container with a random number.
+fn stranger(env: &TestEnv, home: Option<&str>, args: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=12345", "--regid=12345", "--clear-groups", "--"])
+        .arg(env!("CARGO_BIN_EXE_backlog"))
+        .args(args)
+        .current_dir(env.path(""))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("BACKLOG_DB", env.url().unwrap());
+    command.envs(home.map(|home| ("HOME", home)));
+    command
+}
+
+#[test]
+fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a random user: needs root");
+    }
+    let env = TestEnv::on(&database);
+    env.run(&["init"]).success();
+    fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let renew = || {
+        database.sql("TRUNCATE backlog; INSERT INTO backlog (date_inserted) VALUES (now())");
+    };
+    let run = |home, args: &[&str]| ran(&stranger(&env, home, args).output().unwrap());
+    let statuses = || database.query("SELECT string_agg(status, ',') FROM backlog");
+    let pass = ["process", "--ndays", "9", "--", "true"];
+    let lost = "; without one the record of passes, the causes of failures, the cursors of capped passes \
+                and the slots of missed ticks are lost: name one with --state-dir";
+    for (home, why) in [
+        (None, "neither XDG_STATE_HOME nor HOME says where"),
+        (Some("/"), "could not open /.local/state/backlog: permission denied"),
+        (Some("/root"), "could not open /root/.local/state/backlog: permission denied"),
+    ] {
+        renew();
+        let said = run(home, &pass).success();
+        assert_eq!(said.stderr, format!("backlog: no state directory: {why}{lost}\n"));
+        assert_eq!(statuses(), "SUCCESS");
+        for args in [&["status"][..], &["list"], &["failures"], &["explain", "1"], &["retry", "1"]]
+        {
+            let said = run(home, args);
+            assert!(said.stderr.is_empty(), "{args:?}: {said:?}");
+        }
+        let checked = run(home, &["check", "--ndays", "9", "--", "/bin/true"]).stdout;
+        let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            checked.contains(&format!("warning claims no state directory: {why}")),
+            "{checked}"
+        );
+        run(home, &["pause"]).fails(2, &["with --state-dir"]);
+    }
+    // A directory that is named must be there.
+    renew();
+    let named = ["process", "--ndays", "9", "--state-dir", "/state", "--", "true"];
+    run(None, &named).fails(1, &["could not open /state: permission denied"]);
+    // One pass of a line at a time; the lock is in the session that claims.
+    let pausing = env.pausing();
+    let line = ["process", "--ndays", "9", "--", "sh", "-c", &pausing.script];
+    let mut first = stranger(&env, None, &line).stderr(Stdio::null()).spawn().unwrap();
+    pausing.wait_for_begin();
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'backlog'";
+    assert_eq!(database.query(&format!("{sessions} AND datname = current_database()")), "2");
+    let second = run(None, &["process", "-v", "--ndays", "9", "--", "false"]).success();
+    assert!(second.stderr.contains("a pass of this line is running"), "{second:?}");
+    run(None, &["process", "--ndays", "8", "--", "false"]).success();
+    let waiting = ["process", "--wait", "--ndays", "9", "--", "false"];
+    let mut third = stranger(&env, None, &waiting).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the third pass waits for the lock", || {
+        database.query("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")
+            == "1"
+    });
+    pausing.let_go();
+    assert!(first.wait().unwrap().success() && third.wait().unwrap().success());
+    assert_eq!(statuses(), "SUCCESS");
+    // Behind a pooler that lends transactions there is no such lock, and claims exclude each other.
+    let Some(pool) = pgbouncer(cluster) else { return };
+    renew();
+    let pooled = pool.database(&database);
+    let mut command = stranger(&env, None, &pass);
+    ran(&command.env("BACKLOG_DB", pooled.url()).output().unwrap()).success();
+    assert_eq!(statuses(), "SUCCESS");
 }

@@ -957,28 +957,10 @@ fn messages_about_backlog_toml_are_those_of_the_page() {
             ("some values of ... are given, but not those for ...: say status... as well", |env| {
                 with_file(env, "[defaults]\nstatus = { new = 2, error = 3 }\n", &["list"])
             }),
-            (
-                "... is not read, because it is in a directory that can be written by ...; to use it \
-                 all the same: --config ...",
-                |env| {
-                    fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o777)).unwrap();
-                    with_file(env, "[defaults]\nndays = 1\n", &["list"])
-                },
-            ),
-            (
-                "... is not read, because it belongs to user ...; to use it all the same: ...--config ...",
-                |env| {
-                    fs::write(env.path("backlog.toml"), "[defaults]\nndays = 1\n").unwrap();
-                    std::os::unix::fs::chown(env.path("backlog.toml"), Some(65_534), None).ok()?;
-                    run(env, &["list"])
-                },
-            ),
-            ("... and root would do what it says: ...", |env| {
-                let file = env.path("root.toml");
-                fs::write(&file, "[defaults]\nndays = 1\n").unwrap();
-                fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+            ("... belongs to ...: run this as ..., or pass --trust-owner", |env| {
                 let is_root = Command::new("id").arg("-u").output().ok()?.stdout == b"0\n";
-                is_root.then(|| run(env, &["list", "--config", "root.toml"])).flatten()
+                std::os::unix::fs::chown(env.db(), Some(65_534), None).ok()?;
+                is_root.then(|| run(env, &["list"])).flatten()
             }),
             ("others can read ...: chmod 600 ...", |env| {
                 let file = "[defaults]\npost = 'http://user:secret@h/'\n";

@@ -13,7 +13,7 @@ use serde_json::json;
 use self::lines::QueueLines;
 use self::programs::of_command;
 use super::assemble::require;
-use super::{Console, open, require_columns};
+use super::{Console, open, require_columns, state_dir};
 use crate::cli::Check;
 use crate::exit::{Exit, ExitError};
 use crate::handlers::placeholders::variables;
@@ -72,8 +72,13 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
     let by_count = by_count || lines.need_counter();
-    if let Some(mut database) =
-        findings.wrong("database", open(&queue, Access::ReadOnly, console.clock))
+    let distrusted = resolved.complaints_of_owners();
+    for (about, why) in &distrusted {
+        findings.error(about, why);
+    }
+    let opened = || open(&queue, Access::ReadOnly, console.clock);
+    if distrusted.is_empty()
+        && let Some(mut database) = findings.wrong("database", opened())
     {
         database.leave_alone()?;
         the_database(&mut findings, &queue, &mut *database);
@@ -182,13 +187,17 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
         Err(error) => findings.error("database", chain(&error)),
     }
     let usable = || {
-        let state = database.state_dir(queue.state_dir.as_deref())?;
-        state.check_writable(&database.table().name).map(|()| state)
+        let state = state_dir(queue, database)?;
+        state.check_writable(&database.table().name).map(|lost| (state, lost))
     };
-    if let Some(state) = findings.wrong("claims", usable()) {
-        let path = state.path().display();
-        let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
-        findings.ok("claims", format!("kept {by_server}in {path}"));
+    match findings.wrong("claims", usable()) {
+        Some((_, Some(lost))) => findings.warning("claims", lost),
+        Some((state, None)) => {
+            let path = state.path().display();
+            let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
+            findings.ok("claims", format!("kept {by_server}in {path}"));
+        }
+        None => {}
     }
 }
 
@@ -214,7 +223,7 @@ fn the_rehearsal(
 
 fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {
     // Why there is no directory stands among the findings.
-    let state = database.state_dir(queue.state_dir.as_deref()).ok();
+    let state = state_dir(queue, database).ok();
     let pause = state.and_then(|state| state.pause(&queue.name, &database.table().name, now));
     if let Some(pause) = pause {
         let said = pause.sentence(|at| at.to_string());

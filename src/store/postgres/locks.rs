@@ -110,11 +110,62 @@ impl Held {
     }
 }
 
+/// A claiming session that was made early, for the lock of a crontab line.
+pub struct LineSession {
+    session: Session,
+    /// `None` behind a pooler, where no lock outlives its transaction: passes of the line may overlap.
+    key: Option<i64>,
+}
+
+impl LineSession {
+    /// `None` if a pass of the line has the lock, and `wait` is false.
+    pub fn lock(
+        writing: &mut Session,
+        line: &str,
+        wait: bool,
+    ) -> Result<Result<Option<Self>, DbError>> {
+        let session = Session::open(&writing.server, Access::ReadWrite)?;
+        Ok(Self { session, key: None }.locked(writing, line, wait))
+    }
+
+    fn locked(
+        mut self,
+        writing: &mut Session,
+        line: &str,
+        wait: bool,
+    ) -> Result<Option<Self>, DbError> {
+        if are_pooled(&mut self.session, writing)? {
+            return Ok(Some(self));
+        }
+        let key = splitmix64(fnv1a64(format!("line {line}").as_bytes())).cast_signed();
+        if wait {
+            let wait = format!(
+                "SET statement_timeout = 0; SET lock_timeout = 0; \
+                 SELECT pg_catalog.pg_advisory_lock({key})"
+            );
+            self.session.batch(&wait)?;
+        } else if !take_line(&mut self.session, key)? {
+            return Ok(None);
+        }
+        self.key = Some(key);
+        Ok(Some(self))
+    }
+}
+
+fn take_line(session: &mut Session, key: i64) -> Result<bool, DbError> {
+    let rows = session.query(&format!("SELECT {LOCK}({key})"), &[])?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
+
 /// The claims that this pass holds.
 pub struct PgLocks {
     clock: Clock,
     /// The claiming session; made when it is needed.
     session: Option<Session>,
+    /// The same session before that, where it has the lock of the line.
+    early: Option<Session>,
+    /// The key of that lock.
+    line: Option<i64>,
     /// The processes of the server for the writing session and for the claiming session. Behind a pooler
     /// only the process with the open transaction is known.
     backends: [String; 2],
@@ -145,10 +196,13 @@ pub struct PgLocks {
 }
 
 impl PgLocks {
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, line: Option<LineSession>) -> Self {
+        let (early, line) = line.map(|line| (line.session, line.key)).unzip();
         Self {
             clock,
             session: None,
+            early,
+            line: line.flatten(),
             backends: Default::default(),
             old_backends: Vec::new(),
             pooled: false,
@@ -421,7 +475,10 @@ impl Locks<PgEngine> for PgLocks {
 
 impl PgLocks {
     fn open_session(&mut self, server: &Arc<Server>) -> Result<()> {
-        let session = Session::open(server, Access::ReadWrite)?;
+        let session = match self.early.take() {
+            Some(session) => session,
+            None => self.open_again(server)?,
+        };
         if let Some(token) = &self.token {
             let socket = session.connection.handle.socket.try_clone();
             let socket = socket.context("could not watch a connection")?;
@@ -434,6 +491,17 @@ impl PgLocks {
         }
         self.session = Some(session);
         Ok(())
+    }
+
+    /// Opens a session, which has the lock of the line unless another pass has it by now.
+    fn open_again(&self, server: &Arc<Server>) -> Result<Session> {
+        let mut session = Session::open(server, Access::ReadWrite)?;
+        if let Some(key) = self.line
+            && let Err(error) = take_line(&mut session, key)
+        {
+            log::debug!("the lock of the line was not taken again: {error}");
+        }
+        Ok(session)
     }
 
     /// Gets both sessions ready, and says whether their locks exclude each other.
@@ -666,7 +734,8 @@ impl PgLocks {
                 continue;
             };
             let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.key(of));
-            let needed: HashSet<_> = needed.collect();
+            let line = self.line.filter(|_| of == 1);
+            let needed: HashSet<_> = needed.chain(line).collect();
             // A lock that was taken twice must be given back twice.
             let found = loop {
                 let found = held_keys(session)?;

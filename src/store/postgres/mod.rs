@@ -38,7 +38,7 @@ use crate::query::Query;
 use crate::record::{Id, Status, Value};
 use crate::time::{Clock, Instant};
 use dialect::{Param, param};
-use locks::PgLocks;
+use locks::{LineSession, PgLocks};
 use pgmq::{Queue, Work};
 use session::{FIRST_ANSWER_LIMIT, Session};
 use statements::Statements;
@@ -50,6 +50,8 @@ pub struct PgEngine {
     queue: Option<Queue>,
     /// Whether the database has constraints that can be deferred, once that is known.
     has_deferrable: Option<bool>,
+    /// The session with the lock of the crontab line, where there is no state directory.
+    line: Option<LineSession>,
 }
 
 /// Opens a table on a server.
@@ -76,7 +78,7 @@ fn texts(params: &[Value]) -> Vec<Param> {
 
 impl PgEngine {
     fn new(session: Session) -> Self {
-        Self { session, queue: None, has_deferrable: None }
+        Self { session, queue: None, has_deferrable: None, line: None }
     }
 
     /// Opens a second connection while the first one is in use, as a pass does.
@@ -281,8 +283,17 @@ impl Engine for PgEngine {
 
 impl Database for SqlDatabase<PgEngine> {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
-        let path = named.context("where are cursors to be kept? say so with --state-dir")?;
-        Ok(StateDir::own(path.into(), &self.engine.session.server.identity()))
+        let identity = self.engine.session.server.identity();
+        Ok(named
+            .map_or_else(|| StateDir::none(&identity), |it| StateDir::own(it.into(), &identity)))
+    }
+
+    fn lock_line(&mut self, line: &str, wait: bool) -> Result<bool> {
+        let locked = LineSession::lock(&mut self.engine.session, line, wait)?;
+        let locked = self.reading(locked)?;
+        let is_free = locked.is_some();
+        self.engine.line = locked;
+        Ok(is_free)
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
@@ -313,11 +324,11 @@ impl Database for SqlDatabase<PgEngine> {
         }
     }
 
-    fn into_store(self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
+    fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
             Some(queue) => Box::new(Work::new(queue, *self, retry)),
             None => {
-                let locks = PgLocks::new(retry.clock);
+                let locks = PgLocks::new(retry.clock, self.engine.line.take());
                 Box::new(TableStore::new(*self, locks, retry))
             }
         })

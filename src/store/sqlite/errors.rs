@@ -5,7 +5,6 @@ use std::path::Path;
 
 use rusqlite::{Error as SqlError, ErrorCode, ffi};
 
-use crate::secure_file::is_root;
 use crate::store::error::{DbError, Kind};
 
 impl From<SqlError> for DbError {
@@ -41,16 +40,13 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
     let mut error = error.into();
     if error.kind == Kind::Forbidden {
         let owner = std::fs::metadata(path).map_or(0, |found| found.uid());
-        error.hint = match owner {
-            owner if is_root() && owner != 0 => format!(
-                "; root works on it with the rights of its owner, user {owner}, for whom the file \
-                 and its directory must be writable"
-            ),
-            _ if error.hint == OF_A_WAL => format!(
+        error.hint = if error.hint == OF_A_WAL {
+            format!(
                 "{OF_A_WAL}: run this as user {owner}, its owner, or make the file and its directory \
                  writable for this user"
-            ),
-            _ => "; the file and its directory must be writable for this user".into(),
+            )
+        } else {
+            "; the file and its directory must be writable for this user".into()
         };
     }
     if error.kind == Kind::Io && is_on_full_disk(path) {

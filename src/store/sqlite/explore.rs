@@ -15,7 +15,7 @@ use crate::store::tokens::condition_of_index;
 
 /// Opens an existing file to be explored.
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
-    let (engine, _acting) = open_file(path, true, Access::ReadOnly)?;
+    let engine = open_file(path, true, Access::ReadOnly)?;
     // Not even what a crash left is tidied up.
     engine.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(Explorer(engine))

@@ -8,7 +8,6 @@ mod explore;
 mod index_walk;
 mod locks;
 mod open;
-mod rights;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +22,7 @@ use rusqlite::{
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 pub use explore::explore;
-pub use open::{SqliteEngine, create, open};
+pub use open::{SqliteEngine, create, kept_beside, open};
 
 use super::engine::{Ask, Changes, Engine, Index, Seen};
 use super::error::{DbError, DbResult};
@@ -35,14 +34,12 @@ use super::tokens::{condition_of_index, identifiers};
 use super::{Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite};
 use crate::query::{Order, Query};
 use crate::record::Value;
-use crate::secure_file::ActingAs;
 use crate::system_error::words;
 use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
-use open::{PASS, Unlimited, limit_values, wait_for_locks};
-use rights::beside;
+use open::{PASS, STATE, Unlimited, beside, limit_values, wait_for_locks};
 
 impl Engine for SqliteEngine {
     type Row<'r> = Row<'r>;
@@ -59,10 +56,6 @@ impl Engine for SqliteEngine {
 
     fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
         errors::explain(&self.path, error, verb)
-    }
-
-    fn take_rights(&self) -> Result<Option<ActingAs>> {
-        self.rights.take()
     }
 
     fn rows(
@@ -245,18 +238,16 @@ impl Database for SqlDatabase<SqliteEngine> {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let SqliteEngine { path, found, .. } = &self.engine;
         Ok(match named {
-            Some(named) => StateDir::shared(named.into(), found.clone()),
-            None => StateDir::beside(beside(path, ".backlog"), found.clone()),
+            Some(named) => StateDir::shared(named.into(), (path.clone(), found.clone())),
+            None => StateDir::beside(beside(path, STATE), (path.clone(), found.clone())),
         })
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        let _acting = self.engine.take_rights()?;
         self.insert(payloads, now)
     }
 
     fn leave_alone(&mut self) -> Result<()> {
-        let _acting = self.engine.take_rights()?;
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         let left = self.engine.connection.set_db_config(config, true);
         left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
@@ -264,7 +255,6 @@ impl Database for SqlDatabase<SqliteEngine> {
 
     /// Its journal is made beside it.
     fn obstacle(&mut self) -> Result<Option<String>> {
-        let _acting = self.engine.take_rights()?;
         let path = &self.engine.path;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);

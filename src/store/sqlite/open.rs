@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
-use std::mem;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,9 +16,8 @@ use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 
 use super::dialect::value;
 use super::errors::explain;
-use super::rights::{Rights, beside};
 use crate::mapping::Mapping;
-use crate::secure_file::{self, ActingAs, is_same};
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
 use crate::store::table::Table;
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, Retry};
@@ -41,9 +41,6 @@ pub struct SqliteEngine {
     pub statements: HashMap<String, String>,
     /// Whether a conflict is an error of each update, whatever the constraints of the table say.
     pub overrides_conflict_clauses: bool,
-    /// What it is closed with, which goes after it.
-    closing: Option<ActingAs>,
-    pub rights: Rights,
     pub path: PathBuf,
     /// The file, when it was opened.
     pub found: Metadata,
@@ -56,7 +53,7 @@ pub fn open(
     access: Access,
     clock: Clock,
 ) -> Result<SqlDatabase<SqliteEngine>> {
-    let (mut engine, acting) = open_file(path, mapping.table.is_given, access)?;
+    let mut engine = open_file(path, mapping.table.is_given, access)?;
     let table = Table::find(&mut engine.connection, mapping, clock).map_err(|error| match error
         .downcast::<SqlError>(
     ) {
@@ -65,46 +62,30 @@ pub fn open(
     })?;
     add_functions(&engine.connection, &table)
         .map_err(|error| explain(&engine.path, error, "open"))?;
-    drop(acting);
     Ok(SqlDatabase::new(engine, table))
 }
 
-/// Opens the file of an existing database, with the rights that it is worked on with.
-pub fn open_file(
-    path: &Path,
-    is_described: bool,
-    access: Access,
-) -> Result<(SqliteEngine, Option<ActingAs>)> {
+/// Opens the file of an existing database.
+pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<SqliteEngine> {
     let shown = path.display();
     let not_opened = || format!("could not open {shown}");
-    let database = match secure_file::resolve(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        database => Some(database.with_context(not_opened)?),
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!(no_database(path, is_described))
+        }
+        found => found.with_context(not_opened)?,
     };
-    let there = database.and_then(|it| Some((it.found.clone()?, it)));
-    // The walk to `.` or `/` ends in no name.
-    ensure!(!path.is_dir(), "could not open {shown}: it is a directory, not a database");
-    let Some((found, database)) = there else {
-        bail!(no_database(path, is_described));
-    };
-    let rights = Rights::over(&database)?;
-    let acting = rights.take()?;
-    let path = database.path;
+    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
+    let path = path.canonicalize().with_context(not_opened)?;
+    require_files(&path, Some(&found))?;
     let limit = match access {
         Access::Pass(most) => PASS.min(most),
         Access::ReadOnly | Access::ReadWrite => COMMAND,
     };
     let connection = connect(&path, OpenFlags::empty(), limit)?;
     let statements = HashMap::new();
-    let engine = SqliteEngine {
-        connection,
-        statements,
-        overrides_conflict_clauses: false,
-        closing: None,
-        rights,
-        path,
-        found,
-    };
+    let engine =
+        SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, found };
     let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
     let shown = engine.path.display();
     ensure!(
@@ -116,7 +97,7 @@ pub fn open_file(
         let only = engine.connection.execute_batch("PRAGMA query_only = 1");
         only.map_err(|error| explain(&engine.path, error, "open"))?;
     }
-    Ok((engine, acting))
+    Ok(engine)
 }
 
 /// What is said of a path at which there is no database. One of a table that the user describes is
@@ -137,16 +118,44 @@ fn missing_directory(path: &Path) -> Option<String> {
     is_missing.then(|| format!("the directory {} does not exist", directory.display()))
 }
 
-impl Drop for SqliteEngine {
-    /// The last connection removes files beside the database, with the rights over it.
-    fn drop(&mut self) {
-        if let Ok(acting) = self.rights.take() {
-            self.closing = acting;
-        } else if let Ok(other) = Connection::open_in_memory() {
-            // Without them it is left to the next one to tidy up.
-            mem::forget(mem::replace(&mut self.connection, other));
-        }
+/// What is kept beside a database, by its name and an end.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// What SQLite adds to the name of a database for what it keeps beside it.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// What this program adds for the state directory.
+pub const STATE: &str = ".backlog";
+
+/// All that is there of what is kept beside a database.
+pub fn kept_beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    let ends = BESIDE.into_iter().chain([STATE]);
+    ends.map(move |end| beside(&path, end)).filter(|path| path.symlink_metadata().is_ok())
+}
+
+/// Fails if something stands beside the database that SQLite would wait for, or would believe though
+/// somebody put it there who may not write the database.
+fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
+    for beside in BESIDE.map(|end| beside(path, end)) {
+        let Ok(found) = fs::symlink_metadata(&beside) else { continue };
+        let shown = beside.display();
+        ensure!(found.is_file(), "could not use {shown}: it is no regular file; remove it");
+        let is_theirs = database.is_some_and(|database| {
+            let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+            let is_trusted = is_root() || is_own(found.uid()) || found.uid() == database.uid();
+            !is_shared && !is_trusted
+        });
+        ensure!(
+            !is_theirs,
+            "could not use {shown}: it is of user {}, who may not write the database; remove it",
+            found.uid()
+        );
     }
+    Ok(())
 }
 
 impl SqliteEngine {
@@ -182,14 +191,16 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     if let Some(why) = missing_directory(path) {
         bail!("could not create {}: {why}", path.display());
     }
-    let database =
-        secure_file::resolve(path).with_context(|| format!("could not open {}", path.display()))?;
-    let is_new = database.found.as_ref().is_none_or(|found| found.len() == 0);
-    // A database that is there is worked on as by a pass; a new one is that of whose directory it is.
-    let rights = Rights::over(&database)?;
-    let _acting = rights.take()?;
-    let path = &database.path;
-    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE, COMMAND)?;
+    let found = fs::metadata(path).ok();
+    if found.is_none()
+        && let Err(error) = secure_file::make(path)
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(error).with_context(|| format!("could not create {}", path.display()));
+    }
+    let is_new = found.as_ref().is_none_or(|found| found.len() == 0);
+    require_files(&path.canonicalize().unwrap_or_else(|_| path.into()), found.as_ref())?;
+    let mut connection = connect(path, OpenFlags::empty(), COMMAND)?;
     let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;

@@ -41,6 +41,9 @@ impl StateDir {
     /// Whether something is to be complained of now: of each line once an hour, and each time where that
     /// cannot be noted.
     pub fn may_complain(&self, line: &LineName, of: Complaint, now: Instant) -> bool {
+        if self.is_none() {
+            return true;
+        }
         let may = self.note_complaint(line, of, now);
         may.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true)
     }

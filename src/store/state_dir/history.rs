@@ -531,7 +531,8 @@ mod tests {
     fn state(dir: &std::path::Path) -> StateDir {
         let database = dir.join("x.db");
         std::fs::write(&database, "").unwrap();
-        StateDir::beside(dir.join("x.db.backlog"), std::fs::metadata(&database).unwrap())
+        let found = std::fs::metadata(&database).unwrap();
+        StateDir::beside(dir.join("x.db.backlog"), (database, found))
     }
 
     #[test]

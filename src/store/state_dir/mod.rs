@@ -8,7 +8,6 @@ mod failures;
 mod history;
 mod pass_note;
 mod pause;
-mod place;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -28,10 +27,9 @@ use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
 use directory::{
-    CLAIMS, CURSOR, Directory, FAILURES, HISTORY, HUNG, LINES, PASSES, TRIES, UNMEASURED, UNREAD,
-    UNREPORTED,
+    CLAIMS, CURSOR, Directory, FAILURES, HISTORY, HUNG, LINES, PASSES, Place, UNMEASURED, UNREAD,
+    UNREPORTED, not_opened,
 };
-use place::Place;
 
 pub use complaint::Complaint;
 pub use directory::Purpose;
@@ -43,22 +41,22 @@ pub use pause::{Pause, PauseScope, PauseWatch};
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
 
-/// Where root notes its passes over databases of others. A note is worth nothing after a restart.
-const ROOTS_NOTES: &str = "/run/backlog";
-
 #[derive(Clone)]
 pub struct StateDir {
     place: Place,
     /// What tells this database's files from those of others in the same directory.
     scope: String,
-    /// The directory, once it was opened: all that comes later goes to the very same one.
-    opened: Arc<OnceLock<Directory>>,
+    /// Whether a pass goes on without it.
+    is_optional: bool,
+    /// The directory, once it was opened: all that comes later goes to the very same one. `None` if there
+    /// is none to be used.
+    opened: Arc<OnceLock<Option<Directory>>>,
 }
 
 impl StateDir {
     /// A directory of the user's choice, which several databases may share.
-    pub fn shared(path: PathBuf, database: Metadata) -> Self {
-        let scope = format!("{}-{} ", database.dev(), database.ino());
+    pub fn shared(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
+        let scope = format!("{}-{} ", database.1.dev(), database.1.ino());
         Self::new(path, true, Some(database), scope)
     }
 
@@ -67,13 +65,56 @@ impl StateDir {
         Self::new(path, true, None, format!("{identity} "))
     }
 
+    /// The same without a directory.
+    pub fn none(identity: &str) -> Self {
+        let state = Self::own(PathBuf::new(), identity);
+        Self { opened: Arc::new(None.into()), is_optional: true, ..state }
+    }
+
     /// The directory beside a database, which is its own.
-    pub fn beside(path: PathBuf, database: Metadata) -> Self {
+    pub fn beside(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
         Self::new(path, false, Some(database), String::new())
     }
 
-    fn new(path: PathBuf, is_named: bool, database: Option<Metadata>, scope: String) -> Self {
-        Self { place: Place { path, is_named, database }, scope, opened: Arc::default() }
+    fn new(
+        path: PathBuf,
+        is_named: bool,
+        database: Option<(PathBuf, Metadata)>,
+        scope: String,
+    ) -> Self {
+        let place = Place { path, is_named, database };
+        Self { place, scope, is_optional: false, opened: Arc::default() }
+    }
+
+    /// The same directory, without which passes go on if it cannot be used.
+    pub fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
+    /// Makes the directory, and returns whether there is one. The claims of a server's passes are safe
+    /// without it.
+    pub fn prepare(&self) -> Result<bool> {
+        let Err(error) = self.made() else { return Ok(true) };
+        if !self.is_optional {
+            return Err(error);
+        }
+        let _ = self.opened.set(None);
+        log::error!("{}", Self::missing(&error));
+        Ok(false)
+    }
+
+    /// What is lost without a directory.
+    fn missing(why: &anyhow::Error) -> String {
+        format!(
+            "no state directory: {}; without one the record of passes, the causes of failures, the \
+             cursors of capped passes and the slots of missed ticks are lost: name one with --state-dir",
+            chain(why)
+        )
+    }
+
+    /// Whether passes go on without a directory.
+    pub fn is_none(&self) -> bool {
+        matches!(self.opened.get(), Some(None))
     }
 
     /// Whether claims are a server's business, and only the rest is kept here.
@@ -91,9 +132,18 @@ impl StateDir {
     }
 
     /// Fails if passes over `table` by this user could not use or make the directory and their files
-    /// in it, or somebody could have put others there. Nothing is made.
-    pub fn check_writable(&self, table: &str) -> Result<()> {
+    /// in it, or somebody could have put others there. Returns what is lost where they go on without it.
+    /// Nothing is made.
+    pub fn check_writable(&self, table: &str) -> Result<Option<String>> {
+        match self.check_files(table) {
+            Err(error) if self.is_optional => Ok(Some(Self::missing(&error))),
+            checked => checked.map(|()| None),
+        }
+    }
+
+    fn check_files(&self, table: &str) -> Result<()> {
         let path = self.path();
+        ensure!(!self.is_none(), NO_HOME);
         if let Some(directory) = self.opened()? {
             let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
             own.push(self.claims_name(table));
@@ -106,7 +156,7 @@ impl StateDir {
         }
         let above = path.ancestors().skip(1).find(|place| place.exists()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
-            .map_err(|errno| place::not_opened(path, &errno.into()))
+            .map_err(|errno| not_opened(path, &errno.into()))
     }
 
     /// The file of the claims on the records of `table`, and its place.
@@ -120,55 +170,40 @@ impl StateDir {
     /// The lock of a crontab line; see [`LineLock::take`].
     pub fn lock_line(&self, line: &str, wait: bool) -> Result<Option<LineLock>> {
         let name = self.own_name(LINES);
-        let mut files = vec![self.file(&name)?];
-        if name != LINES {
-            // A pass of version 0.1.0 has its lock there. Where that is somebody else's file, no
-            // such pass over this database could have it.
-            let before = self.made()?.file(LINES, Purpose::Write);
-            files.extend(before.ok().flatten());
-        }
-        LineLock::take(files, self.lock_of(line), wait)
+        LineLock::take(self.file(&name)?, self.lock_of(line), wait)
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
     /// Ends the handlers that passes killed together with their watchdogs have left, and fails where
     /// such may live on. Then notes a pass with this token, if it can. Called before anything is claimed.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
-        let directory = self.made()?;
+        if self.is_none() {
+            return Ok(None);
+        }
         let shared = self.file(&self.own_name(PASSES))?;
-        let Some(owner) = directory.other_writer() else {
-            pass_note::end_orphans(&shared, None)?;
-            return Ok(noted(PassNote::write(shared, token)));
-        };
-        // Whoever can write there must not have root kill what is not his. So his notes are believed
-        // of his processes, and root's own passes are noted where only root can write.
-        if owner != 0 {
-            pass_note::end_orphans(&shared, Some(owner))?;
-        }
-        let name = format!("{}.{PASSES}", directory.identity);
-        for _ in 0..TRIES {
-            let place = Place { path: ROOTS_NOTES.into(), is_named: true, database: None };
-            let roots = Directory::make(&place).and_then(|it| it.file(&name, Purpose::Make));
-            let Some(roots) = noted(roots).flatten() else { return Ok(None) };
-            pass_note::end_orphans(&roots, None)?;
-            let path = Path::new(ROOTS_NOTES).join(&name);
-            match PassNote::write(roots, token).map(|note| note.temporary(path)) {
-                // The file has gone with the note of a pass that has just ended.
-                Ok(None) => {}
-                written => return Ok(noted(written).flatten()),
-            }
-        }
-        Ok(noted(Err(anyhow!("could not note the pass: {ROOTS_NOTES}/{name} comes and goes"))))
+        pass_note::end_orphans(&shared)?;
+        let noted = PassNote::write(shared, token).inspect_err(|error| {
+            log::warn!(
+                "{}: if this pass is killed together with its watchdog, the next one does not know of \
+                 the handlers that it leaves",
+                chain(error)
+            );
+        });
+        Ok(noted.ok())
     }
 
     /// What the last pass of a line left; nothing if there was none. A pass is going to write it.
     pub fn line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
         let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
-        Ok(LineState::from_text(&directory.read(&self.cursor_name(line), purpose)?))
+        let text = directory.read(&self.cursor_name(line), purpose)?;
+        Ok(LineState::from_text(&text.unwrap_or_default()))
     }
 
     /// Notes where a pass came to. Else the next one begins at the head again, which loses no records.
     pub fn save_line_state(&self, line: &str, state: &LineState) {
+        if self.is_none() {
+            return;
+        }
         // One write, which no kill can cut in two, padded so that nothing of a longer one is left.
         let mut text = state.to_text();
         let length = text.len().next_multiple_of(STATE_LENGTH);
@@ -214,17 +249,22 @@ impl StateDir {
     }
 
     fn opened(&self) -> Result<Option<&Directory>> {
-        if let Some(directory) = self.opened.get() {
-            return Ok(Some(directory));
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened.as_ref());
         }
-        Ok(Directory::open(&self.place)?.map(|found| self.opened.get_or_init(|| found)))
+        match Directory::open(&self.place) {
+            Ok(None) => Ok(None),
+            Err(_) if self.is_optional => Ok(None),
+            found => found.map(|found| self.opened.get_or_init(|| found).as_ref()),
+        }
     }
 
     fn made(&self) -> Result<&Directory> {
-        match self.opened.get() {
-            Some(found) => Ok(found),
-            None => Directory::make(&self.place).map(|made| self.opened.get_or_init(|| made)),
+        if self.opened.get().is_none() {
+            let made = Directory::make(&self.place)?;
+            self.opened.get_or_init(|| Some(made));
         }
+        self.opened.get().and_then(Option::as_ref).context(NO_HOME)
     }
 
     fn file(&self, name: &str) -> Result<File> {
@@ -362,17 +402,8 @@ fn key_from_json(json: &Json) -> Option<Key> {
     Some(Key { inserted, id: exact_id::from_json(id)? })
 }
 
-/// What is needed for a note, or a warning of what may come of it that there is none.
-fn noted<T>(written: Result<T>) -> Option<T> {
-    let noted = written.inspect_err(|error| {
-        log::warn!(
-            "{}: if this pass is killed together with its watchdog, the next one does not know of the \
-             handlers that it leaves",
-            chain(error)
-        );
-    });
-    noted.ok()
-}
+/// Why there is no usual place.
+const NO_HOME: &str = "neither XDG_STATE_HOME nor HOME says where";
 
 #[cfg(test)]
 mod tests {
@@ -383,7 +414,8 @@ mod tests {
     fn beside(dir: &Path) -> StateDir {
         let database = dir.join("x.db");
         std::fs::write(&database, "").unwrap();
-        StateDir::beside(dir.join("x.db.backlog"), std::fs::metadata(&database).unwrap())
+        let found = std::fs::metadata(&database).unwrap();
+        StateDir::beside(dir.join("x.db.backlog"), (database, found))
     }
 
     #[test]
@@ -457,7 +489,7 @@ mod tests {
     #[test]
     fn names_that_look_alike_have_files_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        let model = || std::fs::metadata(dir.path()).unwrap();
+        let model = || (dir.path().into(), std::fs::metadata(dir.path()).unwrap());
         let state = StateDir::beside(dir.path().into(), model());
         assert_ne!(state.file_name("a/b"), state.file_name("a-b"));
         assert!(!state.file_name("../../etc").contains(['/', '.']));

@@ -4,8 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, bail};
 
@@ -30,8 +29,6 @@ struct Note {
 pub struct PassNote {
     file: File,
     slot: usize,
-    /// Where the file is, if it goes with its last note.
-    temporary: Option<PathBuf>,
 }
 
 impl Note {
@@ -53,11 +50,10 @@ impl Note {
         Some(Self { token: token.into(), boot: boot.into(), since, uid })
     }
 
-    /// Kills what the pass has left, unless it is another user's business. Says whether it was not.
-    /// Root believes a file that a user can write of that user's processes only.
-    fn end(&self, word_of: Option<u32>) -> Result<bool> {
+    /// Kills what the pass has left, unless it was another user's. Says whether it was not.
+    fn end(&self) -> Result<bool> {
         let me = rustix::process::geteuid().as_raw();
-        if self.uid != word_of.unwrap_or(me) && (word_of.is_some() || me != 0) {
+        if self.uid != me && me != 0 {
             return Ok(false);
         }
         // Nothing lives on from one time of the machine's life to the next.
@@ -65,9 +61,7 @@ impl Note {
             log::warn!(
                 "a pass was killed together with its watchdog: ending the handlers it has left"
             );
-            let mut mark = Mark::new(&self.token, self.since);
-            mark.only_of = word_of;
-            mark.kill_all()?;
+            Mark::new(&self.token, self.since).kill_all()?;
         }
         Ok(true)
     }
@@ -86,46 +80,31 @@ impl PassNote {
             // Another pass may have been here since it was read.
             if read(&file, slot)?.is_none() {
                 file.write_all_at(&note, offset(slot)).context("could not note the pass")?;
-                return Ok(Self { file, slot, temporary: None });
+                return Ok(Self { file, slot });
             }
             claims::unlock_at(&file, offset(slot));
         }
         bail!("could not note the pass: {SLOTS} others are noted")
     }
-
-    /// A note in a file that goes with its last note; `None` if it has just gone with another.
-    pub fn temporary(mut self, path: PathBuf) -> Option<Self> {
-        let is_there = self.file.metadata().is_ok_and(|found| found.nlink() > 0);
-        self.temporary = Some(path).filter(|_| is_there);
-        is_there.then_some(self)
-    }
 }
 
 impl Drop for PassNote {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        let _ = self.file.write_all_at(&padded(""), offset(self.slot));
-        // Nobody else has a note in it, nor writes one before this is done.
-        if let Some(path) = &self.temporary
-            && claims::lock_all(&self.file).unwrap_or(false)
-            && notes(&self.file).is_ok_and(|notes| notes.iter().all(Option::is_none))
-        {
-            let _ = std::fs::remove_file(path);
+        if !std::thread::panicking() {
+            let _ = self.file.write_all_at(&padded(""), offset(self.slot));
         }
     }
 }
 
 /// Ends the handlers of passes of this user's that were killed together with their watchdogs; root
-/// ends those of all, or of the user whose word the file is. None is left when this returns.
-pub fn end_orphans(file: &File, word_of: Option<u32>) -> Result<()> {
+/// ends those of all. None is left when this returns.
+pub fn end_orphans(file: &File) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
         if noted.is_none() || !claims::lock_at(file, offset(slot))? {
             continue;
         }
         // Another pass may have done it since it was read.
-        let ended = read(file, slot)?.map_or(Ok(false), |note| note.end(word_of));
+        let ended = read(file, slot)?.map_or(Ok(false), |note| note.end());
         if matches!(ended, Ok(true)) {
             file.write_all_at(&padded(""), offset(slot)).context("could not take back a note")?;
         }
@@ -172,7 +151,7 @@ mod tests {
         let second = PassNote::write(file(&path), "two").unwrap();
         assert_eq!((first.slot, second.slot), (0, 1));
         // Passes that run are left alone.
-        end_orphans(&file(&path), None).unwrap();
+        end_orphans(&file(&path)).unwrap();
         let noted = |slot| read(&file(&path), slot).unwrap().map(|note| note.token);
         assert_eq!((noted(0), noted(1)), (Some("one".into()), Some("two".into())));
         drop(first);
@@ -180,10 +159,7 @@ mod tests {
         // As if it were killed.
         let dead = Note::own("dead").unwrap();
         second.file.write_all_at(&dead.to_bytes(), offset(0)).unwrap();
-        let me = rustix::process::geteuid().as_raw();
-        end_orphans(&file(&path), Some(me + 1)).unwrap();
-        assert_eq!(noted(0), Some("dead".into()), "somebody else's is his own business");
-        end_orphans(&file(&path), None).unwrap();
+        end_orphans(&file(&path)).unwrap();
         assert_eq!((noted(0), noted(1)), (None, Some("two".into())));
     }
 

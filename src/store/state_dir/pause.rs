@@ -113,7 +113,7 @@ impl StateDir {
         // Who may not enter the directory is told so by whatever else he looks for there.
         let directory = self.opened().ok().flatten()?;
         let name = self.pause_name(scope);
-        let read = directory.read_if_there(&name, Purpose::Read).transpose()?;
+        let read = directory.read(&name, Purpose::Read).transpose()?;
         let path = self.path().join(name);
         Some(read.map_or_else(
             |error| Pause::unread(chain(&error)),

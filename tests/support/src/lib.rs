@@ -2,6 +2,7 @@
 //! as throw-away clusters, an HTTP server that follows a script, and the ages of test records.
 
 #![expect(clippy::string_slice, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests open files where only they put something")]
 
 pub mod cluster;
 pub mod server;

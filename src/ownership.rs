@@ -1,0 +1,142 @@
+//! The rule for root, which ssh (StrictModes) and git (safe.directory) have as well: root works only on
+//! files that root alone can change. Whoever can change the database, backlog.toml or a directory above
+//! them decides what a pass runs and writes, and would otherwise act as root.
+
+use std::collections::VecDeque;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Group, User};
+
+use crate::secure_file::{GROUP_WRITE, MOST_LINKS, OTHERS_WRITE, STICKY, components, is_root};
+
+/// How a command applies the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerRule {
+    /// The command stops before it opens anything.
+    Enforced,
+    /// `check` reports each file, and opens none of them.
+    Reported,
+    /// `--trust-owner`: whoever can change the files may act as root.
+    Waived,
+}
+
+/// What is expected at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file that root may keep a copy of elsewhere.
+    Config,
+    File,
+    Directory,
+}
+
+/// Where root finds its own backlog.toml.
+pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
+
+/// Why other users than root can change what is at a path.
+enum Why {
+    Owner(u32),
+    Group(u32),
+    Everybody,
+    /// In a sticky directory nobody can replace a file, but everybody can put one beside it.
+    Sticky,
+}
+
+/// Says who besides root can change a file, or a directory above it, and what to do about that. Nothing is
+/// said to other users.
+pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
+    let (place, why) = if is_root() { examine(path, kind)? } else { return None };
+    let shown = place.display();
+    let copied = match kind {
+        Kind::Config => {
+            format!("copy it for root (install -m 600 {} {ROOTS_CONFIG}), ", path.display())
+        }
+        Kind::File | Kind::Directory => String::new(),
+    };
+    let (what, remedy) = match why {
+        Why::Owner(uid) => match user_name(uid) {
+            Some(name) => (
+                format!("belongs to {name}"),
+                format!(
+                    "run this as {name} (crontab -u {name} -e, or the user field of /etc/cron.d)"
+                ),
+            ),
+            None => (format!("belongs to user {uid}"), format!("run this as user {uid}")),
+        },
+        Why::Group(gid) => {
+            let group = Group::from_gid(gid.into()).ok().flatten();
+            let group = group.map_or_else(|| gid.to_string(), |group| group.name);
+            (format!("can be written by group {group}"), format!("chmod g-w {shown}"))
+        }
+        Why::Everybody => ("can be written by everybody".into(), format!("chmod o-w {shown}")),
+        Why::Sticky => (
+            "can be written by everybody".into(),
+            format!("move {} into a directory of root's", path.display()),
+        ),
+    };
+    Some(format!("{shown} {what}: {remedy}, {copied}or pass --trust-owner"))
+}
+
+/// The last place on the way to a path that others than root can change. What is not there may be made.
+fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Why)> {
+    let path = std::path::absolute(path).ok()?;
+    let mut left: VecDeque<_> = components(&path).collect();
+    let mut place = PathBuf::from("/");
+    let mut found = fs::symlink_metadata(&place).ok()?;
+    // The directory that the file itself is in, and whether it is sticky.
+    let mut directory = (place.clone(), found.clone());
+    let (mut last, mut links) = (None, 0);
+    loop {
+        last = why(&found).map(|why| (place.clone(), why)).or(last);
+        let Some(name) = left.pop_front() else { break };
+        directory = (place.clone(), found);
+        if name == ".." {
+            place.pop();
+        } else {
+            place.push(&name);
+        }
+        found = match fs::symlink_metadata(&place) {
+            Ok(found) => found,
+            Err(_) => break,
+        };
+        // What a link in /proc stands for is open already.
+        if place.starts_with("/proc") {
+            break;
+        }
+        if found.is_symlink() && links < MOST_LINKS {
+            links += 1;
+            last = why(&found).map(|why| (place.clone(), why)).or(last);
+            let target = fs::read_link(&place).ok()?;
+            place.pop();
+            if target.is_absolute() {
+                place = "/".into();
+            }
+            components(&target).rev().for_each(|name| left.push_front(name));
+            found = fs::symlink_metadata(&place).ok()?;
+        }
+    }
+    let (place, found) = directory;
+    // Others could put a journal beside a database.
+    let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+    let is_directory = kind == Kind::Directory || path.is_dir();
+    last.or_else(|| (is_shared && !is_directory).then_some((place, Why::Sticky)))
+}
+
+fn why(found: &Metadata) -> Option<Why> {
+    let mode = found.mode();
+    let is_sticky = found.is_dir() && mode & STICKY != 0;
+    if found.uid() != 0 {
+        Some(Why::Owner(found.uid()))
+    } else if is_sticky || !found.is_dir() && !found.is_file() {
+        None
+    } else if mode & OTHERS_WRITE != 0 {
+        Some(Why::Everybody)
+    } else {
+        (mode & GROUP_WRITE != 0).then(|| Why::Group(found.gid()))
+    }
+}
+
+pub fn user_name(uid: u32) -> Option<String> {
+    User::from_uid(uid.into()).ok().flatten().map(|user| user.name)
+}

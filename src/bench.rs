@@ -6,7 +6,6 @@ use std::time::{Duration, Instant as Monotonic};
 use anyhow::Result;
 
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
-use crate::handlers::Script;
 use crate::mapping::Mapping;
 use crate::query::Order;
 use crate::record::Capabilities;
@@ -43,6 +42,6 @@ pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
         token: None,
         observer: Box::new(()),
     };
-    let tally = engine::run(pass, |_| Ok(Handlers::scripted(Script::After(0), &stop)))?;
+    let tally = engine::run(pass, |_| Ok(Handlers::scripted(true, &stop)))?;
     Ok(tally.succeeded)
 }

@@ -36,14 +36,14 @@ pub const MOST_PHASE: u32 = 0x7fff_ffff;
 pub const MULTIPLIER: u32 = 1_658_526_633;
 
 /// A record's own fixed fraction of 2^64: that of [`phase31`].
-pub fn phase(id: &Id, salt: u64) -> u64 {
-    u64::from(phase31(id, salt)) << 33
+pub fn phase(id: &Id) -> u64 {
+    u64::from(phase31(id)) << 33
 }
 
 /// A record's own fixed fraction of 2^31, which each database reckons likewise: of a number the multiple
 /// of a constant, so that neighbours lie evenly; of text, which has no neighbours, the first bits of its
 /// SHA-256. The upper half of a number is added to the lower one, because snowflakes differ there alone.
-pub fn phase31(id: &Id, salt: u64) -> u32 {
+pub fn phase31(id: &Id) -> u32 {
     let place = match id {
         Id::Integer(number) => folded(number.cast_unsigned()) * u64::from(MULTIPLIER),
         Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => {
@@ -52,12 +52,7 @@ pub fn phase31(id: &Id, salt: u64) -> u32 {
             first >> 1
         }
     };
-    low_bits(place + salt_of_phase(salt))
-}
-
-/// What is added to each phase.
-pub fn salt_of_phase(salt: u64) -> u64 {
-    u64::from(low_bits(folded(salt)))
+    low_bits(place)
 }
 
 /// The sum of the lowest 31 bits and of those above them.

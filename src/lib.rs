@@ -29,7 +29,7 @@ mod hash;
 mod iso;
 mod manual;
 mod mapping;
-mod nearest;
+mod names;
 mod options;
 mod ownership;
 mod ping;

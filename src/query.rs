@@ -15,8 +15,8 @@ pub enum Window {
     All,
     /// From `from` on, and before `until`.
     Inserted { from: Instant, until: Option<Instant> },
-    /// Inserted in one of these times with a phase in one of its ranges, the phases being those of a salt.
-    Slots { stretches: Vec<SlotStretch>, salt: u64 },
+    /// Inserted in one of these times with a phase in one of its ranges.
+    Slots(Vec<SlotStretch>),
     /// NEW; or last failed before `before[f - 1]` after f or, by the last entry, more failures; or
     /// last failed at `future` or later, by a clock that was set back; or with no readable failure.
     Failed { before: Vec<Instant>, future: Instant },
@@ -27,7 +27,7 @@ impl Window {
     pub fn inserted(&self) -> Option<(Instant, Option<Instant>)> {
         match self {
             Self::Inserted { from, until } => Some((*from, *until)),
-            Self::Slots { stretches, .. } => {
+            Self::Slots(stretches) => {
                 let from = stretches.iter().map(|it| it.from).min();
                 let until = stretches.iter().map(|it| it.until).max();
                 Some((from.unwrap_or(Instant(i64::MAX)), until))

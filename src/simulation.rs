@@ -1,5 +1,5 @@
 //! Simulation of a policy: the engine itself on a table in memory, with a clock that goes from tick
-//! to tick and a handler by script; and how even its load is, and how far waits deviate.
+//! to tick and a handler that always fails; and how even its load is, and how far waits deviate.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
-use crate::handlers::Script;
 use crate::lock;
 use crate::query::{Cursor, Order, Position, Slot};
 use crate::record::{Facts, Id, Record};
@@ -19,13 +18,10 @@ use crate::time::{Clock, Instant};
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub rows: Vec<Record>,
-    /// Whether each row comes at its insertion date; otherwise all are there from the start.
-    pub rows_arrive: bool,
-    /// Whether all of them fail at the start, and never succeed.
+    /// Whether all rows are new at the start, so that they fail together.
     pub is_cohort: bool,
     pub start: Instant,
     pub secs: i64,
-    pub script: Script,
 }
 
 impl Scenario {
@@ -46,8 +42,6 @@ pub struct Tried {
 }
 
 pub struct Run {
-    /// As reports call it: the policy's name, or the user's own for it.
-    pub name: String,
     pub policy: Policy,
     pub attempts: Vec<Tried>,
     pub figures: Figures,
@@ -92,8 +86,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
     let ticking = Ticking { line: line.clone(), every_secs, first_pass: pass_at(start) };
     let first = |facts: Facts<'_>| {
-        let arrives_at = facts.inserted_at.filter(|_| scenario.rows_arrive);
-        let at = arrives_at.map_or(ticking.first_pass, |at| at.max(ticking.first_pass));
+        let at = ticking.first_pass;
         ticking.at(at).due_rule(at, false).forecast(facts, at).next().map(|it| it.at)
     };
     let next = ticking.clone();
@@ -127,7 +120,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
             token: None,
             observer: Box::new(observer),
         };
-        engine::run(pass, |_| Ok(Handlers::scripted(scenario.script, &stop)))?;
+        engine::run(pass, |_| Ok(Handlers::scripted(false, &stop)))?;
         ensure!(
             lock(&log).len() <= MOST_ATTEMPTS,
             "more than {MOST_ATTEMPTS} attempts; take fewer --records or a shorter time --for"
@@ -135,7 +128,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     }
     let attempts = std::mem::take(&mut *lock(&log));
     let figures = figures(&line.schedule, &attempts, scenario);
-    Ok(Run { name: policy.name(), policy: policy.clone(), attempts, figures })
+    Ok(Run { policy: policy.clone(), attempts, figures })
 }
 
 struct Recorder {
@@ -367,7 +360,7 @@ mod tests {
             ("buckets:spread=100%", 0.149, 0.102),
             ("even", 0.061, 0.064),
         ] {
-            let options = Options { every_secs: 1, salt: 0, spread: None };
+            let options = Options { every_secs: 1, spread: None };
             let backoff = parse(spec, None, options).unwrap();
             let found = evenness(&backoff, || ids.iter(), 86_400).unwrap();
             for (found, measured) in [(found.unevenness, unevenness), (found.deviation, deviation)]
@@ -379,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_too_short_has_no_evenness() {
-        let options = Options { every_secs: 60, salt: 0, spread: None };
+        let options = Options { every_secs: 60, spread: None };
         let backoff = parse("constant:delay=5m", None, options).unwrap();
         let ids = [Id::Integer(1)];
         assert_eq!(evenness(&backoff, || ids.iter(), 60), None);

@@ -23,12 +23,6 @@ pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     Some(width.unwrap_or(USUAL_WIDTH))
 }
 
-/// How many lines an output shows, if that is a terminal which says so.
-pub fn rows(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
-    let size = output.is_terminal().then(|| tcgetwinsize(output).ok()).flatten()?;
-    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
-}
-
 /// The variable that says which log lines are wanted.
 const LOG: &str = "RUST_LOG";
 /// Below this a progress bar is counts alone.

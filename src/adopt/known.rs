@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::{Choice, Proposal, Question, Step, value_text};
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::store::{Column, Outline};
 
 const PAGE: &str = include_str!("../../docs/tables.md");
@@ -110,8 +110,7 @@ impl Known {
                 } else {
                     let choices = there.iter().map(|it| Choice::new(lines(Some(it)), it)).collect();
                     let about = format!("which {column} is worked off?");
-                    let why =
-                        format!("{column} has {}", listed("", there.iter().map(String::as_str)));
+                    let why = format!("{column} has {}", listed(there.iter().map(String::as_str)));
                     proposal.step(Step::Question(Question { about, why, choices }));
                 }
             }
@@ -122,7 +121,7 @@ impl Known {
                 if !others.is_empty() {
                     proposal.step(Step::Comment(format!(
                         "other rows have {column} = {}: each is worked off by a queue of its own",
-                        listed("", others)
+                        listed(others)
                     )));
                 }
             }

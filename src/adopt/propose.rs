@@ -7,7 +7,7 @@ use super::profile::{Profile, is_none};
 use super::words::Word;
 use super::{Choice, Proposal, Question, Step, status, without_status};
 use crate::date::Format;
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::record::{Value, counted};
 use crate::store::{Holds, Listed, Outline, Sample};
 use crate::time::Instant;
@@ -294,7 +294,7 @@ impl<'a> Evidence<'a> {
                 let names = columns.iter().map(|it| it.name());
                 proposal.step(Step::Question(Question {
                     about: "which column is the status?".into(),
-                    why: format!("{} are called so", listed("", names)),
+                    why: format!("{} are called so", listed(names)),
                     choices: columns
                         .iter()
                         .map(|it| status::unknown(it.name(), &[], self))
@@ -491,7 +491,7 @@ impl<'a> Evidence<'a> {
             there.sort();
             there.dedup();
             if (2..10).contains(&there.len()) {
-                let (name, values) = (kind.name(), listed("", there.iter().map(String::as_str)));
+                let (name, values) = (kind.name(), listed(there.iter().map(String::as_str)));
                 proposal.step(Step::Comment(format!(
                     "{name} is one of {values}: with where = \"{name} = '{}'\" only those are worked off",
                     there[0]

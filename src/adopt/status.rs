@@ -8,7 +8,7 @@ use super::profile::Profile;
 use super::propose::{Evidence, OnSuccess, Pending, Values, of_sample, shown};
 use super::words::{Meaning, SURELY_GIVEN_UP, Word, meaning, prefix_of_values};
 use super::{Choice, Proposal, Question, Step};
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::record::{Status, Value};
 use crate::store::quoted_if_needed;
 use crate::time::{DAY, HOUR, Instant};
@@ -253,7 +253,7 @@ pub fn by_status(
         let others = words.0.iter().filter(|it| !known.contains(&it.value));
         let others: Vec<_> = others.map(|it| it.value.to_string()).collect();
         if !others.is_empty() {
-            let others = listed("", others.iter().map(String::as_str));
+            let others = listed(others.iter().map(String::as_str));
             proposal.step(Step::Comment(format!("left alone: {others}")));
         }
         return Some(pending(evidence, profile, &words, reading));
@@ -277,10 +277,7 @@ fn ask_about_failed(
 ) {
     let failed: Vec<_> = words.of(Meaning::Failed).iter().map(Value::to_string).collect();
     proposal.step(Step::Question(Question {
-        about: format!(
-            "is {name} = {} tried again?",
-            listed("", failed.iter().map(String::as_str))
-        ),
+        about: format!("is {name} = {} tried again?", listed(failed.iter().map(String::as_str))),
         why: format!("the rows do not show it; {}", shown(there)),
         choices,
     }));

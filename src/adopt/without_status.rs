@@ -8,7 +8,7 @@ use super::profile::Profile;
 use super::propose::{Evidence, OnSuccess, Pending, Values, bare};
 use super::words::Word;
 use super::{Choice, Proposal, Question, Step};
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::record::Value;
 use crate::store::quoted_if_needed;
 use crate::time::DAY;
@@ -52,7 +52,7 @@ pub fn by_dates(
             let names: Vec<_> = names.collect();
             proposal.step(Step::Question(Question {
                 about: "what says that a record is done?".into(),
-                why: format!("{} may", listed("", names.iter().copied())),
+                why: format!("{} may", listed(names.iter().copied())),
                 choices: names.iter().map(|name| by_null(evidence, name)).collect(),
             }));
             None
@@ -376,7 +376,7 @@ fn ask_about_begun(
 }
 
 fn ask_about_elsewhere(evidence: &Evidence<'_>, proposal: &mut Proposal) {
-    let tables = listed("", evidence.outline.related.iter().map(String::as_str));
+    let tables = listed(evidence.outline.related.iter().map(String::as_str));
     proposal.step(Step::Question(Question {
         about: "which rows are pending, and what makes one done?".into(),
         why: format!("other tables may say it: {tables}"),

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::options::Pace;
-use crate::options::value::{AgeSecs, Attempts, Percent, Records, Since, WholeSecs};
+use crate::options::value::{AgeSecs, Attempts, Records, Since, WholeSecs};
 use crate::query::Order;
 use crate::record;
 use crate::report::{FIGURES, Figure};
@@ -102,28 +101,28 @@ pub struct Status {
     pub passes: usize,
 
     /// Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h
-    #[arg(long, long_help = warn_if(), value_name = "LIMITS", conflicts_with_all = ["json", "watch"])]
+    #[arg(long, long_help = warn_if(), value_name = "LIMITS", conflicts_with = "json")]
     pub warn_if: Option<String>,
 
     /// Exit 2 if a figure is beyond its limit: archived_24h>0
     ///
     /// Both may be given: exit 2 goes before exit 1.
-    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["json", "watch"])]
+    #[arg(long, value_name = "LIMITS", conflicts_with = "json")]
     pub fail_if: Option<String>,
 
     /// Write the figures for Prometheus as well
     ///
     /// The file is one of node_exporter's textfile collector. Passes and tables may share it.
-    #[arg(long = "metrics", id = "table_metrics", value_name = "FILE", conflicts_with = "watch")]
+    #[arg(long = "metrics", id = "table_metrics", value_name = "FILE")]
     pub table_metrics: Option<PathBuf>,
 
-    /// Show it again and again on a terminal [default: 2s]
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "2s")]
-    #[arg(conflicts_with_all = ["json", "html"])]
-    pub watch: Option<WholeSecs>,
-
-    #[command(flatten)]
-    pub page: Page,
+    /// Make a web page of it instead, for cron
+    ///
+    /// One file with all in it, which asks no other for anything. A reader never sees half of it. The page is loaded
+    /// again every 5 minutes, or as often as passes run where that is less often, and says in red when no newer one
+    /// has come.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "passes"])]
+    pub html: Option<PathBuf>,
 
     #[command(flatten)]
     pub format: Format,
@@ -148,27 +147,6 @@ impl Status {
     pub fn has_limits(&self) -> bool {
         self.warn_if.is_some() || self.fail_if.is_some()
     }
-}
-
-#[derive(Args)]
-pub struct Page {
-    /// Make a web page of it instead, for cron
-    ///
-    /// One file with all in it, which asks no other for anything. A reader never sees half of it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "passes"])]
-    pub html: Option<PathBuf>,
-
-    /// How often the page is made
-    ///
-    /// It is loaded again as often, and says in red when a next one does not come.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        requires = "html",
-        default_value = "5m",
-        hide_short_help = true
-    )]
-    pub html_every: WholeSecs,
 }
 
 #[derive(Args, Default)]
@@ -303,7 +281,7 @@ pub struct Simulate {
     pub progressive: Option<String>,
 
     /// The policies by age, as without counts of failures
-    #[arg(long, requires = "policy")]
+    #[arg(long, requires = "policy", hide_short_help = true)]
     pub by_age: bool,
 
     #[command(flatten)]
@@ -313,40 +291,17 @@ pub struct Simulate {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,
 
-    /// Records with these ids instead
-    #[arg(long, value_name = "ID,...", value_delimiter = ',', conflicts_with = "records")]
-    #[arg(allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
-    pub ids: Vec<String>,
-
     /// The pending records of the table instead
-    #[arg(long, conflicts_with_all = ["records", "ids", "arrivals"])]
+    #[arg(long, conflicts_with = "records")]
     pub from_table: bool,
 
     /// For how long [default: 2h; of a table 7days]
     #[arg(long = "for", value_name = "DURATION")]
     pub span: Option<WholeSecs>,
 
-    /// The records arrive evenly over this time
-    #[arg(long, value_name = "DURATION")]
-    pub arrivals: Option<WholeSecs>,
-
-    /// Attempts succeed after K failures, not never
-    #[arg(long, value_name = "K", conflicts_with = "failure_rate")]
-    pub success_after: Option<u32>,
-
-    /// Percentage of attempts that fail, not all
-    #[arg(long, value_name = "PERCENT")]
-    pub failure_rate: Option<Percent>,
-
     /// The N-th failure archives a record
     #[arg(long, value_name = "N")]
     pub max_attempts: Option<Attempts>,
-
-    /// What the policies are called; may be repeated
-    ///
-    /// The labels are those of --fibonacci, of --progressive, and of each --policy, in this order.
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
-    pub label: Vec<String>,
 
     /// Draw a picture, with a dot for each retry
     #[arg(long, value_name = "FILE")]

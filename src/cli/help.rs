@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
-use super::examples::CommandHelp;
+use super::examples::{examples, exits};
 use super::typed::key_of_option;
 use crate::options::keys::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
@@ -22,9 +22,10 @@ const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
 /// The command with all that its help is to say.
 pub fn with_help(command: Command) -> Command {
     let command = command.mut_args(described);
-    let Some(manual) = CommandHelp::of(command.get_name()) else { return command };
-    let text = after(manual);
-    command.after_long_help(text)
+    match after(command.get_name()) {
+        Some(text) => command.after_long_help(text),
+        None => command,
+    }
 }
 
 /// The option with its default, its variable, and an example.
@@ -94,18 +95,15 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What stands below the options.
-fn after(manual: &CommandHelp) -> String {
+/// The text after the options.
+fn after(command: &str) -> Option<String> {
     let mut text = String::from("Examples:");
-    for (command, says) in manual.examples {
-        if !says.is_empty() {
-            let _ = write!(text, "\n  # {says}");
-        }
-        let _ = write!(text, "\n  {command}");
+    for line in examples(command)? {
+        let _ = write!(text, "\n  {line}");
     }
     text += "\n\nExit codes:";
-    for (exit, says) in manual.exits {
+    for (exit, says) in exits(command) {
         let _ = write!(text, "\n  {:<4}{says}", exit.code());
     }
-    text
+    Some(text)
 }

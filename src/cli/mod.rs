@@ -21,7 +21,7 @@ pub use args::{
     Process, Shell, Simulate, Status,
 };
 pub use completion::{REQUEST, answer, registration};
-pub use examples::CommandHelp;
+pub use examples::{examples, exits};
 pub use help::example;
 pub use typed::Typed;
 

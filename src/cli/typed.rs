@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, FromArgMatches};
 use toml::Value;
 
-use super::errors::explained;
+use super::errors::with_synonym;
 use super::{Cli, Command, command};
 use crate::options::keys::{EXEC, PATHS, key_of};
 use crate::options::{Layers, Origin, QueueOptions, TypedOptions};
@@ -27,7 +27,7 @@ impl Typed {
         let typed = matches.and_then(|matches| {
             Self::new(&command, &matches).map_err(|error| error.format(&mut command))
         });
-        let typed = typed.map_err(|error| explained(error, &mut command, &argv));
+        let typed = typed.map_err(|error| with_synonym(error, &command, &argv));
         // The texts of all options are left to the end of the process: to free them one by one takes
         // longer than to parse the line.
         std::mem::forget(command);

@@ -11,7 +11,7 @@ use super::{Console, check};
 use crate::adopt::{Proposal, Question, likeness, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
 use crate::ownership::Kind;
 use crate::record::{counted, one_line, toml_text};
@@ -87,7 +87,7 @@ fn written_db(db: &Path, environment: &Environment) -> String {
 fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
     let mut ranked: Vec<_> = tables.iter().map(|it| (likeness(it), it)).collect();
     ranked.sort_by_key(|(likeness, _)| std::cmp::Reverse(*likeness));
-    let names = || listed("", tables.iter().map(|it| it.name.as_str()));
+    let names = || listed(tables.iter().map(|it| it.name.as_str()));
     let likely: Vec<_> = ranked.iter().filter(|(it, _)| *it >= CLEARLY).collect();
     match likely[..] {
         [] if tables.is_empty() => bail!("there are no tables in {place}"),
@@ -98,7 +98,7 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
         [(_, only)] => Ok(only.name.clone()),
         [(first, one), (second, _), ..] if *first >= second + BEFORE => {
             let others = likely[1..].iter().map(|(_, it)| it.name.as_str());
-            say(&format!("other tables that may be meant, by --table: {}", listed("", others)))?;
+            say(&format!("other tables that may be meant, by --table: {}", listed(others)))?;
             Ok(one.name.clone())
         }
         _ => {
@@ -107,7 +107,7 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
                 Some(index) => Ok(names[index].clone()),
                 None => bail!(usage(format!(
                     "which table? name it with --table; these look like one of jobs: {}",
-                    listed("", names.iter().map(String::as_str))
+                    listed(names.iter().map(String::as_str))
                 ))),
             }
         }

@@ -14,7 +14,7 @@ use crate::handlers::{
     Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
     placeholders,
 };
-use crate::nearest::{hint, listed};
+use crate::names::listed;
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::stop::Stop;
 use crate::store::{
@@ -202,15 +202,11 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     let Some(handler) = handler else { return Ok(()) };
     refuse_placeholders(handler, queue, table)?;
     // The first record is archived by the time that they are needed.
-    let on_archive = queue.on_archive.as_deref().map(|argv| (argv, "--on-archive"));
-    let digest = queue.on_archive_digest.as_deref().map(|argv| (argv, "--on-archive-digest"));
-    for (argv, option) in on_archive.into_iter().chain(digest) {
-        if let Some(why) = cannot_run(argv) {
-            bail!("{option}: {why}");
-        }
+    if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
+        bail!("--on-archive: {why}");
     }
-    if let Some(option) = handler.gives_up() {
-        table.require_archived(option)?;
+    if handler.gives_up() {
+        table.require_archived("--give-up-on")?;
     }
     let options::Handler::Post(webhook) = handler else { return Ok(()) };
     #[cfg(feature = "webhook")]
@@ -234,9 +230,9 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
         bail!(usage(format!("{option}: {}", columns.unknown(column))));
     }
     let (names, table) = (columns.names, &table.name);
-    let (hint, legal) = (hint(column, names.clone()), listed(column, names));
+    let legal = listed(names);
     bail!(usage(format!(
-        "{option}: table {table} has no column {column:?} for {wanted_for}{hint}; legal are {legal}"
+        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
     )))
 }
 

@@ -118,8 +118,7 @@ pub fn passes(line: &Line, more: &[(OsString, OsString)]) -> Result<Vec<LinePass
             queue.db = Location::File(sources.environment.directory.join(path));
         }
         let schedule = resolved.schedule()?.ok_or_else(Schedule::none)?;
-        let has_command = queue.on_archive.is_some() || queue.on_archive_digest.is_some();
-        let tells = has_command || resolved.pass()?.ping.is_some();
+        let tells = queue.on_archive.is_some() || resolved.pass()?.ping.is_some();
         Ok(LinePass { queue, schedule, handler, tells })
     };
     if !args.all_queues {

@@ -134,7 +134,7 @@ fn assignment(name: &str, value: &str) -> Result<String> {
 
 /// Of each line what it is about, its period in seconds, and what is typed for its schedule.
 fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
-    let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, salt: 0, spread: None };
+    let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
     if args.classic {

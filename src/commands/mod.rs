@@ -242,10 +242,7 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
 }
 
 fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>> {
-    queue.db.open(&queue.mapping, access, clock).map_err(|error| match &queue.elsewhere {
-        Some(elsewhere) if exit::of(&error) == Exit::Failed => error.context(elsewhere.clone()),
-        _ => error,
-    })
+    queue.db.open(&queue.mapping, access, clock)
 }
 
 /// The state directory of a queue. Passes over a server's tables go on without that of a user's home.

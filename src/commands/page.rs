@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 
 use super::Console;
 use crate::exit::{self, Exit};
-use crate::options::value::WholeSecs;
 use crate::report::{self, QueueStatus};
 use crate::secure_file;
 
@@ -16,7 +15,6 @@ pub fn make(
     queues: &[QueueStatus],
     path: &Path,
     mode: u32,
-    every: WholeSecs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let mut exit = Exit::Done;
@@ -27,7 +25,7 @@ pub fn make(
         console.terminal.name_queue(None);
         exit = exit.max(exit::of(error));
     }
-    let page = report::page(queues, console.clock.now(), every.0)?;
+    let page = report::page(queues, console.clock.now())?;
     secure_file::replace(path, page.as_bytes(), mode)
         .with_context(|| format!("could not write {}", path.display()))?;
     Ok(exit)

@@ -40,7 +40,7 @@ pub fn run(
 ) -> Result<Exit> {
     let (clock, run) = (console.clock, random_hex::<8>()?);
     let began = clock.monotonic();
-    let archived = ArchivedRecords::new(queue.on_archive_digest.is_some());
+    let archived = ArchivedRecords::new();
     let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal);
     let signals = console.signals.begin_pass();
     let result = locked(queue, settings, console, run, &archived, &mut monitoring, &signals);
@@ -123,7 +123,7 @@ impl LockedPass<'_> {
         let token = random_hex::<16>()?;
         let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
         let capabilities = &mut assembly.line.capabilities;
-        capabilities.may_give_up = settings.handler.as_ref().and_then(Handler::gives_up).is_some();
+        capabilities.may_give_up = settings.handler.as_ref().is_some_and(Handler::gives_up);
         capabilities.series = context.series;
         let time = assembly.line.pass_time(now, settings.limits.drain);
         let policy = &assembly.line.schedule.policy;
@@ -172,9 +172,6 @@ impl LockedPass<'_> {
             _running = assembly.state.begin_pass(&token)?;
             handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
         });
-        if let Some(argv) = &queue.on_archive_digest {
-            archived.hand_over(argv, &context, &stop);
-        }
         let tally = tally?;
         if tally.found_nothing {
             say_if_unmapped(queue, &assembly, clock, terminal)?;
@@ -401,8 +398,8 @@ impl Observer for PassObserver {
         !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
     }
 
-    fn archived(&mut self, record: &Record, attempts: u32, error: Option<&str>) -> bool {
-        self.archived.add(record, attempts, error, &self.log.run, self.clock.now())
+    fn archived(&mut self, record: &Record, _attempts: u32, error: Option<&str>) -> bool {
+        self.archived.add(&record.id, error, self.clock.now())
     }
 
     fn shown(&self, at: Instant) -> String {

@@ -92,7 +92,7 @@ fn value(environment: &Environment, key: &str, value: &str) -> Result<String, Ex
         // A password is no word for a command line, which every user of the machine sees.
         _ if store::is_url(value) => store::without_password(value),
         "post" => without_login(value),
-        "exec_on_archive" | "exec_on_archive_digest" => {
+        "exec_on_archive" => {
             let mut words = shlex::split(value).unwrap_or_default();
             make_absolute(environment, &mut words)?;
             let joined = shlex::try_join(words.iter().map(String::as_str));

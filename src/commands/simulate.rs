@@ -1,6 +1,5 @@
 //! `backlog simulate`: the load that policies make, for records made up or for those of the table.
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::ops::ControlFlow::Continue;
 
@@ -10,11 +9,10 @@ use super::assemble::Assembly;
 use super::{Console, open};
 use crate::cli::Simulate;
 use crate::engine::CronLine;
-use crate::exit::{Exit, ExitError, usage};
-use crate::handlers::Script;
+use crate::exit::Exit;
 use crate::options::{Resolved, Schedule};
 use crate::query::Order;
-use crate::record::{Capabilities, Id, Record, Status, counted};
+use crate::record::{Capabilities, Id, Record, Status};
 use crate::report;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
@@ -24,31 +22,20 @@ use crate::time::{Clock, DAY, Instant};
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;
     let schedules = resolved.simulated(&args.policy)?;
-    require_policies(&args.label, &schedules)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
         (of_table(resolved, &schedules, *clock)?, clock.now(), 7 * DAY)
     } else {
-        (made_up(schedules, args), Instant(0), 2 * 3_600)
-    };
-    let script = match (args.success_after, args.failure_rate) {
-        (Some(failures), _) => Script::After(failures),
-        (None, Some(percent)) => Script::Failing { percent: percent.0 },
-        (None, None) => Script::Never,
+        (made_up(schedules, args.records), Instant(0), 2 * 3_600)
     };
     let scenario = Scenario {
         rows,
-        rows_arrive: !args.from_table,
-        is_cohort: !args.from_table && args.arrivals.is_none() && matches!(script, Script::Never),
+        is_cohort: !args.from_table,
         start,
         secs: args.span.map_or(usual_secs, |span| span.0),
-        script,
     };
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);
-    let mut runs = simulate(&scenario, &lines, *clock)?;
-    for (run, label) in runs.iter_mut().zip(&args.label) {
-        run.name.clone_from(label);
-    }
+    let runs = simulate(&scenario, &lines, *clock)?;
     if args.jsonl {
         attempts(&runs, &scenario, out)?;
     } else {
@@ -69,19 +56,6 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     Ok(Exit::Done)
 }
 
-/// Each label is that of a policy.
-fn require_policies(labels: &[String], schedules: &[Schedule]) -> Result<(), ExitError> {
-    if labels.len() <= schedules.len() {
-        return Ok(());
-    }
-    let labels = counted(labels.len() as u64, "label");
-    let policies = match schedules.len() {
-        1 => "1 policy".into(),
-        several => format!("{several} policies"),
-    };
-    Err(usage(format!("--label: {labels} for {policies}; each policy takes one, in order")))
-}
-
 /// Each line on a thread of its own, as many at a time as there are processors.
 fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec<Run>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -99,17 +73,9 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
     Ok(runs)
 }
 
-/// Records that are all inserted at the start, or evenly over the time of `--arrivals`.
-fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronLine>) {
-    let ids: Vec<Id> = if args.ids.is_empty() {
-        (1..=i64::from(args.records)).map(Id::Integer).collect()
-    } else {
-        let mut seen = HashSet::new();
-        let ids = args.ids.iter().filter_map(|id| Id::typed(id, 1).into_iter().next());
-        ids.filter(|id| seen.insert(id.clone())).collect()
-    };
-    let (count, over) = (ids.len() as i64, args.arrivals.map_or(0, |over| over.0));
-    let row = |(id, number)| Record::new(id, Some(Instant(over * number / count)));
+/// Records that are all inserted at the start.
+fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<CronLine>) {
+    let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
     let line = |schedule: Schedule| {
         let counts = schedule.policy.needs_counter() || schedule.limits.limits_attempts();
         let capabilities = Capabilities {
@@ -120,7 +86,8 @@ fn made_up(schedules: Vec<Schedule>, args: &Simulate) -> (Vec<Record>, Vec<CronL
         };
         CronLine::new(schedule, capabilities)
     };
-    (ids.into_iter().zip(0..).map(row).collect(), schedules.into_iter().map(line).collect())
+    let rows = (1..=i64::from(records)).map(row).collect();
+    (rows, schedules.into_iter().map(line).collect())
 }
 
 fn of_table(

@@ -3,10 +3,8 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::assemble::look;
 use super::failures::Failed;
@@ -18,12 +16,11 @@ use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::query::Order;
 use crate::record::{Causes, Record, Status, json_line};
 use crate::report::{
-    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Screen, Severity, Source,
+    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Severity, Source,
     StatusReport, Thresholds, keep_older, severity_line,
 };
 use crate::store::{Database, PASSES_OF_A_DAY};
 use crate::system_error::chain;
-use crate::terminal;
 use crate::time::{Clock, DAY, Instant};
 
 /// What was found of a queue, which is known as far as its options make sense.
@@ -36,12 +33,6 @@ struct Looked {
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
     let thresholds = thresholds(args)?;
     let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
-    if args.watch.is_some() {
-        return watch(args, console, |screen| {
-            let report = report_on(&resolved.queue()?, resolved, depth, clock)?;
-            Ok(report::status_text(&report, screen))
-        });
-    }
     let looked = look_at(resolved, depth, clock);
     answer(vec![looked], args, &thresholds, console, |mut found, console| {
         let (_, report) = found.swap_remove(0);
@@ -65,22 +56,14 @@ pub fn overview(
 ) -> Result<Exit> {
     let thresholds = thresholds(args)?;
     let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
-    let look = || {
-        queues.iter().map(|queue| match sources.resolve(typed, Some(queue)) {
-            Ok(resolved) => match resolved.require_trusted() {
-                Ok(()) => look_at(&resolved, depth, clock),
-                Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
-            },
+    let look = |queue: &String| {
+        let resolved = sources.resolve(typed, Some(queue));
+        match resolved.and_then(|it| it.require_trusted().map(|()| it)) {
+            Ok(resolved) => look_at(&resolved, depth, clock),
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
-        })
+        }
     };
-    if args.watch.is_some() {
-        return watch(args, console, |screen| {
-            let found: Vec<_> = look().map(|it| it.status).collect();
-            Ok(report::overview_text(&found, screen))
-        });
-    }
-    let looked = look().collect();
+    let looked = queues.iter().map(look).collect();
     answer(looked, args, &thresholds, console, |found, console| {
         let exits = found.iter().map(|(_, it)| it.as_ref().err().map_or(Exit::Done, exit::of));
         let exit = exits.max().unwrap_or(Exit::Done);
@@ -123,8 +106,8 @@ fn answer(
     }
     let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
     let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
-    if let Some(path) = &args.page.html {
-        let made = page::make(&found, path, mode, args.page.html_every, console);
+    if let Some(path) = &args.html {
+        let made = page::make(&found, path, mode, console);
         if !args.has_limits() {
             return Ok(made?.max(least));
         }
@@ -163,43 +146,6 @@ fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
     })
 }
 
-/// Shows something again and again, until the program is ended.
-fn watch(
-    args: &cli::Status,
-    console: &mut Console<'_>,
-    text: impl Fn(&Screen) -> Result<String>,
-) -> Result<Exit> {
-    if !console.screen.is_terminal() {
-        bail!(usage("--watch needs a terminal: leave it out"));
-    }
-    let secs = args.watch.map_or(0, |interval| interval.0);
-    let interval = Duration::from_secs(secs.unsigned_abs());
-    let mut is_first = true;
-    loop {
-        let stdout = std::io::stdout();
-        console.screen = Screen { width: terminal::width(&stdout), now: console.clock.now() };
-        // A database may be locked for a moment; what is wrong at first stays so.
-        let text = match text(&console.screen) {
-            Err(error) if is_first => return Err(error),
-            text => text.unwrap_or_else(|error| format!("{}\n", chain(&error))),
-        };
-        is_first = false;
-        let head = format!("every {} s, at {}\n\n", secs, console.screen.at(console.screen.now));
-        // What does not fit would scroll the rest away.
-        let rows = terminal::rows(&stdout).unwrap_or(usize::MAX).saturating_sub(1);
-        let lines = head.lines().chain(text.lines()).take(rows);
-        let screen: String = lines.map(|line| format!("{line}{CLEAR_LINE}\n")).collect();
-        write!(console.out, "{HOME}{screen}{CLEAR_REST}")?;
-        console.out.flush()?;
-        thread::sleep(interval);
-    }
-}
-
-/// Control sequences of terminals (ECMA-48): what is written over does not flicker.
-const HOME: &str = "\x1b[H";
-const CLEAR_LINE: &str = "\x1b[K";
-const CLEAR_REST: &str = "\x1b[J";
-
 fn look_at(resolved: &Resolved<'_>, depth: Depth, clock: Clock) -> Looked {
     match resolved.queue() {
         Ok(queue) => {
@@ -229,9 +175,8 @@ struct Depth {
 impl Depth {
     fn of(args: &cli::Status, thresholds: &Thresholds) -> Self {
         // Everything is shown, unless only limits are to be checked.
-        let is_whole =
-            !args.has_limits() || args.page.html.is_some() || args.table_metrics.is_some();
-        let (passes, archived) = match args.page.html {
+        let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
+        let (passes, archived) = match args.html {
             Some(_) => (report::PASSES, report::ARCHIVED),
             None => (args.passes, 0),
         };

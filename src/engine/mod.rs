@@ -126,8 +126,8 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    pub fn scripted(script: Script, stop: &Arc<Stop>) -> Self {
-        Self { handler: Arc::new(script), stop: stop.clone(), on_archive: None }
+    pub fn scripted(succeeds: bool, stop: &Arc<Stop>) -> Self {
+        Self { handler: Arc::new(Script { succeeds }), stop: stop.clone(), on_archive: None }
     }
 }
 

@@ -65,7 +65,7 @@ impl Line {
         let file = br#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
         let file = spec.starts_with("sns").then_some(&file[..]);
-        Self::new(Policy::Counted(parse(spec, file, options(EVERY_SECS, 0)).unwrap()))
+        Self::new(Policy::Counted(parse(spec, file, options(EVERY_SECS)).unwrap()))
     }
 
     fn age(min_days: i64, max_days: i64) -> Self {
@@ -83,8 +83,8 @@ fn capabilities(is_counted: bool) -> Capabilities {
     }
 }
 
-fn options(every_secs: i64, salt: u64) -> Options {
-    Options { every_secs, salt, spread: None }
+fn options(every_secs: i64) -> Options {
+    Options { every_secs, spread: None }
 }
 
 impl Table {
@@ -117,7 +117,7 @@ impl Table {
 
     /// One pass of a line.
     fn pass(&self, line: &mut Line, now: i64, log: &Arc<Mutex<Vec<(Id, i64)>>>) {
-        self.pass_with(line, now, log, Arc::new(Script::Never));
+        self.pass_with(line, now, log, Arc::new(Script { succeeds: false }));
     }
 
     fn pass_with(
@@ -184,14 +184,8 @@ fn by_record(log: &Mutex<Vec<(Id, i64)>>) -> Tried {
 /// The same by the simulation.
 fn simulated(line: &Line, is_counted: bool, secs: i64) -> Tried {
     let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
-    let scenario = Scenario {
-        rows: (1..=3).map(row).collect(),
-        rows_arrive: true,
-        is_cohort: false,
-        start: Instant(0),
-        secs,
-        script: Script::Never,
-    };
+    let scenario =
+        Scenario { rows: (1..=3).map(row).collect(), is_cohort: false, start: Instant(0), secs };
     let policy = line.policy.clone();
     let line = CronLine::new(schedule(policy), capabilities(is_counted));
     let run = simulation::run(&scenario, &line, Clock::at(Instant(0)));
@@ -253,7 +247,7 @@ fn a_week_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age(
 #[test]
 fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article() {
     let table = Table::new(&mixed_ages(), true);
-    let fibonacci = plain_fibonacci(options(EVERY_SECS, 0));
+    let fibonacci = plain_fibonacci(options(EVERY_SECS));
     let line = Line::new(Policy::Counted(fibonacci));
     let tried = minutes(table.passes(line, ticks(MINUTE, HOUR)));
     assert_eq!(tried.len(), 200);
@@ -306,11 +300,11 @@ fn passes_by_count_do_what_the_simulation_says() {
 #[test]
 fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
     let by_age = |spec: &str| {
-        let backoff = parse_for_age(spec, None, options(EVERY_SECS, 0)).unwrap();
+        let backoff = parse_for_age(spec, None, options(EVERY_SECS)).unwrap();
         Line::new(Policy::Slots(Slots::ByAge(backoff)))
     };
     let progressive = || {
-        let tiers = Tiers::parse("1h/5m,3h/30m", options(PROGRESSIVE_EVERY_SECS, 7)).unwrap();
+        let tiers = Tiers::parse("1h/5m,3h/30m", options(PROGRESSIVE_EVERY_SECS)).unwrap();
         Line::new(Policy::Slots(Slots::Progressive(tiers)))
     };
     for spec in ["even", "fibonacci"] {

@@ -117,13 +117,6 @@ impl Exec {
         (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
-    /// Runs the command once, for no record, with this on its standard input.
-    pub fn once(&self, input: OwnedFd) -> Outcome {
-        let command = Command::new(&self.argv, &self.context.environment);
-        let ended = Process::start(command, input).and_then(|process| self.stay(process, None));
-        ended.map_or_else(|error| self.spawn_failure(&error), |ended| self.outcome(&ended).0)
-    }
-
     /// The error is the outcome of a command that was not started.
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;

@@ -20,7 +20,6 @@ use anyhow::Result;
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
-use crate::hash::draw;
 use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
 #[cfg(feature = "webhook")]
@@ -28,11 +27,11 @@ pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 pub use command::Environment;
 pub use exec::Exec;
-pub use process::{cannot_run, in_one_word, is_executable, obstacle, spool};
+pub use process::{cannot_run, in_one_word, is_executable, obstacle};
 pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
-    Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
+    GivesUp, Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
     without_login,
 };
 use workers::Threads;
@@ -119,23 +118,10 @@ impl Job {
 /// What ended attempts are submitted to, from any thread: one for each job, many in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
-/// A handler that answers at once, by when attempts succeed: after so many failures, or except for so
-/// many of a hundred attempts, drawn once for all by record and attempt.
+/// A handler without a process, which answers each attempt at once and alike.
 #[derive(Debug, Clone, Copy)]
-pub enum Script {
-    Never,
-    After(u32),
-    Failing { percent: u8 },
-}
-
-impl Script {
-    pub fn succeeds(self, id: &Id, attempt: u32) -> bool {
-        match self {
-            Self::Never => false,
-            Self::After(failures) => attempt > failures,
-            Self::Failing { percent } => draw(u64::MAX, id, attempt) % 100 >= percent.into(),
-        }
-    }
+pub struct Script {
+    pub succeeds: bool,
 }
 
 impl Handler for Script {
@@ -146,11 +132,11 @@ impl Handler for Script {
 
     fn start(&self, jobs: Vec<Job>) {
         let Some(submit) = jobs.first().map(|job| job.submit.clone()) else { return };
-        let outcome = |job: &Job| match self.succeeds(&job.record.id, job.attempt) {
+        let outcome = match self.succeeds {
             true => Outcome::Success,
             false => Outcome::Failure { error: String::new() },
         };
-        submit(jobs.iter().map(|job| job.ended(outcome(job))).collect());
+        submit(jobs.iter().map(|job| job.ended(outcome.clone())).collect());
     }
 
     /// Nothing is ever in hand for longer than its start takes.

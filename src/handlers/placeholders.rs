@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::nearest::{listed, nearest};
+use crate::names::listed;
 use crate::record::{Id, Record, Value, cut_line};
 
 /// What code follows. The short ones may have another letter before them, as in `-lc`.
@@ -34,10 +34,7 @@ impl Columns<'_> {
             let hint = "let the handler read the JSON on its standard input";
             return format!("{{{name}}} is no column, and fields of JSON are not replaced: {hint}");
         }
-        let names = || self.names.iter().copied();
-        let meant = nearest(name, names()).map(|meant| format!("; did you mean {{{meant}}}?"));
-        let (hint, legal) = (meant.unwrap_or_default(), listed(name, names()));
-        format!("{{{name}}} is no column{hint}; legal are {legal}")
+        format!("{{{name}}} is no column; legal are {}", listed(self.names.iter().copied()))
     }
 }
 
@@ -349,8 +346,8 @@ mod tests {
                 "{order} is no column; legal are ID, PAYLOAD, tries, messageid, userid; {{order}} \
                  is the text {order}",
             ),
-            ("./sync --to={PAYLOD}", "{PAYLOD} is no column; did you mean {PAYLOAD}?; legal are "),
-            ("./sync {id}/{idd}", "{idd} is no column; did you mean {ID}?; legal are ID, "),
+            ("./sync --to={PAYLOD}", "{PAYLOD} is no column; legal are "),
+            ("./sync {id}/{idd}", "{idd} is no column; legal are ID, "),
             (
                 "./sync {payload.order}",
                 "{payload.order} is no column, and fields of JSON are not replaced: let the handler \

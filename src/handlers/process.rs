@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, CWD, MemfdFlags, Mode, OFlags, access, memfd_create, openat};
+use rustix::fs::{Access, MemfdFlags, OFlags, access, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -174,13 +174,6 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
         let count = read(pipe, &mut take);
         left = if count == 0 { 0 } else { left.saturating_sub(count) };
     }
-}
-
-/// A file without a name, to be written and then read by a command: on a disk, or else in memory.
-pub fn spool() -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let on_disk = openat(CWD, std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR);
-    Ok(on_disk.or_else(|_| memory_file())?.into())
 }
 
 /// A file in memory.

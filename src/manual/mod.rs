@@ -10,7 +10,7 @@ use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
-use crate::cli::{CommandHelp, whole_command};
+use crate::cli::{self, whole_command};
 
 /// The page of a manual.
 pub struct Page {
@@ -37,7 +37,7 @@ pub fn pages() -> io::Result<Vec<Page>> {
 }
 
 fn of_command(command: Command) -> io::Result<Page> {
-    let manual = CommandHelp::of(command.get_name());
+    let short = command.get_name().to_string();
     let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
     let has_subcommands = command.has_subcommands();
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_string();
@@ -54,9 +54,7 @@ fn of_command(command: Command) -> io::Result<Page> {
         page.render_subcommands_section(&mut text)?;
     }
     let mut rest = Roff::new();
-    if let Some(manual) = manual {
-        examples(&mut rest, manual);
-    }
+    examples(&mut rest, &short);
     see_also(&mut rest, &format!("{name}(1)"));
     rest.to_writer(&mut text)?;
     Ok(Page { section: 1, file: page.get_filename(), text })
@@ -68,17 +66,17 @@ fn source() -> String {
     format!("backlog {}", env!("CARGO_PKG_VERSION"))
 }
 
-fn examples(page: &mut Roff, manual: &CommandHelp) {
+fn examples(page: &mut Roff, command: &str) {
     page.control("SH", ["EXAMPLES"]);
-    for (command, says) in manual.examples {
-        if !says.is_empty() {
-            page.control("PP", []).text([roman(format!("{says}:"))]);
-        }
-        page.control("PP", []).control("RS", ["4"]);
-        page.text([bold(*command)]).control("RE", []);
+    for line in cli::examples(command).into_iter().flatten() {
+        page.control("PP", []);
+        match line.strip_prefix("# ") {
+            Some(says) => page.text([roman(format!("{says}:"))]),
+            None => page.control("RS", ["4"]).text([bold(line)]).control("RE", []),
+        };
     }
     page.control("SH", ["EXIT STATUS"]);
-    for (exit, says) in manual.exits {
+    for (exit, says) in cli::exits(command) {
         page.control("TP", []).text([bold(exit.code().to_string())]).text([roman(*says)]);
     }
 }

@@ -2,7 +2,6 @@
 //! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 
 use super::reference::{Key, SECTIONS};
-use crate::nearest::hint;
 
 /// Keys that are tables, and the keys in them.
 pub const TABLES: [(&str, &[&str]); 5] = [
@@ -17,49 +16,20 @@ pub const TABLES: [(&str, &[&str]); 5] = [
 pub const PATHS: [&str; 5] = ["db", "state_dir", "joblog", "metrics", "ca_file"];
 
 /// Options that are on or off.
-pub const FLAGS: [&str; 6] =
-    ["by_age", "fibonacci", "give_up_on_4xx", "progressive", "stream", "strict"];
+pub const FLAGS: [&str; 5] = ["by_age", "fibonacci", "progressive", "stream", "strict"];
 
 /// Options that choose when a record is due.
 pub const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
 /// Those that say more about the choice, and go with it.
-pub const OF_THE_CHOICE: [&str; 5] = ["min_ndays", "by_age", "every", "spread", "salt"];
+pub const OF_THE_CHOICE: [&str; 4] = ["min_ndays", "by_age", "every", "spread"];
 
 /// The command that handles the records, or a webhook in its place, and what says how they are run.
 pub const EXEC: &str = "exec";
 pub const POST: &str = "post";
-pub const OF_A_COMMAND: [&str; 6] =
-    ["stream", "window", "window_bytes", "restarts", "give_up_on", EXEC];
-pub const OF_A_WEBHOOK: [&str; 9] = [
-    POST,
-    "header",
-    "allow_hosts",
-    "secret_column",
-    "key_prefix",
-    "idempotency_key",
-    "ca_file",
-    "give_up_on_4xx",
-    "give_up_on_status",
-];
-
-/// Options of earlier versions, what is typed instead, and the key of backlog.toml.
-const RETIRED: [(&str, &str, &str); 15] = [
-    ("archived", "--set 'status.archived=[...]'", "status.archived"),
-    ("date-column", "--set date_inserted.column=COLUMN", "date_inserted"),
-    ("date-format", "--set date_inserted.format=FORMAT", "date_inserted.format"),
-    ("error", "--set 'status.error=[...]'", "status.error"),
-    ("failures-column", "--set failures=COLUMN", "failures"),
-    ("id-column", "--set id=COLUMN", "id"),
-    ("last-error-column", "--set last_error=COLUMN", "last_error"),
-    ("last-failure-column", "--set last_failure=COLUMN", "last_failure"),
-    ("new", "--set 'status.new=[...]'", "status.new"),
-    ("no-status-column", "--set status=false", "status"),
-    ("payload-column", "--set payload=COLUMN", "payload"),
-    ("status-column", "--set status.column=COLUMN", "status"),
-    ("success", "--set 'status.success=[...]'", "status.success"),
-    ("unit", "--policy fibonacci:unit=10m,spread=0%", "policy"),
-    ("zone", "--set date_inserted.zone=ZONE", "date_inserted.zone"),
-];
+pub const OF_A_COMMAND: [&str; 3] = ["stream", "window", EXEC];
+pub const OF_A_WEBHOOK: [&str; 6] =
+    [POST, "header", "allow_hosts", "secret_column", "idempotency_key", "ca_file"];
+const GIVE_UP_ON: &str = "give_up_on";
 
 /// Where all keys are told of: there are too many for a message.
 const REFERENCE: &str = "docs/backlog.toml.md";
@@ -82,7 +52,6 @@ pub fn long(key: &str) -> String {
     match key {
         "allow_hosts" => "allow-host".into(),
         "exec_on_archive" => "on-archive".into(),
-        "exec_on_archive_digest" => "on-archive-digest".into(),
         key => key.replace('_', "-"),
     }
 }
@@ -92,7 +61,6 @@ pub fn key_of(long: &str) -> Option<&'static str> {
     options().find(|option| match *option {
         "allow_hosts" => key == "allow_host",
         "exec_on_archive" => key == "on_archive",
-        "exec_on_archive_digest" => key == "on_archive_digest",
         option => key == option,
     })
 }
@@ -107,17 +75,13 @@ pub fn long_of(variable: &str) -> Option<String> {
     Some(name.to_ascii_lowercase().replace('_', "-"))
 }
 
-/// What is written instead of an option of an earlier version, if it is one.
-pub fn successor(long: &str) -> Option<&'static str> {
-    RETIRED.iter().find(|(retired, ..)| *retired == long).map(|(_, now, _)| *now)
-}
-
 pub fn is_of_the_choice(key: &str) -> bool {
     CHOICES.contains(&key) || OF_THE_CHOICE.contains(&key)
 }
 
-/// Keys that count only with those of the same layer: they are gone where these are said above.
-pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
+/// Keys that count only with those of the same layer: they are gone where these are said above. Below
+/// them is a command, or not.
+pub fn gone(is_said: impl Fn(&str) -> bool, is_command_below: bool) -> Vec<&'static str> {
     let mut gone = Vec::new();
     if CHOICES.into_iter().any(&is_said) {
         gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
@@ -125,9 +89,10 @@ pub fn gone(is_said: impl Fn(&str) -> bool) -> Vec<&'static str> {
     // A webhook keeps what is said of webhooks elsewhere: a header that is not sent, as if there were
     // none, is a token that is missed in silence.
     if is_said(EXEC) {
-        gone.extend(OF_A_COMMAND.iter().chain(&OF_A_WEBHOOK));
+        gone.extend(OF_A_COMMAND.iter().chain(&OF_A_WEBHOOK).chain([&GIVE_UP_ON]));
     } else if is_said(POST) {
         gone.extend(OF_A_COMMAND);
+        gone.extend(is_command_below.then_some(GIVE_UP_ON));
     }
     gone
 }
@@ -137,17 +102,9 @@ pub fn require_known(name: &str) -> Result<(), String> {
     if Key::named(name).is_some() {
         return Ok(());
     }
-    let option = name.replace('_', "-");
-    if let Some(now) = successor(&option).filter(|_| name == "unit") {
-        return Err(format!("{name} is retired; use {now}"));
-    }
-    // Whoever writes the option means its key.
-    let retired = RETIRED.iter().find(|(retired, ..)| *retired == option).map(|(.., key)| *key);
-    if let Some(key) = key_of(&option).or(retired) {
-        return Err(format!("no key {name:?}; did you mean {key}?"));
-    }
-    let hint = hint(name, all().map(|key| key.name));
-    Err(format!("no key {name:?}{hint}; {REFERENCE} has them all"))
+    let of_option = key_of(&name.replace('_', "-"));
+    let key = of_option.map_or_else(String::new, |key| format!("; the key of the option is {key}"));
+    Err(format!("no key {name:?}{key}; {REFERENCE} has them all"))
 }
 
 #[cfg(test)]
@@ -172,7 +129,6 @@ mod tests {
             assert!(longs.remove(none));
         }
         assert_eq!(longs, options().map(long).collect());
-        assert!(RETIRED.iter().all(|(long, ..)| key_of(long).is_none()));
         assert!(options().all(|key| key_of(&long(key)) == Some(key)));
     }
 }

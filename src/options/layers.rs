@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, long, variable};
-use super::queue::{QueueOptions, Setting, TableOptions, is_nearly_a_url, location};
+use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, key_of, long, variable};
+use super::queue::{QueueOptions, Setting, TableOptions, location};
 use super::schedule::simulated;
 use super::sources::{File, Sources, layer, require_queue_name};
 use super::value::{CommandLine, truth};
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, without_login};
-use crate::nearest::listed;
+use crate::names::listed;
 use crate::ownership::{Kind, OwnerRule};
 use crate::record::one_line;
 use crate::store;
@@ -57,8 +57,6 @@ pub struct Resolved<'a> {
     layers: Layers,
     pub typed: &'a TypedOptions,
     pub sources: &'a Sources,
-    /// The database that backlog.toml names, whether or not that counts.
-    described_db: Option<String>,
 }
 
 impl TypedOptions {
@@ -74,17 +72,6 @@ impl TypedOptions {
         }
         let keys = raw.values.into_iter().map(|(key, (value, _))| (key, value));
         layer(keys.chain(conditions), None, Origin::Set)
-    }
-}
-
-/// A database as it was named, unless a password may be in it.
-fn shown_database(db: &str) -> String {
-    if store::is_url(db) {
-        store::without_password(db)
-    } else if db.contains('@') || is_nearly_a_url(db) {
-        "another one".into()
-    } else {
-        db.into()
     }
 }
 
@@ -129,7 +116,6 @@ impl Sources {
         let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
         let described = described.transpose()?.unwrap_or_default();
-        let described_db = described.text("db").map(String::from);
         let environment = self.environment.layer(&name)?;
         let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;
         let mut layers = typed.layer.clone().over(set).over(environment);
@@ -137,7 +123,7 @@ impl Sources {
             && !undecided.is_empty()
             && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
         {
-            let queues = listed("", undecided.iter().map(String::as_str));
+            let queues = listed(undecided.iter().map(String::as_str));
             let describes = format!("{} describes {queues}", file.path.display());
             let all = if typed.may_be_about_all { " or --all-queues" } else { "" };
             return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
@@ -150,12 +136,11 @@ impl Sources {
             layers = layers.over(usual);
         }
         let all = layers.clone();
-        // Commands that show a queue look at these as well.
-        let of_the_queue = ["exec_on_archive", "exec_on_archive_digest"];
-        let is_known = |key: &str| typed.known.contains(key) || of_the_queue.contains(&key);
+        // Commands that show a queue look at this one as well.
+        let is_known = |key: &str| typed.known.contains(key) || key == "exec_on_archive";
         layers.retain(|key| is_known(key) || is_of_the_file(key));
         let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
-        Ok(Resolved { name, is_named, all, layers, typed, sources: self, described_db })
+        Ok(Resolved { name, is_named, all, layers, typed, sources: self })
     }
 }
 
@@ -194,7 +179,6 @@ impl Resolved<'_> {
         }
         let mapping = table.mapping(self.layers.conditions.clone())?;
         let db = self.path("db", options.db).ok_or_else(no_database)?;
-        let elsewhere = self.elsewhere(&db);
         let environment = &self.sources.environment;
         let db = location(db, options.pgmq.as_deref(), environment)?;
         let named = self.path("state_dir", options.state_dir);
@@ -204,7 +188,7 @@ impl Resolved<'_> {
             described.cloned().map(CommandLine::try_from).transpose().map_err(|why| {
                 self.refusal(&Complaint { key: EXEC.into(), why, ..Complaint::default() })
             })?;
-        let PassOptions { on_archive, on_archive_digest, .. } = self.read()?;
+        let PassOptions { on_archive, .. } = self.read()?;
         Ok(Queue {
             name: self.name.clone(),
             mapping,
@@ -212,10 +196,8 @@ impl Resolved<'_> {
             names_state_dir: named.is_some() || db.file().is_some(),
             state_dir: named.or_else(usual),
             db,
-            elsewhere,
             exec: described.map_or_else(|| self.typed.handler.clone(), |command| command.0),
             on_archive: on_archive.map(|command| command.0),
-            on_archive_digest: on_archive_digest.map(|command| command.0),
         })
     }
 
@@ -272,7 +254,21 @@ impl Resolved<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(usage(format!("{}{}", missing.join("; "), self.unused_queues().unwrap_or_default())))
+        let (missing, unused) = (missing.join("; "), self.unused_queues().unwrap_or_default());
+        Err(usage(format!("{missing}{unused}{}", self.after_hyphens().unwrap_or_default())))
+    }
+
+    /// What is to be known where the option that is missing was written after the handler.
+    fn after_hyphens(&self) -> Option<String> {
+        let words = self.typed.handler.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+        let mut names = words.map(|word| word.split('=').next().unwrap_or_default());
+        let is_needed = |key: &&str| *key == "db" || CHOICES.contains(key);
+        let is_missing =
+            |name: &&str| key_of(name).filter(is_needed).is_some_and(|key| !self.layers.says(key));
+        let name = names.find(is_missing)?;
+        Some(format!(
+            "; --{name} comes after `--`, so it belongs to the handler: write it before `--`"
+        ))
     }
 
     /// What is to be known where something is missing that backlog.toml may say: that another table is
@@ -312,20 +308,6 @@ impl Resolved<'_> {
     /// The same where there is no database, without which nothing else can be looked at.
     pub fn require_database(&self, is_dry: bool) -> Result<(), ExitError> {
         if self.layers.says("db") { Ok(()) } else { self.require_all(is_dry) }
-    }
-
-    /// What is to be known where the table is not found: that the environment names this database, and
-    /// backlog.toml another one.
-    fn elsewhere(&self, db: &Path) -> Option<String> {
-        let (_, origin) = self.layers.values.get("db")?;
-        let (file, described) = (self.sources.file.as_ref()?, self.described_db.as_deref()?);
-        let absolute = self.sources.environment.directory.join(db);
-        let is_same = || [db, &absolute].contains(&Path::new(described));
-        if !matches!(origin, Origin::Environment) || is_same() {
-            return None;
-        }
-        let [one, other] = [&*db.to_string_lossy(), described].map(shown_database);
-        Some(format!("BACKLOG_DB names {one}, {} names {other}", file.path.display()))
     }
 
     /// A key that means nothing for a queue of pgmq, if one is there.
@@ -426,7 +408,7 @@ pub struct Layers {
 }
 
 /// Keys whose values no message repeats.
-pub const MAY_HOLD_A_PASSWORD: [&str; 4] = ["db", "header", "ping", "post"];
+const MAY_HOLD_A_PASSWORD: [&str; 4] = ["db", "header", "ping", "post"];
 
 #[derive(Default)]
 struct Complaint {
@@ -466,7 +448,7 @@ impl Layers {
 
     /// The values that count where `self` goes before `lower`.
     pub fn over(self, mut lower: Self) -> Self {
-        let gone = gone(|key| self.says(key));
+        let gone = gone(|key| self.says(key), lower.says(EXEC));
         lower.retain(|key| !gone.contains(&key));
         for (key, (value, origin)) in self.values {
             lower.insert(key, value, origin);

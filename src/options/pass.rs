@@ -10,14 +10,14 @@ use serde::Deserialize;
 use super::keys::{OF_A_WEBHOOK, long};
 use super::sources::utf8;
 use super::value::{
-    self, CommandLine, Exits, Grace, HttpStatuses, Limit, MostFailures, Records, Restarts, Runtime,
-    Size, UpTo1024,
+    self, CommandLine, GiveUpOn, Grace, Limit, MostFailures, Records, Runtime, UpTo1024,
 };
 use super::{Environment, Ping, Queue, Resolved, Schedule};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::{ExitError, usage};
 use crate::handlers::{
-    Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target, Webhook,
+    GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
+    Webhook,
 };
 use crate::query::Order;
 use crate::system_error::chain;
@@ -76,13 +76,6 @@ pub struct PassOptions {
     #[arg(long, value_name = "COMMAND", hide_short_help = true)]
     #[serde(rename = "exec_on_archive", deserialize_with = "value::text_or_array")]
     pub on_archive: Option<CommandLine>,
-
-    /// Run a command once for the records that a pass archived
-    ///
-    /// It gets a line of JSON for each of them on standard input.
-    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
-    #[serde(rename = "exec_on_archive_digest", deserialize_with = "value::text_or_array")]
-    pub on_archive_digest: Option<CommandLine>,
 
     /// Which records go first
     #[arg(long, value_enum, hide_short_help = true)]
@@ -191,16 +184,6 @@ pub struct HandlerOptions {
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub window: Option<UpTo1024>,
 
-    /// With --stream: how many bytes of records a process may have in hand
-    ///
-    /// One record alone always goes, whatever its size.
-    #[arg(long, value_name = "SIZE", hide_short_help = true)]
-    pub window_bytes: Option<Size>,
-
-    /// With --stream: how often a pass restarts processes that died
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub restarts: Option<Restarts>,
-
     /// Send each record to a webhook
     ///
     /// {column} in the URL is replaced by the record's value, percent-encoded. Requests are signed with
@@ -232,17 +215,11 @@ pub struct HandlerOptions {
     #[serde(deserialize_with = "value::typed")]
     pub secret_column: Option<String>,
 
-    /// With --post: what webhook-id and Idempotency-Key begin with
-    ///
-    /// It keeps the keys of databases apart that share a receiver.
-    #[arg(long, value_name = "PREFIX", hide_short_help = true)]
-    #[serde(deserialize_with = "value::typed")]
-    pub key_prefix: Option<String>,
-
     /// With --post: the Idempotency-Key of all attempts of a record
     ///
-    /// {column} is replaced; an empty one leaves the header out. Without the option it is the table, the
-    /// id and the insertion date, and another one after each answer that is no success.
+    /// {column} is replaced; an empty key leaves the header out. Without the option the key is the table,
+    /// the id and the insertion date, and changes after each answer that is no success. webhook-id is the
+    /// same key, so that databases which share a receiver can have different ones: shop-eu/{id}.
     #[arg(long, value_name = "KEY", hide_short_help = true)]
     #[serde(deserialize_with = "value::typed")]
     pub idempotency_key: Option<String>,
@@ -252,24 +229,13 @@ pub struct HandlerOptions {
     #[serde(deserialize_with = "value::typed")]
     pub ca_file: Option<PathBuf>,
 
-    /// Exit codes of the command that archive a record at once
-    #[arg(long, value_name = "EXIT,...", hide_short_help = true)]
-    #[serde(deserialize_with = "value::text_or_array")]
-    pub give_up_on: Option<Exits>,
-
-    /// With --post: archive a record at once that is refused with 4xx
+    /// Exit codes or HTTP statuses that archive a record at once
     ///
-    /// Other than 407, 408, 425 and 429, which may pass.
-    #[arg(long = "give-up-on-4xx", hide_short_help = true)]
-    #[serde(deserialize_with = "value::flag")]
-    pub give_up_on_4xx: bool,
-
-    /// With --post: HTTP statuses that archive a record at once
-    ///
-    /// Those that are no success, from 300 to 599, also with a Retry-After.
-    #[arg(long, value_name = "STATUS,...", hide_short_help = true)]
+    /// Exit codes of a command: 65,100. With --post HTTP statuses from 300 to 599, also with a
+    /// Retry-After, or 4xx, which leaves out 407, 408, 425 and 429: 4xx,503.
+    #[arg(long, value_name = "CODE,...", hide_short_help = true)]
     #[serde(deserialize_with = "value::text_or_array")]
-    pub give_up_on_status: Option<HttpStatuses>,
+    pub give_up_on: Option<GiveUpOn>,
 
     /// The handler: a command and its arguments
     ///
@@ -309,12 +275,10 @@ fn webhook(
         target: Target::new(url).map_err(wrong("--post"))?,
         headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
         ca_file: args.ca_file.clone(),
-        give_up_on_4xx: args.give_up_on_4xx,
-        give_up_on: args.give_up_on_status.clone().map_or_else(Vec::new, |statuses| statuses.0),
+        gives_up: args.give_up_on.clone().unwrap_or_default().of_a_webhook().map_err(usage)?,
         signing: signing(args, environment)?,
         hosts: hosts.map_err(wrong("--allow-host"))?,
         key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
-        key_prefix: args.key_prefix.clone().filter(|prefix| !prefix.is_empty()),
         proxies: Proxies::from_env(&|name| environment.text(name)),
     };
     require_hosts(&webhook)?;
@@ -392,11 +356,10 @@ impl Handler {
             return Err(usage("stream and post are two handlers: pick one"));
         }
         let argv = queue.exec.clone();
-        let is_command = args.post.is_none() && !args.stream;
         for (keys, goes_with, is_legal) in [
-            (&["window", "window_bytes", "restarts"][..], "--stream", args.stream),
+            (&["window"][..], "--stream", args.stream),
             (&OF_A_WEBHOOK, "--post", args.post.is_some()),
-            (&["give_up_on"], "a command for each record", is_command),
+            (&["give_up_on"], "a command for each record, or --post", !args.stream),
         ] {
             if let Some(key) = keys.iter().find(|key| !is_legal && says(key)) {
                 return Err(usage(format!("--{} goes with {goes_with}", long(key))));
@@ -415,14 +378,13 @@ impl Handler {
         }
         value::require_program(&argv).map_err(usage)?;
         if !args.stream {
-            let give_up_on = args.give_up_on.clone().map_or_else(Vec::new, |exits| exits.0);
+            let give_up_on = args.give_up_on.clone().unwrap_or_default();
+            let give_up_on = give_up_on.of_a_command().map_err(usage)?;
             return Ok(Some(Self::Exec { argv, give_up_on }));
         }
         Ok(Some(Self::Stream(StreamSettings {
             argv,
             window: args.window.map_or(64, |window| window.0.into()),
-            window_bytes: args.window_bytes.map_or(64 << 20, |size| size.0),
-            restarts: args.restarts.map_or(3, |restarts| restarts.0),
         })))
     }
 
@@ -438,15 +400,12 @@ impl Handler {
         matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
     }
 
-    /// The option by which a record may be given up before its last attempt, if one says so.
-    pub fn gives_up(&self) -> Option<&'static str> {
+    /// Whether a record may be given up before its last attempt, by --give-up-on.
+    pub fn gives_up(&self) -> bool {
         match self {
-            Self::Exec { give_up_on, .. } => (!give_up_on.is_empty()).then_some("--give-up-on"),
-            Self::Post(webhook) if webhook.give_up_on_4xx => Some("--give-up-on-4xx"),
-            Self::Post(webhook) => {
-                (!webhook.give_up_on.is_empty()).then_some("--give-up-on-status")
-            }
-            Self::Stream(_) => None,
+            Self::Exec { give_up_on, .. } => !give_up_on.is_empty(),
+            Self::Post(webhook) => webhook.gives_up != GivesUp::default(),
+            Self::Stream(_) => false,
         }
     }
 }

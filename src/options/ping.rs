@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::value;
 use crate::handlers::Target;
-use crate::nearest::unknown;
+use crate::names::unknown;
 
 /// What in a URL is replaced by the name of the crontab line.
 const LINE: &str = "line";

@@ -27,8 +27,6 @@ use crate::system_error::chain;
 pub struct Queue {
     pub name: String,
     pub db: Location,
-    /// What is said with an error about the table, where another database may be meant.
-    pub elsewhere: Option<String>,
     pub mapping: Mapping,
     /// The part of the records that is worked off, if not all of them.
     pub shard: Option<Shard>,
@@ -39,8 +37,6 @@ pub struct Queue {
     pub exec: Vec<OsString>,
     /// What gets each record that is archived, if that stands there or in the environment.
     pub on_archive: Option<Vec<OsString>>,
-    /// What gets all of them, once for a pass.
-    pub on_archive_digest: Option<Vec<OsString>>,
 }
 
 impl Queue {
@@ -149,36 +145,13 @@ fn is_structured(key: &str, path: &[&str]) -> bool {
     is_table && path.is_empty() || is_mapping || ["exec", "header", "allow_hosts"].contains(&key)
 }
 
-/// The schemes of databases that are none of ours.
-const UNSUPPORTED: [(&str, &str); 8] = [
-    ("mariadb", "a database of MariaDB"),
-    ("mongodb", "a database of MongoDB"),
-    ("mssql", "a database of SQL Server"),
-    ("mysql", "a database of MySQL"),
-    ("oracle", "a database of Oracle"),
-    ("redis", "a database of Redis"),
-    ("rediss", "a database of Redis"),
-    ("sqlserver", "a database of SQL Server"),
-];
-
-/// The database that a URL with the scheme of another one names: `mysql+pymysql://` is MySQL's.
-fn unsupported(text: &str) -> Option<&'static str> {
-    let (scheme, _) = text.trim_start().split_once("://")?;
-    let scheme = scheme.split('+').next()?.to_ascii_lowercase();
-    UNSUPPORTED.iter().find(|(it, _)| *it == scheme).map(|(_, database)| *database)
-}
-
-fn is_of_sqlite(text: &str) -> bool {
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-    scheme.is_some_and(|scheme| ["file", "sqlite", "sqlite3"].contains(&&*scheme))
-}
-
 /// Whether it is hardly the name of a file.
-pub fn is_nearly_a_url(text: &str) -> bool {
+fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
     let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
-    let parts = ["://", "password="];
-    parts.iter().any(|it| text.contains(it)) || starts.iter().any(|it| text.starts_with(it))
+    let of_sqlite = ["file:", "sqlite:", "sqlite3:"];
+    ["://", "password="].iter().any(|part| text.contains(part))
+        || starts.iter().chain(&of_sqlite).any(|start| text.starts_with(start))
 }
 
 /// A file, or a server if it looks like a URL.
@@ -192,19 +165,10 @@ pub fn location(
         let found = Location::at(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }
-    // It may have a password in it, so nothing of it is said again.
-    if let Some(database) = unsupported(text) {
-        return Err(usage(format!(
-            "--db: {database} is not supported; legal are a SQLite file and \
-             postgres://user@host:port/database"
-        )));
-    }
-    if is_of_sqlite(text) {
-        return Err(usage("--db: a SQLite database is named by its path alone, without a scheme"));
-    }
+    // It may have a password in it, so nothing of it is repeated.
     if is_nearly_a_url(text) {
         return Err(usage(
-            "--db looks like a connection string, but is no URL: write \
+            "--db is neither the path of a SQLite file, without a scheme, nor \
              postgres://user@host:port/database",
         ));
     }

@@ -6,9 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::keys;
-use super::value::{
-    self, AgeSecs, Attempts, Days, DaysAboveZero, Number, Percent, WholeSecs, truth,
-};
+use super::value::{self, AgeSecs, Attempts, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
 use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
 use crate::secure_file;
@@ -86,7 +84,7 @@ pub struct ScheduleOptions {
     pub max_age: Option<AgeSecs>,
 }
 
-/// The tick, the spread and the salt of a policy.
+/// The tick and the spread of a policy.
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
 pub struct Pace {
@@ -102,10 +100,6 @@ pub struct Pace {
     /// policy evenly. Nothing is drawn at random.
     #[arg(long, value_name = "PERCENT", hide_short_help = true)]
     pub spread: Option<Percent>,
-
-    /// Give records other places in the spread
-    #[arg(long, value_name = "NUMBER", hide_short_help = true)]
-    pub salt: Option<Number>,
 }
 
 impl Schedule {
@@ -159,12 +153,9 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
     }
     let policy = policies(schedule, schedule.policy.as_slice())?.pop();
     // By plain age nothing is spread, and cron's period is nobody's business.
-    let Pace { every, spread, salt } = &schedule.pace;
-    if policy.is_none()
-        && (every.is_some() || spread.is_some() || salt.is_some_and(|salt| salt.0 != 0))
-    {
-        let why = "--every, --spread and --salt go with --fibonacci, --policy or --progressive";
-        return Err(usage(why));
+    let Pace { every, spread } = &schedule.pace;
+    if policy.is_none() && (every.is_some() || spread.is_some()) {
+        return Err(usage("--every and --spread go with --fibonacci, --policy or --progressive"));
     }
     let Some(DaysAboveZero(max_secs)) = schedule.ndays else { return Ok(policy) };
     let min_secs = schedule.min_ndays.map_or(0, |days| days.0);
@@ -226,7 +217,6 @@ fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String>
 fn options(pace: &Pace, usual_every_secs: i64) -> Options {
     Options {
         every_secs: pace.every.map_or(usual_every_secs, |every| every.0),
-        salt: pace.salt.map_or(0, |salt| salt.0),
         spread: pace.spread.map(|spread| spread.0),
     }
 }

@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, successor, variable};
-use super::layers::{Layers, MAY_HOLD_A_PASSWORD, Origin, TypedOptions};
-use super::reference::Key;
+use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, variable};
+use super::layers::{Layers, Origin, TypedOptions};
 use super::value::{QUOTED, text};
 use crate::exit::{ExitError, usage};
-use crate::nearest::{hint, unknown};
+use crate::names::unknown;
 use crate::ownership::{Kind, OwnerRule, complaint};
 use crate::record::{cut_line, one_line};
 use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
@@ -155,8 +154,6 @@ impl Environment {
             let Some(value) = self.option(&long)? else { continue };
             if let Some(key) = key_of(&long) {
                 layer.insert(key, Value::String(value), Origin::Environment);
-            } else if let Some(now) = successor(&long) {
-                return Err(usage(format!("the variable {name} is retired; use {now}")));
             }
         }
         layer.conditions.extend(self.option("where")?);
@@ -261,31 +258,16 @@ impl File {
     }
 }
 
-/// Why a line is not TOML: the parser's words, with the key that they are about, or the line as it was
-/// meant where quotes are missing.
+/// Why a line is not TOML: the parser's words, with the key that they are about, or what it takes where
+/// quotes are missing.
 fn syntax_error(message: &str, place: &str, line: &str) -> String {
     if message == "duplicate key" {
         return format!("{message} {place:?}");
     }
-    if let Some(meant) = with_quotes(line) {
-        return format!("write {meant}");
-    }
-    let is_bare = message.starts_with("string values must be quoted") && !line.ends_with('=');
+    let value = line.split_once('=').map_or("", |(_, value)| value.trim());
+    let is_bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || !value.is_empty() && message.starts_with("string values must be quoted");
     if is_bare { QUOTED.into() } else { message.into() }
-}
-
-/// The line with its value in quotes, if it is TOML then and was not before. A password may be in the
-/// value of a key that is not known.
-fn with_quotes(line: &str) -> Option<String> {
-    let (key, value) = line.split_once('=')?;
-    let (key, value) = (key.trim(), value.split(" #").next().unwrap_or_default().trim());
-    let is_toml = |line: &str| line.parse::<Table>().is_ok();
-    let meant = format!("{key} = \"{value}\"");
-    if value.is_empty() || value.starts_with(['{', '[']) || is_toml(line) || !is_toml(&meant) {
-        return None;
-    }
-    let is_shown = Key::named(key).is_some() && !MAY_HOLD_A_PASSWORD.contains(&key);
-    Some(if is_shown { meant } else { format!("{key} = \"...\"") })
 }
 
 /// Whether others than its owner may do something with a file. The group of this process is its own.
@@ -366,8 +348,7 @@ fn no_section(name: &str, value: &Value) -> String {
     if !value.is_table() {
         return format!("no section {name:?}; write a key below [defaults] or [queue.NAME]");
     }
-    let hint = hint(name, ["defaults", "queue"]);
-    format!("no section {name:?}{hint}; legal are [defaults] and [queue.NAME]")
+    format!("no section {name:?}; legal are [defaults] and [queue.NAME]")
 }
 
 /// A layer of these keys, all of which must be legal. Several conditions narrow each other. Paths are
@@ -413,7 +394,7 @@ fn with_parts(key: &str, value: Value) -> Result<Value, String> {
 
 /// Has a path begin at the directory of its file, unless it is a URL, or a program in PATH.
 fn make_absolute(key: &str, value: &mut Value, directory: &Path) -> Result<(), String> {
-    let is_program = [EXEC, "exec_on_archive", "exec_on_archive_digest"].contains(&key);
+    let is_program = [EXEC, "exec_on_archive"].contains(&key);
     let place = if is_program {
         value.as_array_mut().and_then(|words| words.first_mut())
     } else {

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::{Table, Value};
 
+use crate::handlers::GivesUp;
 use crate::record::split;
 use crate::schedule::percent;
 use crate::time::{DAY, Instant, parse_duration};
@@ -50,13 +51,8 @@ values! {
     Percent(u8) = percent;
     Records(u64) = at_least_one;
     MostFailures(u32) = at_least_one;
-    /// A number of which 0 is one as well.
-    Number(u64) = whole;
-    Restarts(u32) = whole;
     /// A number from 1 to 1024: of handlers, or of records in flight.
     UpTo1024(u16) = up_to_1024;
-    /// A number of bytes, of which there is at least one.
-    Size(usize) = size;
     Runtime(Duration) = parse_duration;
     /// A duration that somebody waits for, of at most a year.
     Grace(Duration) = grace;
@@ -118,13 +114,12 @@ impl FromStr for Since {
 #[derive(Debug, Clone)]
 pub struct Several(pub Vec<String>);
 
-/// Exit codes of failures.
-#[derive(Debug, Clone)]
-pub struct Exits(pub Vec<i32>);
-
-/// Statuses of HTTP answers that are no success.
-#[derive(Debug, Clone)]
-pub struct HttpStatuses(pub Vec<u16>);
+/// Exit codes of a command, or refusals of a webhook.
+#[derive(Debug, Clone, Default)]
+pub struct GiveUpOn {
+    on_4xx: bool,
+    codes: Vec<u16>,
+}
 
 /// A command and its arguments, in one text as for a shell, or as words.
 #[derive(Debug, Clone)]
@@ -175,10 +170,6 @@ fn age(text: &str) -> Result<i64, String> {
     })
 }
 
-fn whole<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| WHOLE.into())
-}
-
 /// What is said of what is no number, or one that is far too large.
 pub const WHOLE: &str = "write a whole number";
 
@@ -193,22 +184,6 @@ fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, Strin
 fn up_to_1024(text: &str) -> Result<u16, String> {
     let legal = text.parse().ok().filter(|number| (1..=1024).contains(number));
     legal.ok_or_else(|| format!("{WHOLE} from 1 to 1,024"))
-}
-
-/// A number of bytes; units are powers of 1024.
-fn size(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match text.strip_prefix(digits) {
-        Some("") => 1,
-        Some("K" | "KiB") => 1 << 10,
-        Some("M" | "MiB") => 1 << 20,
-        Some("G" | "GiB") => 1 << 30,
-        _ => 0,
-    };
-    let bytes = digits.parse().ok().and_then(|size: usize| size.checked_mul(unit));
-    bytes
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| "write a number of bytes, or 512K, 64M, 1G".into())
 }
 
 fn grace(text: &str) -> Result<Duration, String> {
@@ -241,7 +216,7 @@ macro_rules! lists {
     )*};
 }
 
-lists! { Several Exits HttpStatuses }
+lists! { Several GiveUpOn }
 
 impl TryFrom<Value> for Several {
     type Error = String;
@@ -253,34 +228,45 @@ impl TryFrom<Value> for Several {
     }
 }
 
-impl TryFrom<Value> for Exits {
+const EXITS: RangeInclusive<u16> = 1..=255;
+const STATUSES: RangeInclusive<u16> = 300..=599;
+
+impl TryFrom<Value> for GiveUpOn {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
-        codes(value, 1..=255, "no exit of a failure").map(Self)
+        let mut codes = Self::default();
+        for text in Several::try_from(value)?.0 {
+            let code = text.trim().parse().ok();
+            match code.filter(|code| EXITS.contains(code) || STATUSES.contains(code)) {
+                Some(code) => codes.codes.push(code),
+                None if text.trim() == "4xx" => codes.on_4xx = true,
+                None => {
+                    return Err(format!(
+                        "{text:?} is no exit code from 1 to 255, no HTTP status from 300 to 599, and \
+                         not 4xx"
+                    ));
+                }
+            }
+        }
+        Ok(codes)
     }
 }
 
-impl TryFrom<Value> for HttpStatuses {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        codes(value, 300..=599, "no status of a refusal").map(Self)
+impl GiveUpOn {
+    pub fn of_a_command(self) -> Result<Vec<i32>, String> {
+        if self.on_4xx || self.codes.iter().any(|code| !EXITS.contains(code)) {
+            return Err("--give-up-on: a command has exit codes from 1 to 255".into());
+        }
+        Ok(self.codes.into_iter().map(i32::from).collect())
     }
-}
 
-/// Numbers of which those in a range are legal. `what` says what others are.
-fn codes<N: From<u16>>(
-    value: Value,
-    legal: RangeInclusive<u16>,
-    what: &str,
-) -> Result<Vec<N>, String> {
-    let code = |text: &String| {
-        let code = text.trim().parse().ok().filter(|code| legal.contains(code));
-        let (from, to) = (legal.start(), legal.end());
-        code.map(N::from).ok_or_else(|| format!("{text:?} is {what}; legal are {from} to {to}"))
-    };
-    Several::try_from(value)?.0.iter().map(code).collect()
+    pub fn of_a_webhook(self) -> Result<GivesUp, String> {
+        if self.codes.iter().any(|code| !STATUSES.contains(code)) {
+            return Err("--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599".into());
+        }
+        Ok(GivesUp { on_4xx: self.on_4xx, on: self.codes })
+    }
 }
 
 impl FromStr for CommandLine {
@@ -427,25 +413,4 @@ where
 {
     read(deserializer, |value| value.as_str().map(str::parse).unwrap_or_else(|| T::try_from(value)))
         .map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_is_a_number_of_bytes_or_of_a_unit() {
-        for (text, bytes) in [
-            ("1", 1),
-            ("512K", 524_288),
-            ("64M", 67_108_864),
-            ("64MiB", 67_108_864),
-            ("1G", 1 << 30),
-        ] {
-            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
-        }
-        for text in ["", "0", "0M", "M", "64 M", "64MB", "-1", "1.5G", "1KK", "99999999999G"] {
-            assert!(text.parse::<Size>().is_err(), "{text}");
-        }
-    }
 }

@@ -370,7 +370,7 @@ fn by_count(backoff: &Backoff, facts: Facts<'_>, screen: &Screen) -> Vec<String>
     let waits = match &backoff.jitter {
         Jitter::Spread { percent: 0 } => format!("{after} it waits {this}"),
         Jitter::Spread { percent } => {
-            let share = share(phase(facts.id, backoff.salt), *percent);
+            let share = share(phase(facts.id), *percent);
             let less = if n == 0 { String::new() } else { format!(" - {share} of {this}") };
             format!(
                 "{after} it waits {this} + {share} of {next}{less}: its own share of the way to the \
@@ -398,7 +398,7 @@ const UNDATED: &str = "its insertion date cannot be read, so it has no slots";
 fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     let Some(inserted_at) = facts.inserted_at else { return vec![UNDATED.into()] };
     let age = span(now.0.saturating_sub(inserted_at.0));
-    let phase = phase(facts.id, tiers.salt);
+    let phase = phase(facts.id);
     let Some((max_age, interval, place)) = tiers.tier(phase, inserted_at, now) else {
         return vec![format!("it is {age} old, older than every tier")];
     };
@@ -421,7 +421,7 @@ fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> String {
     };
     let every = backoff.every_secs;
     let age = span.until.saturating_sub(inserted_at.tick(every));
-    let phase = phase(facts.id, backoff.salt);
+    let phase = phase(facts.id);
     let next = match backoff.retry_after(phase, age) {
         None => "there will be no more".into(),
         Some(next) => format!("the next one is due after {}", ticks(next, every)),

@@ -91,12 +91,16 @@ pub struct DueReport {
     /// Whether cron's own frequency is the schedule.
     #[serde(skip)]
     pub is_by_age: bool,
+    /// The tick of the schedule.
+    #[serde(skip)]
+    pub every_secs: i64,
 }
 
 impl DueReport {
     pub fn new(policy: &Policy) -> Self {
         let is_by_age = matches!(policy, Policy::Age(_));
-        Self { line: policy.line(), is_by_age, ..Self::default() }
+        let every_secs = policy.every_secs();
+        Self { line: policy.line(), is_by_age, every_secs, ..Self::default() }
     }
 
     /// Takes one more pending record into account, and since when it has been due, if it is.

@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 
 use super::LinePasses;
 use super::status::{QueueStatus, StatusReport, of_status, pending};
-use crate::nearest::hint;
+use crate::names::unknown;
 use crate::record::{Status, one_line};
 use crate::store::{self, PassEntry};
 use crate::system_error::chain;
@@ -171,10 +171,10 @@ impl Limit {
             ));
         };
         let (name, number) = (name.trim(), number.trim());
-        let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
-            let names = FIGURES.map(|figure| figure.name);
-            format!("no figure {name:?}{}; legal are {}", hint(name, names), names.join(", "))
-        })?;
+        let figure = FIGURES
+            .iter()
+            .find(|figure| figure.name == name)
+            .ok_or_else(|| unknown("figure", name, FIGURES.map(|figure| figure.name)))?;
         let parsed = match figure.is_time {
             true => parse_duration(number).map(|time| rows(time.as_secs())),
             false => {
@@ -292,7 +292,7 @@ mod tests {
             ("", "is no limit: write it as archived_24h>0"),
             ("archived_24h", "is no limit"),
             ("archived>0,", "\"\" is no limit"),
-            ("oldst_due>1h", "no figure \"oldst_due\"; did you mean oldest_due?"),
+            ("oldst_due>1h", "no figure \"oldst_due\"; legal are due, oldest_due"),
             ("archived>1h", "archived>1h: write a whole number"),
             ("archived>-1", "write a whole number"),
             ("last_pass>15", "write 15s, 15m or 15h"),

@@ -17,7 +17,6 @@ pub struct Backoff {
     pub base: Delays,
     pub jitter: Jitter,
     pub every_secs: i64,
-    pub salt: u64,
     /// The number of the last attempt, where the policy itself has one.
     pub max_attempts: Option<u32>,
 }
@@ -34,7 +33,7 @@ impl Backoff {
     pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => {
-                let x = self.jitter.fraction(phase(id, self.salt));
+                let x = self.jitter.fraction(phase(id));
                 let before = n.checked_sub(1).map_or(0, |n| self.offset(x, n.into()));
                 self.offset(x, n.into()) - before
             }
@@ -44,7 +43,7 @@ impl Backoff {
 
     /// The record's waits one after the other, in milliseconds, before they are put into ticks.
     pub fn waits(&self, id: &Id) -> impl Iterator<Item = u64> {
-        let x = self.jitter.fraction(phase(id, self.salt));
+        let x = self.jitter.fraction(phase(id));
         let mut last = 0;
         (0..).map(move |n| match &self.jitter {
             Jitter::Spread { .. } => {
@@ -71,7 +70,7 @@ impl Backoff {
         let plain = self.base.wait(n.into());
         let Jitter::Drawn { unit_ms, widths } = &self.jitter else { return plain };
         let width = widths.wait(n.into()) / unit_ms;
-        plain.saturating_add(mulhi(draw(self.salt, id, n), width) * unit_ms)
+        plain.saturating_add(mulhi(draw(0, id, n), width) * unit_ms)
     }
 
     /// [`Delays::spread_ms`] in ticks, rounded down: as a sum, so that the waits between add up.

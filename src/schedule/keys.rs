@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::spec::{Options, Shape};
-use crate::nearest::hint;
 use crate::time::{DAY, parse_duration};
 
 /// Unless `max=` says otherwise.
@@ -47,9 +46,9 @@ impl<'a> Keys<'a> {
             let (key, value) = (key.trim(), value.trim());
             if !legal.contains(&key) {
                 let Form { name, example, .. } = form;
-                let (hint, legal) = (hint(key, legal.clone()), legal.join(", "));
+                let legal = legal.join(", ");
                 return Err(format!(
-                    "{name} has no key {key:?}{hint}; legal are {legal}, as in: {example}"
+                    "{name} has no key {key:?}; legal are {legal}, as in: {example}"
                 ));
             }
             if values.insert(key, value).is_some() {

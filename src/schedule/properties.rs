@@ -69,10 +69,9 @@ proptest! {
         id in ids(),
         failures in counts(),
         every_secs in prop_oneof![Just(1i64), Just(60), Just(300), 1..100_000i64],
-        salt in any::<u64>(),
         percent in prop_oneof![Just(None), (0..=100u8).prop_map(Some)],
     ) {
-        let options = Options { every_secs, salt, spread: percent };
+        let options = Options { every_secs, spread: percent };
         for (spec, _) in SPECS {
             if spec.contains("jitter") && percent.is_some() {
                 continue;
@@ -94,7 +93,7 @@ proptest! {
         failures in prop_oneof![2..100u32, any::<u32>().prop_map(|f| f.clamp(2, u32::MAX - 1))],
         percent in 0..=100u8,
     ) {
-        let options = Options { every_secs: 60, salt: 0, spread: Some(percent) };
+        let options = Options { every_secs: 60, spread: Some(percent) };
         for (spec, _) in SPECS.iter().filter(|(_, whole)| *whole) {
             let backoff = backoff(spec, options);
             let (this, next) = (backoff.delay(&id, failures), backoff.delay(&id, failures + 1));
@@ -111,7 +110,7 @@ proptest! {
         phase in any::<u64>(),
         n in prop_oneof![0..200u64, any::<u32>().prop_map(u64::from)],
     ) {
-        let options = Options { every_secs: 60, salt: 0, spread: Some(100) };
+        let options = Options { every_secs: 60, spread: Some(100) };
         for (spec, _) in SPECS.iter().filter(|(_, whole)| *whole) {
             let backoff = backoff(spec, options);
             let ticks = |n: u64| i64::try_from(backoff.base.sum(n) / 60_000).unwrap();
@@ -132,7 +131,7 @@ proptest! {
         waited in -100_000..4_000_000i64,
     ) {
         for (spec, _) in SPECS {
-            let options = Options { every_secs, salt: 0, spread: None };
+            let options = Options { every_secs, spread: None };
             let backoff = backoff(spec, options);
             let failed_at = Instant(NOW.0 - waited);
             let Window::Failed { before, future } = backoff.window(NOW) else { unreachable!() };
@@ -157,10 +156,10 @@ proptest! {
         every_secs in prop_oneof![Just(1i64), Just(60), 1..5_000i64],
         age in 0..200_000i64,
     ) {
-        let options = Options { every_secs, salt: 0, spread: Some(percent) };
+        let options = Options { every_secs, spread: Some(percent) };
         for (spec, _) in SPECS.iter().filter(|(spec, _)| !spec.contains("jitter")) {
             let backoff = backoff(spec, options);
-            let phase = crate::hash::phase(&id, 0);
+            let phase = crate::hash::phase(&id);
             let count = backoff.count_of(phase, age);
             let next = backoff.retry_after(phase, age).unwrap();
             prop_assert!(next > age, "{spec}");
@@ -178,7 +177,7 @@ proptest! {
         slept in prop_oneof![Just(1i64), 1..3_000i64],
         age in 0..400 * DAY,
     ) {
-        let options = Options { every_secs: 300, salt: 0, spread: None };
+        let options = Options { every_secs: 300, spread: None };
         let slots = if by_age {
             Slots::ByAge(backoff("even", options))
         } else {
@@ -220,7 +219,7 @@ proptest! {
 
 #[test]
 fn the_longest_life_returns_at_once() {
-    let options = Options { every_secs: 60, salt: 0, spread: Some(100) };
+    let options = Options { every_secs: 60, spread: Some(100) };
     for (spec, _) in SPECS.iter().filter(|(spec, _)| !spec.contains("jitter")) {
         let backoff = backoff(spec, options);
         let last = i64::try_from(backoff.base.last() / 60_000).unwrap();
@@ -230,13 +229,13 @@ fn the_longest_life_returns_at_once() {
 
 /// The ticks in which passes try a record inserted at `inserted_at`, of those from `from` on.
 fn ticks(tiers: &Tiers, id: i64, inserted_at: Instant, from: i64) -> Vec<i64> {
-    let phase = crate::hash::phase(&Id::Integer(id), 0);
+    let phase = crate::hash::phase(&Id::Integer(id));
     let next = |tick: &i64| tiers.next(phase, inserted_at, *tick);
     std::iter::successors(tiers.next(phase, inserted_at, from - 1), next).collect()
 }
 
 fn tiers() -> Tiers {
-    Tiers::parse(DEFAULT_TIERS, Options { every_secs: 300, salt: 0, spread: None }).unwrap()
+    Tiers::parse(DEFAULT_TIERS, Options { every_secs: 300, spread: None }).unwrap()
 }
 
 /// The intervals of the default tiers in ticks, and the ages that they reach to, in seconds.
@@ -373,7 +372,7 @@ fn a_cursor_in_the_future_counts_as_none() {
 
 #[test]
 fn a_pass_time_without_slots_has_no_span() {
-    let options = Options { every_secs: 60, salt: 0, spread: None };
+    let options = Options { every_secs: 60, spread: None };
     let time = Policy::Counted(backoff("even", options)).pass_time(None, NOW, false);
     assert_eq!(time, PassTime { selected_at: NOW, now: NOW, span: None });
 }

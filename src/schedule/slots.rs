@@ -57,7 +57,7 @@ impl Slots {
     pub fn window(&self, span: Span) -> Window {
         let from = match self {
             Self::Progressive(tiers) => match tiers.stretches(span) {
-                Some(stretches) => return Window::Slots { stretches, salt: tiers.salt },
+                Some(stretches) => return Window::Slots(stretches),
                 None => tiers.oldest(span.after.tick),
             },
             Self::ByAge(_) => Instant(i64::MIN),
@@ -66,10 +66,7 @@ impl Slots {
     }
 
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
-        let phase = match self {
-            Self::Progressive(tiers) => phase(id, tiers.salt),
-            Self::ByAge(backoff) => phase(id, backoff.salt),
-        };
+        let phase = phase(id);
         // In the tick where the last pass stopped, only higher phases are left.
         let behind = if phase > after.phase { after.tick.saturating_sub(1) } else { after.tick };
         let tick = match self {
@@ -127,7 +124,6 @@ pub struct Tiers {
     pub line: String,
     tiers: Vec<Tier>,
     pub every_secs: i64,
-    pub salt: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +140,7 @@ fn phase_of(phase: u64) -> u32 {
 impl Tiers {
     /// Reads `1d/5m,7d/1h`: maximal age and interval.
     pub fn parse(spec: &str, options: Options) -> Result<Self, String> {
-        let Options { every_secs, salt, .. } = options;
+        let every_secs = options.every_secs;
         let form = "write maximal age / interval, as in 7d/1h";
         let mut tiers: Vec<Tier> = Vec::new();
         for text in spec.split(',').map(str::trim) {
@@ -180,7 +176,7 @@ impl Tiers {
         }
         let tiers_typed = if spec == DEFAULT_TIERS { String::new() } else { format!(" {spec}") };
         let line = format!("--progressive{tiers_typed}{}", options.line(PROGRESSIVE_EVERY_SECS));
-        Ok(Self { line, tiers, every_secs, salt })
+        Ok(Self { line, tiers, every_secs })
     }
 
     /// The ages from and to which a record is tried, and how often, in seconds.

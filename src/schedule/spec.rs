@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use super::backoff::{Backoff, Delays, Jitter};
 use super::keys::{Form, Keys, MAX_MS, above_zero, milliseconds, percent, ratio, retries};
 use super::zaqar::{self, Curve, half_up};
-use crate::nearest::unknown;
+use crate::names::unknown;
 use crate::time::DAY;
 
 /// How often cron starts a pass, unless `--every` says otherwise.
@@ -19,8 +19,6 @@ pub const EVERY_SECS: i64 = 60;
 pub struct Options {
     /// `--every`, the tick in seconds: at least 1.
     pub every_secs: i64,
-    /// `--salt`: other records become neighbours in their phases.
-    pub salt: u64,
     /// `--spread`, in percent; a key of the policy goes before it.
     pub spread: Option<u8>,
 }
@@ -28,20 +26,18 @@ pub struct Options {
 impl Options {
     /// What of this is not as usual, as it is typed behind the policy.
     pub fn line(&self, usual_every_secs: i64) -> String {
-        let Self { every_secs, salt, spread } = self;
+        let Self { every_secs, spread } = self;
         let options = [
             (*every_secs != usual_every_secs)
                 .then(|| format!(" --every {}", duration(*every_secs))),
             spread.map(|percent| format!(" --spread {percent}%")),
-            (*salt != 0).then(|| format!(" --salt {salt}")),
         ];
         options.into_iter().flatten().collect()
     }
 
     fn backoff(self, name: &str, typed: &str, base: Delays, jitter: Jitter) -> Backoff {
-        let Self { every_secs, salt, .. } = self;
-        let line = format!("{typed}{}", self.line(EVERY_SECS));
-        Backoff { name: name.into(), line, base, jitter, every_secs, salt, max_attempts: None }
+        let (every_secs, line) = (self.every_secs, format!("{typed}{}", self.line(EVERY_SECS)));
+        Backoff { name: name.into(), line, base, jitter, every_secs, max_attempts: None }
     }
 }
 

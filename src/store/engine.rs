@@ -110,8 +110,9 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether an index leads to a record by its id.
     fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
 
-    /// What creates an index, on the rows only for which the condition holds, if that can be.
-    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<String>;
+    /// What creates an index, on the rows only for which the condition holds, if that can be. None if the
+    /// table takes no index.
+    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>>;
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 

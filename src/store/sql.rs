@@ -5,7 +5,7 @@ use std::iter;
 use std::ops::RangeInclusive;
 
 use super::table::{Column, Table, distinct, joined, names, quote};
-use crate::hash::{MOST_PHASE, MULTIPLIER, salt_of_phase};
+use crate::hash::{MOST_PHASE, MULTIPLIER};
 use crate::query::{Order, Query, SlotStretch, Window, merged};
 use crate::record::{Id, Status, Value};
 use crate::time::{DAY, Instant};
@@ -60,7 +60,7 @@ pub trait Dialect: Sync {
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
 
     /// Condition of rows whose phase can be in a range; `None` where the program finds them faster.
-    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String>;
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String>;
 
     /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
     fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
@@ -92,12 +92,11 @@ pub fn recent() -> Query {
 
 /// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
 /// has it. That the range begins at 0 saves a comparison: what is before it comes last.
-pub fn number_has_phase(number: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
+pub fn number_has_phase(number: &str, phases: &RangeInclusive<u32>) -> String {
     let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
-    let before = salt_of_phase(salt).cast_signed() - first;
     format!(
         "(((({number} & {MOST_PHASE}) + (({number} >> 31) & {MOST_PHASE})) * {MULTIPLIER} \
-         + ({before})) & {MOST_PHASE}) <= {}",
+         - {first}) & {MOST_PHASE}) <= {}",
         last - first
     )
 }
@@ -314,7 +313,7 @@ impl Table {
 
     /// Condition of rows that can have a slot, if the database can tell: only those are sent.
     fn has_slot(&self, query: &Query) -> Option<String> {
-        let Window::Slots { stretches, salt } = &query.window else { return None };
+        let Window::Slots(stretches) = &query.window else { return None };
         let [id] = &self.id[..] else { return None };
         if stretches.len() > MOST_TIERS {
             return None;
@@ -324,7 +323,7 @@ impl Table {
             format!("({})", self.dialect.within(self, &window, query.order).join(" OR "))
         };
         let has_phase = |phases: &[RangeInclusive<u32>]| {
-            let ranges = phases.iter().map(|range| self.dialect.has_phase(id, *salt, range));
+            let ranges = phases.iter().map(|range| self.dialect.has_phase(id, range));
             let ranges: Vec<_> = ranges.collect::<Option<_>>()?;
             Some(format!("({})", ranges.join(" OR ")))
         };

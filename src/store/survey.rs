@@ -210,7 +210,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         if self.engine.is_users_table() {
             let Self { engine, table, .. } = self;
             let triggers = engine.triggers(table);
-            let missing = missing_indexes(engine, table, by_count).map(Some);
+            let missing = missing_indexes(engine, table, by_count);
             let duplicate = engine.all(&table.duplicate(), &[], |row| table.shown_id(row));
             let duplicate = duplicate.map(|mut it| it.pop());
             found.triggers = found.unread.or_nothing("the triggers", self.reading(triggers));
@@ -322,7 +322,7 @@ fn missing_indexes(
     engine: &mut impl Engine,
     table: &Table,
     by_count: bool,
-) -> DbResult<Vec<(&'static str, String)>> {
+) -> DbResult<Option<Vec<(&'static str, String)>>> {
     let condition = table.lasting_condition();
     let mut missing = Vec::new();
     let mut lacks = |finds, kind, suffix, columns, condition| {
@@ -342,6 +342,10 @@ fn missing_indexes(
     if !engine.finds_ids(table)? {
         lacks("a record by its id", "UNIQUE INDEX", "backlog_id", table.ids(), None);
     }
-    let created = missing.into_iter();
-    created.map(|(finds, index)| Ok((finds, engine.create_index(table, &index)?))).collect()
+    let mut created = Vec::new();
+    for (finds, index) in missing {
+        let Some(statement) = engine.create_index(table, &index)? else { return Ok(None) };
+        created.push((finds, statement));
+    }
+    Ok(Some(created))
 }

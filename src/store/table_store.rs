@@ -72,7 +72,7 @@ impl<E: Engine> SqlDatabase<E> {
     fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
         let window = match (&query.window, self.table.due_column()) {
             (Window::Failed { .. }, Some(_)) => Window::All,
-            (Window::Slots { .. }, Some(_)) => {
+            (Window::Slots(_), Some(_)) => {
                 let inserted = query.window.inserted().unwrap_or((Instant(i64::MIN), None));
                 Window::Inserted { from: inserted.0, until: inserted.1 }
             }

@@ -131,7 +131,7 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
     }
     // Which of them it is, nobody knows either.
     env.run(&["adopt"]).fails(2, &["which table? name it with --table", "jobs_without_state"]);
-    env.run(&["adopt", "--table", "mail"]).fails(1, &["did you mean mails?"]);
+    env.run(&["adopt", "--table", "mail"]).fails(1, &["no table \"mail\"; tables here: "]);
     // At a terminal it asks.
     let db = env.db().display().to_string();
     let line = format!("adopt --db {db} --table mails");

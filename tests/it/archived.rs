@@ -1,8 +1,6 @@
-//! What cron's mail says of archived records, and the digest of them.
+//! What cron's mail says of archived records.
 
 use std::fs;
-
-use serde_json::Value;
 
 use crate::testenv::{MIDNIGHT, Ran, TestEnv, ran};
 
@@ -79,69 +77,6 @@ fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
 }
 
 #[test]
-fn a_digest_command_gets_a_line_for_each_archived_record_once() {
-    let env = TestEnv::new();
-    env.insert(130, MIDNIGHT - 60);
-    let digest = env.script("digest", "echo $BACKLOG_QUEUE $BACKLOG_TABLE >>began; cat >>lines");
-    let words = ["--on-archive-digest", &digest, "--", "sh", "-c", TWO_CAUSES];
-    assert_eq!(pass(&env, &words).exit, Some(1));
-    assert_eq!(fs::read_to_string(env.path("began")).unwrap(), "default BACKLOG\n");
-    let lines = fs::read_to_string(env.path("lines")).unwrap();
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 130);
-    let last = &lines[0];
-    assert_eq!((&last["id"], &last["attempts"]), (&130.into(), &1.into()));
-    assert_eq!(last["error"], "HTTP 410 gone: 130");
-    assert_eq!(last["archived_at"], "2026-11-21T00:00:00Z");
-    let groups = env.run(&["failures", "--status", "ARCHIVED"]).success().stdout;
-    assert!(groups.contains(last["group"].as_str().unwrap()), "{groups}");
-    // Where nothing is archived nobody is told.
-    env.insert_one(500, MIDNIGHT - 60);
-    let words = ["--on-archive-digest", &digest, "--", "true"];
-    pass(&env, &words).silent();
-    assert_eq!(fs::read_to_string(env.path("began")).unwrap().lines().count(), 1);
-}
-
-#[test]
-fn a_digest_that_fails_is_told_and_a_command_that_is_not_there_before_anything_begins() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT - 60);
-    let none = pass(&env, &["--on-archive-digest", "/none", "--", "false"]);
-    none.fails(1, &["--on-archive-digest: ", "/none"]);
-    assert_eq!(env.count("NEW"), 1);
-    let toml = "[queue.q]\ndb = 'test.db'\nfibonacci = true\nexec = ['true']\nexec_on_archive_digest = ['/none']\n";
-    fs::write(env.path("backlog.toml"), toml).unwrap();
-    let check = ran(&env.command(&["check"]).env_remove("BACKLOG_DB").output().unwrap());
-    assert!(check.stdout.contains("--on-archive-digest: "), "{}", check.stdout);
-    fs::remove_file(env.path("backlog.toml")).unwrap();
-    pass(&env, &["--on-archive-digest", "sh -c 'echo no mailer >&2; exit 3'", "--", "false"])
-        .fails(1, &["--on-archive-digest was not done: no mailer"]);
-    assert_eq!(env.count("ARCHIVED"), 1);
-}
-
-#[test]
-fn a_pass_whose_time_is_up_hands_its_digest_over_all_the_same() {
-    let env = TestEnv::new();
-    env.insert(2, MIDNIGHT - 60);
-    let digest = env.script("digest", "cat >lines");
-    let slow = "[ $BACKLOG_ID = 2 ] && exit 1; exec sleep 60";
-    let words = [
-        "--on-archive-digest",
-        &digest,
-        "--max-runtime",
-        "300ms",
-        "--grace",
-        "100ms",
-        "--",
-        "sh",
-        "-c",
-        slow,
-    ];
-    assert_eq!(pass(&env, &words).exit, Some(1));
-    assert_eq!(fs::read_to_string(env.path("lines")).unwrap().lines().count(), 1);
-}
-
-#[test]
 fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_any_more() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT,
@@ -152,14 +87,4 @@ fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_an
     let line = ran.stderr.lines().last().unwrap();
     let command = line.strip_prefix("backlog: this brings it back: ").unwrap();
     assert_eq!(follow(&env, command).success().stdout, "restored 1 record\n");
-}
-
-#[test]
-fn the_digest_ends_with_the_time_of_the_pass() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT - 60);
-    let words = ["--max-runtime", "1s", "--grace", "100ms"];
-    let digest = ["--on-archive-digest", "sleep 60", "--", "false"];
-    pass(&env, &[&words[..], &digest].concat())
-        .fails(1, &["--on-archive-digest was not done: timed out after "]);
 }

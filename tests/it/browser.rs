@@ -282,7 +282,7 @@ fn a_page_turns_red_when_the_next_is_overdue() {
         assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
     }
     // Until a minute after that it is not, and then it is loaded again before it says so.
-    env.run(&["status", "--html", "page.html", "--html-every", "1s"]).silent();
+    env.run(&["status", "--html", "page.html"]).silent();
     browser.open(&env.path("page.html"), 360, "light");
     assert_eq!(browser.text("document.getElementById('late').textContent"), "");
     let clock = "Date.now = () => {

@@ -166,16 +166,13 @@ fn the_example_of_each_key_is_legal() {
             "min_ndays" => "ndays = 7\nexec = 'true'",
             "by_age" => "policy = 'even'\nexec = 'true'",
             "ndays" | "fibonacci" | "policy" | "progressive" => "exec = 'true'",
-            "every" | "salt" => "fibonacci = true\nexec = 'true'",
+            "every" => "fibonacci = true\nexec = 'true'",
             "exec" => "progressive = true",
             "pgmq" => "exec = 'true'",
             "spread" => "fibonacci = true\nexec = 'true'",
-            "window" | "window_bytes" | "restarts" => {
-                "progressive = true\nstream = true\nexec = 'true'"
-            }
+            "window" => "progressive = true\nstream = true\nexec = 'true'",
             "post" => "progressive = true",
-            "header" | "allow_hosts" | "secret_column" | "key_prefix" | "idempotency_key"
-            | "ca_file" | "give_up_on_4xx" | "give_up_on_status" => {
+            "header" | "allow_hosts" | "secret_column" | "idempotency_key" | "ca_file" => {
                 "progressive = true\npost = 'https://example.com/hooks'"
             }
             _ => "progressive = true\nexec = 'true'",
@@ -193,17 +190,16 @@ fn the_example_of_each_key_is_legal() {
         assert_eq!((ran.exit, &*ran.stderr), (Some(0), ""), "{file}");
         count += 1;
     }
-    assert!(count > 45, "{count}");
+    assert!(count > 40, "{count}");
 }
 
 #[test]
-fn an_unknown_option_gets_a_tip_only_if_one_is_near() {
+fn an_unknown_option_gets_the_tip_of_the_parser() {
     let env = TestEnv::new();
     for (args, tip) in [
         (&["process", "--dry-rum"][..], "tip: a similar argument exists: '--dry-run'"),
-        (&["process", "--al"], "tip: a similar argument exists: '--all-queues'"),
+        (&["process", "--all-queue"], "tip: a similar argument exists: '--all-queues'"),
         (&["archive", "--older", "3d"], "tip: a similar argument exists: '--older-than'"),
-        (&["--ndays", "1", "process"], "tip: it goes behind the command: backlog process --ndays"),
         // A queue may be called like a command.
         (
             &["--queue", "init", "process", "--dry-rum"],
@@ -213,7 +209,7 @@ fn an_unknown_option_gets_a_tip_only_if_one_is_near() {
         let ran = env.run(args).fails(2, &[tip]);
         assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
     }
-    for args in [&["process", "--foo"][..], &["list", "--everything"], &["explain", "--foo", "7"]] {
+    for args in [&["process", "--foo"][..], &["explain", "--foo", "7"]] {
         let ran = env.run(args).fails(2, &["unexpected argument"]);
         assert!(!ran.stderr.contains("tip:"), "{}", ran.stderr);
     }

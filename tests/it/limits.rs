@@ -253,7 +253,7 @@ fn an_error_that_looks_like_a_snooze_is_none() {
 #[test]
 fn a_handler_that_leaves_its_group_is_ended_as_well() {
     let script = "import os, sys, time\nos.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(1000)";
-    for stream in [&[][..], &["--stream", "--restarts", "0"]] {
+    for stream in [&[][..], &["--stream"]] {
         let env = env(1);
         let args = ["process", "--ndays", "1", "--timeout", "300ms", "--grace", "0s"];
         let handler = ["--", "python3", "-c", script];
@@ -295,18 +295,36 @@ fn the_file_says_the_same() {
 }
 
 #[test]
+fn a_pass_that_ends_before_each_handler_is_told() {
+    let env = env(1);
+    let args = ["process", "--ndays", "1", "--max-runtime", "1s", "--grace", "1ms", "--"];
+    let says = "no handler ended within --max-runtime and --grace, so nothing was done; give them \
+                more time";
+    env.run_at(MIDNIGHT, &[&args[..], &["sleep", "60"]].concat()).fails(1, &[says]);
+    assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
+fn a_command_for_archived_records_is_looked_for_before_the_first_record() {
+    let env = env(1);
+    let args = ["process", "--ndays", "1", "--on-archive", "nosuch", "--", "false"];
+    env.run_at(MIDNIGHT, &args).fails(1, &["--on-archive: could not run nosuch"]);
+    assert_eq!(env.statuses(), "1|NEW");
+}
+
+#[test]
 fn what_makes_no_sense_is_a_usage_error() {
     let env = env(1);
     for (options, says) in [
         (&["--rate", "fast"][..], "\"fast\" is no rate; write 50/s, 100/m or 1000/h"),
         (&["--rate", "0/s"], "is no rate"),
         (&["--max-consecutive-failures", "0"], "must be at least 1"),
-        (&["--give-up-on", "0"], "\"0\" is no exit of a failure; legal are 1 to 255\n"),
-        (&["--give-up-on", "256"], "legal are 1 to 255"),
-        (&["--give-up-on", "EX_DATAERR"], "legal are 1 to 255"),
+        (&["--give-up-on", "0"], "\"0\" is no exit code from 1 to 255, "),
+        (&["--give-up-on", "256"], "no exit code from 1 to 255"),
+        (&["--give-up-on", "EX_DATAERR"], "no exit code from 1 to 255"),
         (&["--on-archive", "'"], "is no command"),
         (&["--on-archive", " "], "is no command"),
-        (&["--give-up-on-4xx"], "--give-up-on-4xx goes with --post"),
+        (&["--give-up-on", "4xx"], "--give-up-on: a command has exit codes from 1 to 255"),
         (&["--header", "A: b"], "--header goes with --post"),
         (&["--window", "9"], "--window goes with --stream"),
     ] {

@@ -206,7 +206,7 @@ fn a_co_process_with_a_lost_record_is_ended_and_the_others_go_to_the_next_one() 
     let seen = scene.first.path("seen");
     let text = || fs::read_to_string(&seen).unwrap_or_default();
     let path = seen.display().to_string();
-    let args = ["--restarts", "0", "--stream", "--", "python3", "-c", script, &path];
+    let args = ["--stream", "--", "python3", "-c", script, &path];
     let pass = scene.spawn(&scene.database, &args);
     let second = take_over(&scene, &pass, || text() == "1\n2\n");
     let ran = scene.finished(pass);

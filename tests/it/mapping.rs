@@ -100,15 +100,6 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
     let env_policy = [("BACKLOG_PROGRESSIVE", "1d/5m,7d/1h"), ("BACKLOG_EVERY", "5m")];
     assert_eq!(line(&env_policy, &["--queue", "q"]), "a --progressive 1d/5m,7d/1h");
     assert_eq!(line(&env_policy, &["--ndays", "2"]), "a --ndays 2");
-    for (variable, now) in [
-        ("BACKLOG_ID_COLUMN", "--set id=COLUMN"),
-        ("BACKLOG_NEW", "--set 'status.new=[...]'"),
-        ("BACKLOG_UNIT", "--policy fibonacci:unit=10m,spread=0%"),
-    ] {
-        let ran = env.command(&["status"]).env(variable, "x").output().unwrap();
-        let says = format!("the variable {variable} is retired; use {now}\n");
-        crate::testenv::ran(&ran).fails(2, &[&says]);
-    }
     let ran = env.command(&["process", "--", "true"]).env("BACKLOG_STRICT", "perhaps").output();
     let says = "BACKLOG_STRICT = \"perhaps\": write true or false";
     crate::testenv::ran(&ran.unwrap()).fails(2, &[says]);
@@ -153,10 +144,10 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     let env = TestEnv::minimal();
     for (config, says) in [
         ("polcy = 1", "no section \"polcy\"; write a key below [defaults] or [queue.NAME]"),
-        ("[queues.a]", "no section \"queues\"; did you mean queue?; legal are [defaults] and "),
+        ("[queues.a]", "no section \"queues\"; legal are [defaults] and "),
         (
             "[queue.a]\npolcy = 'even'",
-            "queue a: no key \"polcy\"; did you mean policy?; docs/backlog.toml.md has them all\n",
+            "queue a: no key \"polcy\"; docs/backlog.toml.md has them all\n",
         ),
         (
             "[defaults]\nxyzzy = 1",
@@ -164,13 +155,13 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ),
         (
             "[defaults]\nmax-attempts = 3",
-            "defaults: no key \"max-attempts\"; did you mean max_attempts?",
+            "defaults: no key \"max-attempts\"; the key of the option is max_attempts; docs",
         ),
+        ("[queue.a]\nstatus = { new = 1, sucess = 2 }", "no key \"sucess\"; legal are column, new"),
         (
-            "[queue.a]\nstatus = { new = 1, sucess = 2 }",
-            "did you mean success?; legal are column, new",
+            "[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }",
+            "no key \"colum\"; legal are ",
         ),
-        ("[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }", "did you mean column?"),
         ("[queue.a]\nfibonacci = 1", "fibonacci = 1: write true or false"),
         ("[queue.a]\non_success = 'remove'", "or \"delete\""),
         (
@@ -179,11 +170,14 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
-        ("[defaults]\r\nevery = 5m\r\n", "line 2: write every = \"5m\"\n"),
-        ("[defaults]\nfailures = fails # n\n", "line 2: write failures = \"fails\"\n"),
-        ("[defaults]\nwhere = kind = 1", "line 2: write where = \"kind = 1\"\n"),
-        ("[defaults]\ndb = postgres://u:secret@h/d", "line 2: write db = \"...\"\n"),
-        ("[defaults]\npassword = secret", "line 2: write password = \"...\"\n"),
+        ("[defaults]\r\nevery = 5m\r\n", "line 2: put each text in quotes, as in {column"),
+        ("[defaults]\nfailures = fails # n\n", "line 2: put each text in quotes, as in {column"),
+        ("[defaults]\nwhere = kind = 1", "line 2: put each text in quotes, as in {column"),
+        (
+            "[defaults]\ndb = postgres://u:secret@h/d",
+            "line 2: put each text in quotes, as in {column",
+        ),
+        ("[defaults]\npassword = secret", "line 2: put each text in quotes, as in {column"),
         ("[defaults]\nid = [a, b]", "line 2: put each text in quotes, as in {column=\"state\"}"),
         ("[defaults]\nndays =\n", "line 2: string values must be quoted"),
         ("[defaults]\nndays = 1\nevery = '5m'\nndays = 2", "line 4: duplicate key \"ndays\"\n"),
@@ -212,20 +206,21 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         }
         let ran = crate::testenv::ran(&command.output().unwrap()).fails(2, &[says]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
     }
     std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
     let ran = env.run(&["process", "--queue", "a"]);
     ran.fails(2, &["queue a: ", "exec: write the command and its arguments"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
-    let says = "toml: give_up_on: \"0\" is no exit of a failure; legal are 1 to 255\n";
+    let says = "toml: give_up_on: \"0\" is no exit code from 1 to 255, ";
     env.run(&["process", "--queue", "a"]).fails(2, &[says]);
     let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
     ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": write a whole number from 1 to 1,024\n"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
-    env.run(&args).fails(2, &["no queue \"emial\"; did you mean email?; legal are email, orders"]);
+    env.run(&args).fails(2, &["no queue \"emial\"; legal are email, orders"]);
 }
 
 #[test]
@@ -428,7 +423,7 @@ fn a_wrong_mapping_touches_no_row() {
     for (config, says) in [
         (
             good.replace("'state'", "'stat'"),
-            "table t has no column stat; did you mean state?; it has id, state, at, name, total, tries",
+            "table t has no column stat; it has id, state, at, name, total, tries",
         ),
         (
             good.replace("'at'", "'name'"),
@@ -903,16 +898,13 @@ fn the_first_mistakes_are_told_what_to_say() {
     for (args, says) in [
         (
             &[][..],
-            "no column STATUS; did you mean State?; it has Id, At, State; write status = \"COLUMN\" into backlog.toml, or --set status=COLUMN, or say with --where",
+            "no column STATUS; it has Id, At, State; write status = \"COLUMN\" into backlog.toml, or --set status=COLUMN, or say with --where",
         ),
         (
             &["--set", "status.column=State"],
             "no column DATE_INSERTED; it has Id, At, State; write date_inserted = \"COLUMN\" into backlog.toml, or --set date_inserted=COLUMN\n",
         ),
-        (
-            &["--set", "status.column=Sate"],
-            "no column Sate; did you mean State?; it has Id, At, State\n",
-        ),
+        (&["--set", "status.column=Sate"], "no column Sate; it has Id, At, State\n"),
     ] {
         env.run(&[&table[..], args].concat()).fails(1, &[says]);
     }
@@ -920,7 +912,7 @@ fn the_first_mistakes_are_told_what_to_say() {
         std::fs::write(env.path("backlog.toml"), text).unwrap();
         env.run(&["status"]).fails(2, &[says]);
     };
-    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; did you mean id?");
+    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; docs/backlog.toml.md");
     for key in ["failures", "last_failure", "last_error"] {
         for value in ["true", "false"] {
             let says = format!("{key} = {value}: write a column, or \"\" for none\n");

@@ -6,7 +6,7 @@ use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
 fn each_attempt_is_a_line() {
     let env = TestEnv::empty();
     let args =
-        ["simulate", "--ids", "7,x", "--policy", "constant:delay=5m,spread=0", "--for", "10m"];
+        ["simulate", "--records", "2", "--policy", "constant:delay=5m,spread=0", "--for", "10m"];
     let ran = env.run(&[&args[..], &["--jsonl"]].concat()).success();
     let line = |id: &str, attempt, at, delay| {
         format!(
@@ -15,7 +15,7 @@ fn each_attempt_is_a_line() {
     };
     let expected: String = [(1, 0, 0), (2, 300, 300), (3, 600, 300)]
         .into_iter()
-        .flat_map(|(attempt, at, delay)| ["7", "\"x\""].map(|id| line(id, attempt, at, delay)))
+        .flat_map(|(attempt, at, delay)| ["1", "2"].map(|id| line(id, attempt, at, delay)))
         .collect();
     assert_eq!(ran.stdout, expected);
 }
@@ -59,7 +59,7 @@ fn a_bar_holds_whole_ticks() {
 }
 
 #[test]
-fn what_succeeds_is_not_tried_again() {
+fn what_is_archived_is_not_tried_again() {
     let env = TestEnv::empty();
     let attempts = |args: &[&str]| {
         let args = [&["simulate", "--policy", "even", "--jsonl", "--for", "1day"], args].concat();
@@ -67,14 +67,8 @@ fn what_succeeds_is_not_tried_again() {
         assert_eq!(ran.stderr, "", "what is not real is not logged");
         ran.stdout.lines().count()
     };
-    assert_eq!(attempts(&["--success-after", "2"]), 300);
     assert_eq!(attempts(&["--max-attempts", "4"]), 400);
-    assert_eq!(attempts(&["--max-attempts", "4", "--ids", "7,8,7"]), 8);
-    assert_eq!(attempts(&["--failure-rate", "0"]), 100);
-    let half = attempts(&["--failure-rate", "50%"]);
-    assert!((150..250).contains(&half), "{half}");
-    assert_eq!(half, attempts(&["--failure-rate", "50%"]), "nothing is left to chance");
-    assert_eq!(attempts(&["--success-after", "0", "--arrivals", "1h"]), 100);
+    assert_eq!(attempts(&["--max-attempts", "4", "--records", "2"]), 8);
 }
 
 /// The picture that a simulation draws; it is well-formed, and no larger than a page can spare.
@@ -170,10 +164,6 @@ fn a_panel_says_in_words_what_it_shows() {
     assert_eq!(
         said(&["--policy", "constant:delay=30m,spread=0", "--records", "1", "--for", "1h"]),
         "constant:delay=30m,spread=0: single retries, peak 1 in 1 min, nothing for 29 min"
-    );
-    assert_eq!(
-        said(&["--policy", "list:0s", "--arrivals", "30m", "--for", "2h", "--success-after", "1"]),
-        "list:0s: peak 4 in 1 min, nothing for 89 min"
     );
 }
 
@@ -290,35 +280,6 @@ fn a_picture_of_very_much_is_small_and_has_bars_alone() {
     assert!(svg.matches("h0").count() > 1_000, "it is not left without dots");
 }
 
-#[test]
-fn policies_have_the_labels_of_the_user() {
-    let env = TestEnv::empty();
-    let args = ["simulate", "--policy", "even", "--fibonacci", "--policy", "sidekiq"];
-    let labels = ["--label", "a < b & \u{1b}c", "--label", "ours", "--svg", "load.svg"];
-    let shown = env.run(&[&args[..], &labels].concat()).success().stdout;
-    let names: Vec<_> =
-        shown.lines().skip(1).take(3).map(|line| line.split("  ").next().unwrap()).collect();
-    // The order is that in which they are shown.
-    assert_eq!(names, ["a < b & \\u{1b}c", "ours", "sidekiq"]);
-    for title in
-        ["\na < b & \\u{1b}c: bursts, peak", "\nours: even, peak", "\nsidekiq: waves, peak"]
-    {
-        assert!(shown.contains(title), "{shown}");
-    }
-    let svg = std::fs::read_to_string(env.path("load.svg")).unwrap();
-    assert!(headlines(&svg)[0].starts_with("a &lt; b &amp; \\u{1b}c: bursts"), "{svg}");
-    let lines = env.run(&[&args[..], &labels, &["--jsonl"]].concat()).success().stdout;
-    assert!(
-        lines.starts_with("{\"policy\":\"fibonacci\",") && !lines.contains("ours"),
-        "{lines:.300}"
-    );
-    env.run(&[&args[..], &labels, &["--label", "x", "--label", "y"]].concat())
-        .fails(2, &["4 labels for 3 policies"]);
-    env.run(&["simulate", "--policy", "even", "--label", "x", "--label", "y"])
-        .fails(2, &["2 labels for 1 policy"]);
-    env.run(&["simulate", "--policy", "even", "--label", ""]).fails(2, &["--label"]);
-}
-
 /// The lines of a simulation at a terminal of so many columns.
 fn at_terminal(columns: u16, args: &str) -> Vec<String> {
     let ran = TestEnv::empty().at_terminal(columns, &format!("simulate {args}"), "");
@@ -331,7 +292,7 @@ fn charts_are_as_wide_as_the_terminal() {
     for columns in [1, 40, 61, 130] {
         for args in [
             "--every 1s --for 1h --policy constant:delay=5m,spread=0% --policy sidekiq",
-            "--for 1d --policy even --label a-label-without-a-blank-that-is-longer-than-a-line",
+            "--for 1d --policy list:1m,2m,3m,4m,5m,6m,7m,8m,9m,10m,11m,12m,13m,14m",
             "--for 100d --records 2 --progressive 100d/80m",
         ] {
             let lines = at_terminal(columns, args);

@@ -1,7 +1,5 @@
 //! What a person sees at a terminal: lines that fit, his own time, one line for failures of one kind.
 
-use std::io::Read;
-
 use crate::testenv::{MIDNIGHT, TestEnv};
 
 /// Failed records with ids of 36 characters and long errors.
@@ -127,34 +125,4 @@ fn the_log_at_a_terminal_tells_a_persons_own_time() {
     let ran = env.at_terminal_in("Europe/Berlin", 120, &line);
     let said = "record 1 failed, will retry at 01:01:00, in 1 m (attempt 1): exit status 1";
     assert!(ran.stdout.contains(said), "{}", ran.stdout);
-}
-
-#[test]
-fn a_status_that_is_watched_is_shown_again_and_again_until_it_is_stopped() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let mut child = env.terminal("UTC", 80, "status --fibonacci --watch 1s").spawn().unwrap();
-    let (mut output, mut seen) = (child.stdout.take().unwrap(), String::new());
-    let mut wait_for = |text: &str, from: usize| {
-        while !seen[from..].contains(text) {
-            let mut chunk = [0; 4_096];
-            let count = output.read(&mut chunk).unwrap();
-            assert!(count > 0, "{text:?} is not in {seen:?}");
-            seen += &String::from_utf8_lossy(&chunk[..count]);
-        }
-        seen.len()
-    };
-    let first = wait_for("due now         1 (--fibonacci)", 0);
-    // From the head of the screen, without what stood there.
-    env.insert(2, MIDNIGHT);
-    let second = wait_for("\u{1b}[H", first);
-    wait_for("due now         3 (--fibonacci)\u{1b}[K", first);
-    wait_for("\u{1b}[J", second);
-    // The terminal goes, and what is shown there goes with it.
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // Monitoring would take 2 for an alarm.
-    for (line, exit) in [("status --watch --json", 2), ("status --watch 1s --fail-if due>0", 3)] {
-        assert_eq!(env.at_terminal(80, line, "").exit, Some(exit), "{line}");
-    }
 }

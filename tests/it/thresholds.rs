@@ -90,7 +90,7 @@ fn what_cannot_be_told_is_unknown() {
     assert!(
         wrong
             .stdout
-            .starts_with("UNKNOWN: --warn-if: no figure \"oldst_due\"; did you mean oldest_due?")
+            .starts_with("UNKNOWN: --warn-if: no figure \"oldst_due\"; legal are due, oldest_due")
     );
     let gone = status(&env, MIDNIGHT, &["--table", "GONE", "--fail-if", "due>0"]);
     assert_eq!(gone.exit, Some(3));

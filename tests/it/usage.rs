@@ -89,35 +89,81 @@ fn a_script_that_cannot_be_run_is_told_by_its_first_line() {
 #[test]
 fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
     let env = one_record();
-    let says = |ran: Ran, says: &str| {
-        let says = format!("the handler stands behind `--`: ... {says}\n");
-        ran.fails(2, &["unexpected argument './sync-order'", &says])
-    };
-    let ndays = ["process", "--ndays", "1", "./sync-order"];
-    says(env.run(&ndays), "--ndays 1 -- ./sync-order");
-    says(env.run(&[&ndays[..], &["--id", "{id}"]].concat()), "--ndays 1 -- ./sync-order");
-    let secret = ["process", "--db", "postgres://u:S3kr1t@h/d", "./sync-order"];
-    let ran = says(env.run(&secret), "-- ./sync-order");
-    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
-    says(env.run(&["check", "./sync-order"]), "-- ./sync-order");
-    // Elsewhere there is no handler, or it is there already.
-    for args in [&["status", "./x"][..], &["process", "./x", "--ndays", "1", "--", "true"]] {
-        let ran = env.run(args).fails(2, &["unexpected argument './x' found"]);
-        assert!(!ran.stderr.contains("the handler stands"), "{}", ran.stderr);
+    for args in [
+        &["process", "--ndays", "1", "./sync-order"][..],
+        &["process", "--ndays", "1", "./sync-order", "--id", "{id}"],
+        &["check", "./sync-order"],
+    ] {
+        env.run(args).fails(
+            2,
+            &[
+                "unexpected argument './sync-order'",
+                "write `--` before the handler: -- ./sync-order\n",
+            ],
+        );
     }
+    let secret = ["process", "--db", "postgres://u:S3kr1t@h/d", "./sync-order"];
+    let ran = env.run(&secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
+    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_option_after_the_two_hyphens_is_told_to_belong_to_the_handler() {
+    let env = one_record();
+    let after = |name: &str| {
+        format!("; --{name} comes after `--`, so it belongs to the handler: write it before `--`\n")
+    };
+    env.run(&["process", "--", "./sync", "--ndays", "1"])
+        .fails(2, &["no schedule: ", &after("ndays")]);
+    env.run(&["process", "--", "./sync", "--policy=even"])
+        .fails(2, &["no schedule: ", &after("policy")]);
+    without_database(&env, &["process", "--ndays", "1", "--", "./sync", "--db", "test.db"])
+        .fails(2, &["no database: ", &after("db")]);
+    // A handler has options of its own.
+    let ran =
+        env.run(&["process", "--", "./sync", "--jobs", "2", "even"]).fails(2, &["no schedule"]);
+    assert!(!ran.stderr.contains("comes after"), "{}", ran.stderr);
+}
+
+#[test]
+fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
+    let env = one_record();
+    let pass = ["process", "--ndays", "1"];
+    for (args, meant) in [
+        (&[&pass[..], &["--max-retries", "3"]].concat()[..], "argument exists: '--max-attempts'"),
+        (&[&pass[..], &["--retries=3"]].concat(), "argument exists: '--max-attempts'"),
+        (&[&pass[..], &["--concurrency", "4"]].concat(), "argument exists: '--jobs'"),
+        (&[&pass[..], &["--workers", "4"]].concat(), "argument exists: '--jobs'"),
+        (&[&pass[..], &["-j", "4"]].concat(), "argument exists: '--jobs'"),
+        (&[&pass[..], &["--limit", "4"]].concat(), "argument exists: '--max-records'"),
+        (&["run", "--ndays", "1"], "subcommand exists: 'process'"),
+        (&["show", "7"], "subcommand exists: 'explain'"),
+        (&["logs"], "subcommand exists: 'status'"),
+        (&["delete", "7"], "subcommand exists: 'archive'"),
+        (&["ls"], "subcommand exists: 'list'"),
+        (&["list", "--status", "FAILED"], "value exists: 'ERROR'"),
+        (&["list", "--status", "dead"], "value exists: 'ARCHIVED'"),
+        (&["stats"], "subcommand exists: 'status'"),
+    ] {
+        let ran = env.run(args).fails(2, &[&format!("tip: a similar {meant}")]);
+        assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
+    }
+    // Not where the command has no such option.
+    let ran = env.run(&["status", "--workers", "4"]).fails(2, &["unexpected argument '--workers'"]);
+    assert!(!ran.stderr.contains("--jobs"), "{}", ran.stderr);
 }
 
 #[test]
 fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let env = one_record();
-    let says = "{PAYLOD} is no column; did you mean {PAYLOAD}?";
-    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is no column; did you mean {ID}?"]);
+    let says = "{PAYLOD} is no column; legal are ID, ";
+    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is no column; legal are ID, "]);
     let handler = ["./sync", "--to={id}", "--body={PAYLOD}"];
     pass(&env, &[], &handler).fails(2, &[says]);
     pass(&env, &["--dry-run"], &handler).fails(2, &[says]);
     let on_archive = ["--on-archive", "./tell {Statsu}"];
     pass(&env, &on_archive, &["true"])
-        .fails(2, &["--on-archive: {Statsu} is no column; did you mean {STATUS}?"]);
+        .fails(2, &["--on-archive: {Statsu} is no column; legal are ID, "]);
     let found = env.run(&[&["check", "--"], &handler[..]].concat()).stdout;
     assert!(found.contains(says), "{found}");
     env.run(&[&["crontab", "--"], &handler[..]].concat()).fails(2, &[says]);
@@ -216,7 +262,7 @@ fn all_that_is_missing_is_told_at_once() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_told_with_what_makes_one() {
+fn a_database_that_is_not_there_is_told_with_the_command_that_creates_one() {
     let env = one_record();
     let status = |db: &str| env.run(&["status", "--db", db]).fails(1, &[]).stderr;
     let says = "backlog: no database at other.db; `backlog init --db other.db` creates one\n";
@@ -228,51 +274,34 @@ fn a_database_that_is_not_there_is_told_with_what_makes_one() {
 }
 
 #[test]
+fn what_is_chosen_twice_in_one_place_is_told() {
+    let env = one_record();
+    let variables = [("BACKLOG_NDAYS", "1"), ("BACKLOG_POLICY", "even")];
+    let twice = ran(&env.command(&["status"]).envs(variables).output().unwrap());
+    twice.fails(2, &["ndays and policy are two schedules: pick one\n"]);
+    let file = "[queue.a]\nndays = 1\nexec = ['true']\npost = 'http://localhost/'\n";
+    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.run(&["process"]).fails(2, &["exec and post are two handlers: pick one\n"]);
+}
+
+#[test]
 fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
     let env = TestEnv::empty();
-    for (url, says) in [
-        ("mysql://root:S3kr1t@h/d", "a database of MySQL is not supported"),
-        ("MariaDB+pymysql://S3kr1t@h/d", "a database of MariaDB is not supported"),
-        ("mongodb+srv://S3kr1t@h/d", "a database of MongoDB is not supported"),
-        ("sqlite:///S3kr1t.db", "named by its path alone, without a scheme"),
-        ("file:S3kr1t.db", "named by its path alone, without a scheme"),
-        ("odd://S3kr1t@h/d", "looks like a connection string, but is no URL"),
+    let says = "--db is neither the path of a SQLite file, without a scheme, nor \
+                postgres://user@host:port/database\n";
+    for url in [
+        "mysql://root:S3kr1t@h/d",
+        "MariaDB+pymysql://S3kr1t@h/d",
+        "sqlite:///S3kr1t.db",
+        "file:S3kr1t.db",
+        "odd://S3kr1t@h/d",
+        "host=h password=S3kr1t",
+        "pg:u:S3kr1t@h",
     ] {
         let ran = env.run(&["status", "--db", url]).fails(2, &[says]);
         assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
     }
-}
-
-#[test]
-fn an_error_about_a_table_says_that_the_file_names_another_database() {
-    let env = one_record();
-    let config = |text: &str| std::fs::write(env.path("backlog.toml"), text).unwrap();
-    config("[defaults]\ndb = 'other.db'\ntable = 'mails'\n");
-    let names = format!(
-        "backlog: BACKLOG_DB names {}, {} names {}: could not use ",
-        env.db().display(),
-        env.path("backlog.toml").display(),
-        env.path("other.db").display()
-    );
-    let ran =
-        env.run(&["status"]).fails(1, &[&names, ": no table \"mails\"; tables here: BACKLOG"]);
-    assert!(ran.stderr.starts_with(&names), "{}", ran.stderr);
-    let typed = env.run(&["status", "--db", "test.db"]).fails(1, &["no table \"mails\""]);
-    assert!(!typed.stderr.contains("BACKLOG_DB"), "{}", typed.stderr);
-    config("[defaults]\ndb = 'test.db'\ntable = 'mails'\n");
-    let same = env.run(&["status"]).fails(1, &["no table \"mails\""]);
-    assert!(!same.stderr.contains("BACKLOG_DB"), "{}", same.stderr);
-    let url = "postgres://u@127.0.0.1:1/d";
-    config(&format!("[defaults]\ndb = '{url}'\n"));
-    let same =
-        crate::testenv::ran(&env.command(&["status"]).env("BACKLOG_DB", url).output().unwrap());
-    assert!(!same.fails(75, &[]).stderr.contains("BACKLOG_DB"));
-    for db in ["host=h password=S3kr1t", "pg:u:S3kr1t@h"] {
-        config(&format!("[defaults]\ndb = '{db}'\ntable = 'mails'\n"));
-        let ran = env.run(&["status"]).fails(1, &["names another one: "]);
-        assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
-    }
-    config("[defaults]\ndb = 'postgres://u:S3kr1t@h/d'\ntable = 'mails'\n");
-    let ran = env.run(&["status"]).fails(1, &["names postgres://"]);
-    assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    let refused = env.run(&["list", "--db", "postgres://u@127.0.0.1:1/d"]);
+    let says = "connection refused; is PostgreSQL running there, and do host and port say where?";
+    refused.fails(75, &[says]);
 }

@@ -77,7 +77,7 @@ impl QueueLines {
         let mut told: HashSet<_> = findings.0.iter().map(|finding| finding.text.clone()).collect();
         for (Line { scheduler, .. }, LinePass { queue, schedule, handler, .. }) in self.passes() {
             // Its commands are looked for where the line looks for them.
-            let queue = Queue { on_archive: None, on_archive_digest: None, ..queue.clone() };
+            let queue = Queue { on_archive: None, ..queue.clone() };
             let handler = handler.as_ref().ok().and_then(Option::as_ref);
             for found in [require_columns(table, schedule), require(handler, &queue, table)] {
                 let Err(why) = found else { continue };
@@ -326,12 +326,9 @@ fn complaints_of_pass(line: &Line, pass: &LinePass, queue: &Queue) -> Vec<(Level
         Ok(None) => complaints.push((Level::Error, Handler::none().to_string())),
         Err(why) => complaints.push((Level::Error, why.to_string())),
     }
-    let Queue { on_archive, on_archive_digest, .. } = &pass.queue;
-    let on_archive = on_archive.iter().map(|argv| ("--on-archive", argv));
-    let digest = on_archive_digest.iter().map(|argv| ("--on-archive-digest", argv));
-    for (option, argv) in on_archive.chain(digest) {
+    if let Some(argv) = &pass.queue.on_archive {
         let found = of_handler(argv, line);
-        complaints.extend(found.map(|(level, why)| (level, format!("{option}: {why}"))));
+        complaints.extend(found.map(|(level, why)| (level, format!("--on-archive: {why}"))));
     }
     // Another user's file can be looked for by root only.
     let is_seen = !line.has_more_variables && (line.user.is_none() || is_root());

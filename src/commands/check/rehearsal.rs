@@ -33,7 +33,7 @@ pub fn check(
 ) -> Result<()> {
     let mut database = open(queue, Access::Pass(WAIT), clock)?;
     let mut assembly = Assembly::new(queue, schedule, &*database)?;
-    assembly.line.capabilities.may_give_up = handler.and_then(Handler::gives_up).is_some();
+    assembly.line.capabilities.may_give_up = handler.is_some_and(Handler::gives_up);
     let rule = assembly.line.due_rule(clock.now(), false);
     let mut found = Vec::new();
     for status in Status::PENDING {

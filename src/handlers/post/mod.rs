@@ -19,14 +19,14 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
 
 use super::placeholders::is_the_id;
-use super::webhook::{self, Webhook};
+use super::webhook::{self, IdempotencyKey, Webhook};
 use super::{Handler, HandlerContext, Job, Threads, Workers};
 use crate::lock;
 use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
 use crate::stop::{Stage, Stop};
 use crate::system_error::chain;
 use crate::time::Instant;
-use outcome::{GivesUp, Reply, of_reply};
+use outcome::{Reply, of_reply};
 
 pub use agent::{Proxy, agent, tls_config};
 pub use outcome::{Exchange, of_failure};
@@ -238,16 +238,18 @@ impl Client {
     fn headers(&self, record: &Record, body: &[u8], now: Instant) -> Result<HeaderMap> {
         let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
-        let name = webhook::name(webhook.key_prefix.as_deref(), table, &id, &inserted);
+        let name = webhook::name(table, &id, &inserted);
         let series = series.and_then(|source| Series::of(record, source).number);
         let value = &|column: &str| value(record, column);
         let mut headers = self.common.clone();
-        if let Some(key) = webhook.key.fill(&name, series, value)? {
-            headers.insert("idempotency-key", HeaderValue::from_str(&key)?);
+        let key = webhook.key.fill(&name, series, value)?;
+        if let Some(key) = &key {
+            headers.insert("idempotency-key", HeaderValue::from_str(key)?);
         }
         if let Some(secret) = webhook.signing.secret(value)? {
+            let is_given = matches!(webhook.key, IdempotencyKey::Given(_));
             // It may hold no dot, because dots separate what is signed.
-            let id = name.replace('.', "%2E");
+            let id = key.filter(|_| is_given).unwrap_or(name).replace('.', "%2E");
             let signatures = secret.signatures(&id, now.0, body);
             headers.insert("webhook-id", HeaderValue::from_str(&id)?);
             headers.insert("webhook-timestamp", HeaderValue::from(now.0));
@@ -270,9 +272,7 @@ impl Client {
             content_encoding: header("content-encoding"),
             body: &body,
         };
-        let Webhook { give_up_on_4xx, give_up_on, .. } = &self.webhook;
-        let gives_up = GivesUp { on_4xx: *give_up_on_4xx, on: give_up_on };
-        let outcome = of_reply(&reply, gives_up, now);
+        let outcome = of_reply(&reply, &self.webhook.gives_up, now);
         Sent { outcome, http_status: Some(reply.status) }
     }
 }

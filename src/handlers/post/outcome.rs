@@ -12,6 +12,7 @@ use serde_json::Value;
 use ureq::{Error, Timeout};
 
 use super::agent::{NoAddress, Proxy};
+use crate::handlers::GivesUp;
 use crate::record::{Outcome, Reach, one_line};
 use crate::system_error::words;
 use crate::time::Instant;
@@ -35,15 +36,7 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-/// The answers by which a record is given up.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GivesUp<'a> {
-    pub on_4xx: bool,
-    /// These as well, whatever else is said of them.
-    pub on: &'a [u16],
-}
-
-pub fn of_reply(reply: &Reply<'_>, gives_up: GivesUp<'_>, now: Instant) -> Outcome {
+pub fn of_reply(reply: &Reply<'_>, gives_up: &GivesUp, now: Instant) -> Outcome {
     let error = error(reply);
     let wait = reply.retry_after.and_then(|text| wait(text, now));
     match (reply.status, wait) {

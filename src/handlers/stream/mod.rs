@@ -25,11 +25,13 @@ use supervisor::Supervisor;
 pub struct StreamSettings {
     pub argv: Vec<OsString>,
     pub window: usize,
-    /// How long the lines of those may be together, except for one that is alone.
-    pub window_bytes: usize,
-    /// How often they may be started again in a pass, all together.
-    pub restarts: u32,
 }
+
+/// The most bytes of lines that one co-process may have in hand, except for a line that is alone.
+const WINDOW_BYTES: usize = 64 << 20;
+
+/// The most restarts of co-processes in a pass, all together.
+const RESTARTS: u32 = 3;
 
 /// How long a co-process may keep its first reply to itself until somebody is told.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);

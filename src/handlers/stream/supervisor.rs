@@ -12,7 +12,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::coprocess::{CoProcess, Why, advice, hello, names, reply};
-use super::{FIRST_REPLY_WITHIN, Mailbox, Shared, StreamSettings};
+use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, Shared, StreamSettings, WINDOW_BYTES};
 use crate::handlers::command::Command;
 use crate::handlers::lost_claims::LOST_KILL_DELAY;
 use crate::handlers::process::{
@@ -105,11 +105,11 @@ impl Supervisor {
         if self.queue.is_empty() || is_ending {
             return;
         }
-        let (mut refused, window) = (Vec::new(), self.shared.settings.window_bytes);
+        let mut refused = Vec::new();
         while let Some(Waiting { job, line }) = self.queue.pop_front() {
             match line.map_or_else(|| json_line(&job.record), Ok) {
                 Ok(line)
-                    if !self.in_flight.takes(line.len(), window)
+                    if !self.in_flight.takes(line.len())
                         || self.in_flight.has_like(&job.record.id) =>
                 {
                     self.queue.push_front(Waiting { job, line: Some(line) });
@@ -150,9 +150,8 @@ impl Supervisor {
 
     fn start(&self, first: &Job) -> Result<CoProcess, String> {
         if let Some(last_end) = &self.last_end {
-            let most = self.shared.settings.restarts;
-            if self.shared.restarts.fetch_add(1, Ordering::SeqCst) >= most {
-                return Err(format!("{last_end}; --restarts {most} are used up"));
+            if self.shared.restarts.fetch_add(1, Ordering::SeqCst) >= RESTARTS {
+                return Err(format!("{last_end}; it was restarted {RESTARTS} times"));
             }
             log::info!("the handler is started again: {last_end}");
         }
@@ -380,9 +379,9 @@ impl InFlight {
         self.sent.is_empty()
     }
 
-    /// Whether a line of so many bytes may go as well, of `window` in all. One alone always may.
-    pub fn takes(&self, bytes: usize, window: usize) -> bool {
-        self.is_empty() || self.bytes.saturating_add(bytes) <= window
+    /// Whether a line of this length may be sent as well. A line that is alone always may.
+    pub fn takes(&self, bytes: usize) -> bool {
+        self.is_empty() || self.bytes.saturating_add(bytes) <= WINDOW_BYTES
     }
 
     pub fn add(&mut self, sent: Sent) {
@@ -497,13 +496,13 @@ mod tests {
 
     #[test]
     fn a_line_goes_alone_or_within_the_window() {
-        assert!(InFlight::default().takes(99, 1));
+        assert!(InFlight::default().takes(WINDOW_BYTES + 1));
         let mut in_flight = in_flight(&[1, 2].map(Id::Integer));
-        assert!(in_flight.takes(10, 30) && !in_flight.takes(11, 30));
+        assert!(in_flight.takes(WINDOW_BYTES - 20) && !in_flight.takes(WINDOW_BYTES - 19));
         in_flight.answered(&json!(2)).unwrap();
-        assert!(in_flight.takes(20, 30) && !in_flight.takes(21, 30));
+        assert!(in_flight.takes(WINDOW_BYTES - 10) && !in_flight.takes(WINDOW_BYTES - 9));
         in_flight.take(0);
-        assert!(in_flight.takes(99, 1));
+        assert!(in_flight.takes(WINDOW_BYTES + 1));
         in_flight.add(tests::in_flight(&[Id::Integer(3)]).take(0).unwrap());
         assert_eq!(in_flight.drain().count(), 1);
         assert_eq!(in_flight.bytes, 0);

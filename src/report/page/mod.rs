@@ -47,8 +47,13 @@ const MOST_BYTES: usize = 290_000;
 const DETAILS: [(usize, usize, usize); 4] =
     [(20, ARCHIVED, 200), (20, 10, 200), (10, 5, 100), (5, 3, 50)];
 
-/// A page of these queues that is made every so many seconds.
-pub fn page(queues: &[QueueStatus], now: Instant, every_secs: i64) -> Result<String> {
+/// How often cron makes a page, where passes do not run less often.
+const EVERY_SECS: i64 = 300;
+
+/// A page of these queues.
+pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
+    let reports = queues.iter().filter_map(|(_, report)| report.as_ref().ok()?.due.as_ref());
+    let every_secs = reports.map(|due| due.every_secs).fold(EVERY_SECS, i64::max);
     let screen = Screen { width: None, now };
     let title = match queues {
         [(name, _)] => format!("Backlog of {}", shortened(name, NAME)),

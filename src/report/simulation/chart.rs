@@ -33,7 +33,7 @@ pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<St
 
 /// Each chart has its own peak in words, since the scale is that of the highest.
 fn title(run: &Run, bins: &Bins, load: &[usize], screen: &Screen) -> String {
-    let name = one_line(&run.name);
+    let name = one_line(&run.policy.name());
     let name = screen.width.map_or(name.clone(), |width| shortened(&name, width.saturating_sub(1)));
     screen.wrap(&format!("{name}: {}", headline(run, bins, load)))
 }

@@ -26,7 +26,7 @@ pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
         let figures = &run.figures;
         let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
         vec![
-            one_line(&run.name),
+            one_line(&run.policy.name()),
             figures.attempts.to_string(),
             figures.peak.to_string(),
             format!("{} ({idle}%)", figures.idle_ticks),

@@ -129,7 +129,7 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
         let has_dots = retries <= MOST_DOTS;
         let note = format!("(bars alone: {} retries)", grouped(retries as u64));
         Panel {
-            name: escaped(&shortened(&run.name, NAME)),
+            name: escaped(&shortened(&run.policy.name(), NAME)),
             headline: headline(run, &bins, load),
             note: if has_dots { String::new() } else { note },
             bars: bars(load, &bins, &scale),

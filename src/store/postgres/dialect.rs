@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::hash::{MOST_PHASE, salt_of_phase};
+use crate::hash::MOST_PHASE;
 use crate::query::{Order, Window};
 use crate::record::{Status, Value};
 use crate::store::sql::{Dialect, EVERY, NEVER, by_count, number_has_phase};
@@ -101,7 +101,7 @@ impl Dialect for Postgres {
     fn within(&self, table: &Table, window: &Window, _: Order) -> Vec<String> {
         vec![match window {
             Window::All => EVERY.into(),
-            Window::Inserted { .. } | Window::Slots { .. } => window
+            Window::Inserted { .. } | Window::Slots(_) => window
                 .inserted()
                 .map_or_else(|| EVERY.into(), |(from, until)| inserted(table, from, until)),
             Window::Failed { before, future } => failed(table, before, *future),
@@ -109,10 +109,10 @@ impl Dialect for Postgres {
     }
 
     /// What is no id is for the reader to report.
-    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
         let has = match id.holds {
-            Holds::Integers => number_has_phase(&format!("{}::bigint", id.sql()), salt, phases),
-            Holds::Text | Holds::Anything => text_has_phase(&self.cell(id), salt, phases),
+            Holds::Integers => number_has_phase(&format!("{}::bigint", id.sql()), phases),
+            Holds::Text | Holds::Anything => text_has_phase(&self.cell(id), phases),
             Holds::Reals
             | Holds::Numbers
             | Holds::Booleans
@@ -167,19 +167,15 @@ impl Dialect for Postgres {
 
 /// Whether a text has a phase in a range, as [`phase31`](crate::hash::phase31) has it: whether its hash
 /// lies between two others. Each comparison hashes it anew, so that which leaves less is the first.
-fn text_has_phase(text: &str, salt: u64, phases: &RangeInclusive<u32>) -> String {
-    let all = u64::from(MOST_PHASE) + 1;
-    let salt = salt_of_phase(salt);
-    let hashed = |phase: u32| (u64::from(phase) + all - salt) % all;
-    let (first, last) = (hashed(*phases.start()), hashed(*phases.end()));
+fn text_has_phase(text: &str, phases: &RangeInclusive<u32>) -> String {
+    let (first, last) = (*phases.start(), *phases.end());
     let hash = format!("pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))");
     let from = format!("{hash} >= '\\x{:08x}'", first << 1);
-    let to = format!("{hash} < '\\x{:08x}'", (last + 1) << 1);
-    let both = if first <= last { "AND" } else { "OR" };
-    match (last + 1 == all, all - last < first) {
+    let to = format!("{hash} < '\\x{:08x}'", (u64::from(last) + 1) << 1);
+    match (last == MOST_PHASE, MOST_PHASE - last < first) {
         (true, _) => from,
-        (false, true) => format!("{from} {both} {to}"),
-        (false, false) => format!("{to} {both} {from}"),
+        (false, true) => format!("{from} AND {to}"),
+        (false, false) => format!("{to} AND {from}"),
     }
 }
 

@@ -190,18 +190,22 @@ impl Engine for PgEngine {
         Ok(self.session.query(catalog::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
     }
 
-    fn create_index(&mut self, table: &Table, index: &Index) -> Result<String, DbError> {
+    fn create_index(&mut self, table: &Table, index: &Index) -> Result<Option<String>, DbError> {
         let Index { kind, suffix, columns, condition } = index;
         let Table { name, sql, .. } = table;
         let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
         let found = self.session.query(kinds, &[Param::text(sql)])?;
         // Else nobody could write while it is built. On a partitioned table there is no such way.
-        let is_partitioned = found.iter().any(|row| row.get::<_, &str>(0) == "p");
+        let is_kind = |kind: &str| found.iter().any(|row| row.get::<_, &str>(0) == kind);
+        if is_kind("f") {
+            return Ok(None);
+        }
+        let is_partitioned = is_kind("p");
         let concurrently = if is_partitioned { "" } else { " CONCURRENTLY" };
         // Without the schema's.
         let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
         let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
-        Ok(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}"))
+        Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
     }
 
     fn hides_all(&mut self, table: &Table) -> Result<Option<String>, DbError> {

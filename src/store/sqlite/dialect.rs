@@ -78,9 +78,9 @@ impl Dialect for Sqlite {
     }
 
     /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.
-    fn has_phase(&self, id: &Column, salt: u64, phases: &RangeInclusive<u32>) -> Option<String> {
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
         let column = id.sql();
-        let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, salt, phases))?;
+        let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, phases))?;
         Some(match id.is_row_number {
             true => has,
             false => format!("({has}) IS NOT FALSE OR {column} IS NOT CAST({column} AS INTEGER)"),

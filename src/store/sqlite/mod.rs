@@ -130,13 +130,13 @@ impl Engine for SqliteEngine {
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }
 
-    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<String> {
+    fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>> {
         let Index { kind, suffix, columns, condition } = index;
         let name = quote(&self.free_name(&format!("{}_{suffix}", table.name))?);
         let create = format!("CREATE {kind} {name} ON {} ({columns})", table.sql);
         let partial = condition.as_ref().map(|condition| format!("{create} WHERE {condition}"));
-        let partial = partial.filter(|partial| self.connection.prepare(partial).is_ok());
-        Ok(partial.unwrap_or(create))
+        let mut statements = partial.into_iter().chain([create]);
+        Ok(statements.find(|statement| self.connection.prepare(statement).is_ok()))
     }
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection) {

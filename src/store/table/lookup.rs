@@ -10,7 +10,7 @@ use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
     usual_values,
 };
-use crate::nearest::{hint, listed};
+use crate::names::listed;
 use crate::record::Value;
 use crate::store::sql::Dialect;
 use crate::time::{Clock, DAY, Instant};
@@ -78,12 +78,10 @@ impl Table {
     }
 }
 
-/// `no table "order"; did you mean orders?; tables here: mails, orders`
+/// `no table "order"; tables here: mails, orders`
 pub fn missing(what: &str, name: &str, others: &[&str]) -> String {
-    let hint = hint(name, others.iter().copied());
-    let others =
-        if others.is_empty() { "none".into() } else { listed(name, others.iter().copied()) };
-    format!("no {what} {name:?}{hint}; {what}s here: {others}")
+    let others = if others.is_empty() { "none".into() } else { listed(others.iter().copied()) };
+    format!("no {what} {name:?}; {what}s here: {others}")
 }
 
 /// How a column is named that has not its usual name.
@@ -241,8 +239,7 @@ impl Lookup<'_> {
         self.optional(name).with_context(|| {
             let Listed { name: table, columns, .. } = &self.table;
             let names = columns.iter().map(|column| column.name.as_str());
-            let (hint, listed) = (hint(name, names.clone()), listed(name, names));
-            format!("table {table} has no column {name}{hint}; it has {listed}")
+            format!("table {table} has no column {name}; it has {}", listed(names))
         })
     }
 

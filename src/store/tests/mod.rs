@@ -153,7 +153,7 @@ fn slots_are_found(subject: &mut dyn Subject) {
     let ids = (1..=120).chain((1..=40).map(|n| (1 << 60) + (n << 22)));
     let seeds: Vec<Seed> = ids.map(|id| (id, Status::Error, id % 397, 1)).collect();
     subject.fill(&seeds);
-    let options = Options { every_secs: 300, salt: 7, spread: None };
+    let options = Options { every_secs: 300, spread: None };
     let slots = Slots::Progressive(Tiers::parse(DEFAULT_TIERS, options).unwrap());
     let mut found = 0;
     for tick in (0..40).map(|n| NOW.tick(300) + n * 61) {

@@ -31,7 +31,7 @@ const TEXTS: &[&str] = &["", "b", "B", "order-1", "é", "日本", "it's", "back\
 const UUIDS: &[&str] =
     &["3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3302"];
 
-/// Searches for halves, eighths and several ranges of the phases under several salts.
+/// Searches for halves, eighths and several ranges of the phases.
 fn agree(location: &Location, rows: usize, what: &str) {
     let database =
         || location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
@@ -50,26 +50,23 @@ fn agree(location: &Location, rows: usize, what: &str) {
     let all = found(Window::All);
     assert_eq!(all.len(), rows, "{what}");
     let eighth = |number: u32| MOST_PHASE / 8 * number..=MOST_PHASE / 8 * (number + 1) - 1;
-    for salt in [0, 7, u64::MAX] {
-        for phases in [
-            vec![0..=MOST_PHASE / 2],
-            vec![MOST_PHASE / 2 + 1..=MOST_PHASE],
-            vec![eighth(3)],
-            vec![0..=MOST_PHASE / 4, MOST_PHASE / 4 * 3..=MOST_PHASE],
-            vec![eighth(0), eighth(2), eighth(5)],
-        ] {
-            let stretch = SlotStretch { from: Instant(0), until: NOW, phases: phases.clone() };
-            // An older tier, in which there are none.
-            let older =
-                SlotStretch { from: Instant(-1), until: Instant(0), phases: vec![eighth(1)] };
-            let window = Window::Slots { stretches: vec![stretch, older], salt };
-            let is_wanted = |id: &&Id| {
-                let phase = phase31(id, salt);
-                phases.iter().any(|range| range.contains(&phase))
-            };
-            let wanted: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
-            assert_eq!(found(window), wanted, "{what}, salt {salt}, {phases:?}");
-        }
+    for phases in [
+        vec![0..=MOST_PHASE / 2],
+        vec![MOST_PHASE / 2 + 1..=MOST_PHASE],
+        vec![eighth(3)],
+        vec![0..=MOST_PHASE / 4, MOST_PHASE / 4 * 3..=MOST_PHASE],
+        vec![eighth(0), eighth(2), eighth(5)],
+    ] {
+        let stretch = SlotStretch { from: Instant(0), until: NOW, phases: phases.clone() };
+        // An older tier, in which there are none.
+        let older = SlotStretch { from: Instant(-1), until: Instant(0), phases: vec![eighth(1)] };
+        let window = Window::Slots(vec![stretch, older]);
+        let is_wanted = |id: &&Id| {
+            let phase = phase31(id);
+            phases.iter().any(|range| range.contains(&phase))
+        };
+        let wanted: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
+        assert_eq!(found(window), wanted, "{what}, {phases:?}");
     }
 }
 
@@ -130,7 +127,7 @@ fn sqlite_reckons_phases_of_numbers_as_the_program_does() {
         assert_eq!(inserted.is_err(), is_number, "{of}");
         // What the program would make of these is its business: they travel.
         let stretch = SlotStretch { from: Instant(0), until: NOW, phases: vec![0..=0] };
-        let window = Window::Slots { stretches: vec![stretch], salt: 0 };
+        let window = Window::Slots(vec![stretch]);
         let query = Query { window, statuses: vec![Status::Error], ..selection() };
         let mut database =
             location.open(&Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
@@ -140,7 +137,7 @@ fn sqlite_reckons_phases_of_numbers_as_the_program_does() {
             false
         });
         let others =
-            travelled - NUMBERS.iter().filter(|it| phase31(&Id::Integer(**it), 0) == 0).count();
+            travelled - NUMBERS.iter().filter(|it| phase31(&Id::Integer(**it)) == 0).count();
         assert_eq!(others as u64 + page.unwrap().unusable, if is_number { 0 } else { 3 }, "{of}");
     }
 }

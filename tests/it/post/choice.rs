@@ -21,7 +21,7 @@ fn a_webhook_may_stand_in_the_file() {
     describe(
         &env,
         &format!(
-            "post = '{url}'\nheader = ['X-A: 1, 2', 'X-B: 3']\nca_file = 'ca.pem'\ngive_up_on_4xx = true"
+            "post = '{url}'\nheader = ['X-A: 1, 2', 'X-B: 3']\nca_file = 'ca.pem'\ngive_up_on = '4xx'"
         ),
     );
     let ran = env.run_at(MIDNIGHT, &["process"]);
@@ -38,7 +38,7 @@ fn a_webhook_may_stand_in_the_environment() {
     let now = format!("@{MIDNIGHT}");
     let mut command = env.command(&["process", "--ndays", "1", "--now", &now]);
     command.env("BACKLOG_POST", server.url("/")).env("BACKLOG_HEADER", "X-A: 1, 2\nX-B: 3");
-    command.env("BACKLOG_GIVE_UP_ON_4XX", "yes");
+    command.env("BACKLOG_GIVE_UP_ON", "4xx");
     ran(&command.output().unwrap()).fails(1, &["given up"]);
     let request = the_only(&server);
     assert_eq!(request.header("x-a"), Some("1, 2"));
@@ -66,7 +66,7 @@ fn a_command_that_is_typed_replaces_the_webhook_of_the_file() {
 
 #[test]
 fn a_command_that_is_typed_replaces_what_goes_with_the_webhook_as_well() {
-    for more in ["header = ['X: 1']", "ca_file = 'ca.pem'", "give_up_on_4xx = true"] {
+    for more in ["header = ['X: 1']", "ca_file = 'ca.pem'", "give_up_on = '4xx'"] {
         command_over_webhook(more);
     }
 }
@@ -89,7 +89,7 @@ fn a_webhook_that_is_typed_replaces_the_handler_of_the_file() {
         "exec = ['false']\ngive_up_on = '65'",
         "exec = ['false']\nstream = true",
         "post = 'http://127.0.0.1:1/'",
-        "post = 'http://127.0.0.1:1/'\ngive_up_on_4xx = true",
+        "post = 'http://127.0.0.1:1/'\ngive_up_on = '4xx'",
     ] {
         webhook_over_file(lines);
     }
@@ -98,7 +98,7 @@ fn a_webhook_that_is_typed_replaces_the_handler_of_the_file() {
 #[test]
 fn a_webhook_that_is_typed_replaces_what_goes_with_a_co_process_as_well() {
     webhook_over_file("exec = ['false']\nstream = true\nwindow = 5");
-    webhook_over_file("exec = ['false']\nstream = true\nrestarts = 1");
+    webhook_over_file("exec = ['false']\nstream = true\nwindow = 1");
 }
 
 /// A pass with a webhook, where another handler stands in the file.
@@ -141,11 +141,17 @@ fn what_does_not_go_with_a_webhook_is_said() {
     for (args, says) in [
         (&["--post", NOBODY, "--stream"][..], "--stream"),
         (&["--post", NOBODY, "--", "true"], "--post"),
-        (&["--post", NOBODY, "--give-up-on", "65"], "--give-up-on goes with a command"),
+        (
+            &["--post", NOBODY, "--give-up-on", "65"],
+            "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599",
+        ),
         (&["--post", NOBODY, "--window", "5"], "--window goes with --stream"),
         (&["--header", "X: 1", "--", "true"], "--header goes with --post"),
         (&["--ca-file", "x", "--", "true"], "--ca-file goes with --post"),
-        (&["--give-up-on-4xx", "--", "true"], "--give-up-on-4xx goes with --post"),
+        (
+            &["--give-up-on", "4xx", "--", "true"],
+            "--give-up-on: a command has exit codes from 1 to 255",
+        ),
     ] {
         let args = [&["process", "--ndays", "1"], args].concat();
         env.run_at(MIDNIGHT, &args).fails(2, &[says]);
@@ -194,7 +200,8 @@ fn crontab_prints_a_line_that_does_what_was_typed() {
     let env = one_record();
     let url = server.url("/it's/{ID}?a%20b=%25");
     let header = "X-Mine: 50% \"off\" $HOME";
-    let args = ["crontab", "--progressive", "--post", &url, "--header", header, "--give-up-on-4xx"];
+    let args =
+        ["crontab", "--progressive", "--post", &url, "--header", header, "--give-up-on", "4xx"];
     let lines = env.run(&args).success().stdout;
     let line = lines.lines().find(|line| line.contains(" process ")).unwrap();
     // Cron takes a percent sign for the end of the line.

@@ -66,15 +66,10 @@ fn check_says_where_ids_are_given_again() {
 fn databases_that_share_a_receiver_have_a_prefix_each() {
     let server = serving(fine());
     let env = one_record();
-    pass_in(&env, &[SECRET], &server.url("/"), &["--key-prefix", "shop 1/eu"]).silent();
-    let prefixed = format!("shop%201%2Feu/{}", key(7));
-    assert_eq!(headers(&server, "idempotency-key"), [Some(prefixed.clone())]);
-    assert_eq!(headers(&server, "webhook-id"), [Some(prefixed)]);
-    let file = format!("[defaults]\npost = '{}'\nkey_prefix = 'b'\nndays = 1\n", server.url("/"));
-    std::fs::write(env.path("backlog.toml"), file).unwrap();
-    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
-    env.run_at(MIDNIGHT, &["process"]).silent();
-    assert_eq!(keys(&server)[1], format!("b/{}", key(7)));
+    let option = ["--idempotency-key", "shop.eu/{id}"];
+    pass_in(&env, &[SECRET], &server.url("/"), &option).silent();
+    assert_eq!(headers(&server, "idempotency-key"), [Some("shop.eu/7".into())]);
+    assert_eq!(headers(&server, "webhook-id"), [Some("shop%2Eeu/7".into())]);
 }
 
 #[test]
@@ -88,11 +83,11 @@ fn the_whole_key_may_be_given_or_left_out() {
     ] {
         let env = one_record();
         env.sql("UPDATE BACKLOG SET PAYLOAD = '17'");
-        let options = ["--idempotency-key", template, "--key-prefix", "p"];
+        let options = ["--idempotency-key", template];
         pass_in(&env, &[SECRET], &server.url("/"), &options).silent();
         let request = server.received().pop().unwrap();
         assert_eq!(request.header("idempotency-key"), expected, "{template}");
-        assert_eq!(request.header("webhook-id"), Some(format!("p/{}", key(7)).as_str()));
+        assert_eq!(request.header("webhook-id"), Some(expected.unwrap_or(&key(7))));
         let env = one_record();
         env.sql("UPDATE BACKLOG SET PAYLOAD = '17'");
         let file =
@@ -122,10 +117,8 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
     ] {
         pass(&env, &server.url("/"), options).fails(2, &[says]);
     }
-    for option in ["--idempotency-key", "--key-prefix"] {
-        let args = ["process", "--ndays", "1", option, "x", "--", "true"];
-        env.run_at(MIDNIGHT, &args).fails(2, &[option, "goes with --post"]);
-    }
+    let args = ["process", "--ndays", "1", "--idempotency-key", "x", "--", "true"];
+    env.run_at(MIDNIGHT, &args).fails(2, &["--idempotency-key goes with --post"]);
     assert_eq!((env.query(ROW).as_str(), server.connections()), (UNTOUCHED, 0));
     pass(&env, &server.url("/"), &["--idempotency-key", "{payload}"]).silent();
     let why = "the key needs the column payload, which has no value";
@@ -135,9 +128,9 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
 #[test]
 fn crontab_says_how_keys_are_made() {
     let env = one_record();
-    let args = ["crontab", "--fibonacci", "--post", NOBODY, "--key-prefix", "p"];
-    let lines = env.run(&[&args[..], &["--idempotency-key", ""]].concat()).success().stdout;
-    assert!(lines.contains(" --idempotency-key '' --key-prefix p "), "{lines}");
+    let args = ["crontab", "--fibonacci", "--post", NOBODY, "--idempotency-key", ""];
+    let lines = env.run(&args).success().stdout;
+    assert!(lines.contains(" --idempotency-key '' "), "{lines}");
 }
 
 #[test]

@@ -58,21 +58,24 @@ fn a_refused_record_is_archived_at_once_where_that_is_wanted() {
     ] {
         let server = serving(Answer::new(status, &[], "no such order"));
         let env = one_record();
-        let ran = pass(&env, &server.url("/"), &["--give-up-on-4xx"]);
+        let ran = pass(&env, &server.url("/"), &["--give-up-on", "4xx"]);
         let says = format!(
             "backlog: record 7 was given up by its handler (attempt 1); archived: {words}\n{}",
             env.back(7)
         );
         assert_eq!((ran.exit, ran.stderr), (Some(1), says));
         assert_eq!(env.query(ROW), format!("ARCHIVED|1|2026-11-21T00:00:00Z|{words}"));
-        pass(&env, &server.url("/"), &["--give-up-on-4xx"]).silent();
+        pass(&env, &server.url("/"), &["--give-up-on", "4xx"]).silent();
         assert_eq!(server.received().len(), 1);
     }
 }
 
 #[test]
 fn listed_statuses_archive_a_record_at_once() {
-    let option = ["--give-up-on-status", "410,422,503"];
+    let option = ["--give-up-on", "410,422,503"];
+    let (server, env) = (serving(Answer::new("503 Busy", &["Retry-After: 60"], "")), one_record());
+    pass(&env, &server.url("/"), &["--give-up-on", "4xx,503"]);
+    assert_eq!(env.statuses(), "7|ARCHIVED");
     for (status, more, expected) in [
         ("410 Gone", "X: y", "ARCHIVED"),
         ("503 Busy", "Retry-After: 60", "ARCHIVED"),
@@ -87,23 +90,24 @@ fn listed_statuses_archive_a_record_at_once() {
     let env = one_record();
     for (words, says) in [
         (
-            &["--give-up-on-status", "200"][..],
-            "\"200\" is no status of a refusal; legal are 300 to 599",
+            &["--give-up-on", "600"][..],
+            "\"600\" is no exit code from 1 to 255, no HTTP status from 300 to 599, and not 4xx",
         ),
-        (&["--give-up-on-status", "4xx"], "\"4xx\" is no status"),
+        (
+            &["--give-up-on", "200"],
+            "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599",
+        ),
     ] {
         pass(&env, NOBODY, words).fails(2, &[says]);
     }
-    env.run(&["process", "--fibonacci", "--give-up-on-status", "410", "--", "true"])
-        .fails(2, &["--give-up-on-status goes with --post"]);
+    env.run(&["process", "--fibonacci", "--give-up-on", "410", "--", "true"])
+        .fails(2, &["--give-up-on: a command has exit codes from 1 to 255"]);
     let no_archive = TestEnv::with_schema(
         "CREATE TABLE T (ID INTEGER PRIMARY KEY, STATE INT, DATE_INSERTED TEXT)",
     );
     let status = "status={column='STATE',new=0,error=1,success=2}";
     let words = ["process", "--ndays", "1", "--table", "T", "--set", status, "--post", NOBODY];
-    no_archive
-        .run(&[&words[..], &option].concat())
-        .fails(1, &["--give-up-on-status archives records"]);
+    no_archive.run(&[&words[..], &option].concat()).fails(1, &["--give-up-on archives records"]);
 }
 
 #[test]
@@ -118,11 +122,11 @@ fn what_says_nothing_of_the_record_is_never_given_up() {
     ] {
         let server = serving(Answer::new(status, &[], ""));
         let env = one_record();
-        pass(&env, &server.url("/"), &["--give-up-on-4xx"]).silent();
+        pass(&env, &server.url("/"), &["--give-up-on", "4xx"]).silent();
         assert_eq!(env.query(ROW), failed(words));
     }
     let env = one_record();
-    pass(&env, NOBODY, &["--give-up-on-4xx"]).silent();
+    pass(&env, NOBODY, &["--give-up-on", "4xx"]).silent();
     assert_eq!(env.query(ROW), unsent(REFUSED));
 }
 
@@ -211,7 +215,7 @@ fn a_table_that_counts_nothing_will_do() {
         // A wait that could not be written down would be none.
         (Answer::new("429 Oops", &["Retry-After: 9"], ""), &["--strict"], 1, "7|ERROR"),
         (Answer::new("404 Oops", &[], ""), &[], 0, "7|ERROR"),
-        (Answer::new("404 Oops", &[], ""), &["--give-up-on-4xx"], 1, "7|ARCHIVED"),
+        (Answer::new("404 Oops", &[], ""), &["--give-up-on", "4xx"], 1, "7|ARCHIVED"),
     ] {
         let env = TestEnv::minimal();
         env.insert_one(7, MIDNIGHT - 60);

@@ -128,7 +128,7 @@ fn who_is_told_of_archived_records_is_told_of_those_a_webhook_refused() {
     let server = Server::new(&[("/1", Answer::new("410 Gone", &[], "gone")), ("/2", fine())]);
     let env = records(2);
     let told = env.script("told", "cat >>json; echo \"$BACKLOG_ID $BACKLOG_ATTEMPT\" >>told.log");
-    let args = ["--give-up-on-4xx", "--on-archive", &told];
+    let args = ["--give-up-on", "4xx", "--on-archive", &told];
     pass(&env, &server.url("/{ID}"), &args).fails(1, &["record 1 was given up"]);
     assert_eq!(std::fs::read_to_string(env.path("told.log")).unwrap(), "1 1\n");
     let json = std::fs::read_to_string(env.path("json")).unwrap();
@@ -146,7 +146,8 @@ fn the_log_and_the_joblog_say_what_became_of_each_request() {
     ]);
     let env = records(4);
     let url = server.url("/{ID}");
-    let args = ["process", "--fibonacci", "--post", &url, "--give-up-on-4xx", "--joblog", "joblog"];
+    let args =
+        ["process", "--fibonacci", "--post", &url, "--give-up-on", "4xx", "--joblog", "joblog"];
     let ran = env.run_at(MIDNIGHT, &[&args[..], &["-v"]].concat());
     assert_eq!(ran.exit, Some(1));
     for line in [
@@ -281,7 +282,7 @@ fn a_table_on_a_server_is_posted_as_well() {
         ("/2/NEW", Answer::new("429 Oops", &["Retry-After: 600"], "")),
         ("/3/NEW", Answer::new("404 Oops", &[], "")),
     ]);
-    let args = ["--jobs", "2", "--give-up-on-4xx"];
+    let args = ["--jobs", "2", "--give-up-on", "4xx"];
     pass(&env, &server.url("/{ID}/{Status}"), &args).fails(1, &["record 3 was given up"]);
     assert_eq!(
         database.query(
@@ -316,7 +317,7 @@ fn a_queue_of_pgmq_is_posted_as_well() {
         ("/4", Answer::new("500 Oops", &[], "")),
     ]);
     let url = server.url("/{msg_id}");
-    let args = ["process", "--pgmq", "jobs", "--post", &url, "--give-up-on-4xx"];
+    let args = ["process", "--pgmq", "jobs", "--post", &url, "--give-up-on", "4xx"];
     env.run(&args).fails(1, &["record 3 was given up by its handler (attempt 1/5); archived: HTTP 400 Bad Request: no such job"]);
     assert_eq!(
         database.query("SELECT msg_id, headers ->> 'backlog_error' FROM pgmq.a_jobs ORDER BY 1"),

@@ -95,7 +95,7 @@ fn a_record_whose_values_make_no_url_fails_alone() {
     env.sql("ALTER TABLE BACKLOG ADD COLUMN V ANY; UPDATE BACKLOG SET V = ID");
     env.sql("UPDATE BACKLOG SET V = NULL WHERE ID = 2; UPDATE BACKLOG SET V = '..' WHERE ID = 3");
     env.sql("UPDATE BACKLOG SET V = '.' WHERE ID = 4");
-    pass(&env, &server.url("/{V}"), &["--give-up-on-4xx"]).silent();
+    pass(&env, &server.url("/{V}"), &["--give-up-on", "4xx"]).silent();
     let dots = |dots| format!("the URL's path \"/{dots}\" has a segment of nothing but dots");
     let rows = [
         format!("1|{DONE}"),

@@ -65,8 +65,7 @@ fn the_examples_handle_records_of(make: impl Fn() -> Option<(TestEnv, Option<Dat
         sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID <= 2");
         fs::remove_file(env.path("sent.jsonl")).unwrap();
         fs::create_dir(env.path("sent.jsonl")).unwrap();
-        env.run(&["process", "--ndays", "1", "--stream", "--restarts", "0", "--", &example])
-            .silent();
+        env.run(&["process", "--ndays", "1", "--stream", "--", &example]).silent();
         let failures = "SELECT sum(FAILURES) FROM BACKLOG WHERE STATUS = 'ERROR'";
         assert_eq!(query(failures), "2", "{name}");
     }
@@ -174,11 +173,11 @@ for it in records():
     ));
     let dies = "read -r hello; read -r record; exit 3";
     let now = MIDNIGHT + DAY;
-    let args = ["process", "--ndays", "1", "--stream", "--restarts", "0", "--", "sh", "-c", dies];
-    env.run_at(now, &args).fails(1, &["--restarts 0 are used up"]);
+    let args = ["process", "--ndays", "1", "--stream", "--", "sh", "-c", dies];
+    env.run_at(now, &args).fails(1, &["it was restarted 3 times; the pass stops here"]);
     assert_eq!(
         database.query("SELECT status, count(*) FROM backlog GROUP BY 1 ORDER BY 1"),
-        "ERROR|1\nNEW|299"
+        "ERROR|4\nNEW|296"
     );
 }
 
@@ -223,17 +222,10 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
             "write a whole number from 1 to 1,024",
         ),
         (&["--window", "3", "--", "touch", "ran"], "--window goes with --stream"),
-        (&["--window-bytes", "1M", "--", "touch", "ran"], "--window-bytes goes with --stream"),
-        (
-            &["--stream", "--window-bytes", "1MB", "--", "touch", "ran"],
-            "write a number of bytes, or 512K, 64M, 1G",
-        ),
-        (&["--restarts", "3", "--", "touch", "ran"], "--restarts goes with --stream"),
-        (&["--stream", "--restarts", "-1", "--", "touch", "ran"], "-1"),
         (&["--stream", "--post", "http://localhost/"], "'--stream' cannot be used with '--post"),
         (
             &["--stream", "--give-up-on", "3", "--", "touch", "ran"],
-            "--give-up-on goes with a command for each record",
+            "--give-up-on goes with a command for each record, or --post",
         ),
         (&["--stream"], "no handler: write the command behind `--`"),
     ] {

@@ -186,60 +186,9 @@ for answered in range(20):
 "#,
     )
     .unwrap();
-    let options = ["--ndays", "1", "--window", "3", "--restarts", "0"];
+    let options = ["--ndays", "1", "--window", "3"];
     pass(&env, &options, &["python3", path.to_str().unwrap()]).silent();
     assert_eq!(env.count("SUCCESS"), 20);
-}
-
-/// A handler that fails if it gets more, or less, than the bytes in its argument allow.
-fn measuring(env: &TestEnv) -> String {
-    let path = env.path("measuring.py");
-    // It reads no further than the end of a line, so that what comes behind it can be seen.
-    fs::write(
-        &path,
-        r#"
-import json, select, sys
-read = sys.stdin.buffer.raw.readline
-read()
-hand = [read()]
-window = max(1, int(sys.argv[1]) // len(hand[0]))
-for answered in range(9):
-    while len(hand) < min(window, 9 - answered):
-        hand.append(read())
-    if select.select([0], [], [], 0.02)[0]:
-        sys.exit("more than the window")
-    print(json.dumps({"id": json.loads(hand.pop())["ID"], "outcome": "success"}), flush=True)
-"#,
-    )
-    .unwrap();
-    path.display().to_string()
-}
-
-#[test]
-fn no_more_bytes_are_in_flight_than_the_window_says_but_for_one_record_alone() {
-    for (size, bytes) in [("1", "1"), ("3000", "3000"), ("4K", "4096"), ("64MiB", "67108864")] {
-        let env = records(9);
-        env.sql("UPDATE BACKLOG SET PAYLOAD = json_quote(printf('%.*c', 1000, 'x'))");
-        let options = ["--ndays", "1", "--window-bytes", size, "--restarts", "0"];
-        pass(&env, &options, &["python3", &measuring(&env), bytes]).silent();
-        assert_eq!(env.count("SUCCESS"), 9, "{size}");
-    }
-}
-
-#[test]
-fn the_window_in_bytes_may_stand_in_the_environment_and_in_backlog_toml() {
-    for (variable, key) in [("", "window_bytes = 300"), ("300", "window_bytes = '64M'")] {
-        let env = records(9);
-        let handler = measuring(&env);
-        let queue = format!(
-            "[defaults]\nexec = ['python3', '{handler}', '300']\nstream = true\nrestarts = 0\n{key}\n"
-        );
-        fs::write(env.path("backlog.toml"), queue).unwrap();
-        let now = format!("@{MIDNIGHT}");
-        let mut command = env.command(&["process", "--now", &now, "--ndays", "1"]);
-        ran(&command.env("BACKLOG_WINDOW_BYTES", variable).output().unwrap()).silent();
-        assert_eq!(env.count("SUCCESS"), 9, "{key}");
-    }
 }
 
 #[test]
@@ -359,7 +308,7 @@ time.sleep(1000)
 fn output_without_an_end_is_an_error_and_not_kept() {
     let env = records(2);
     let handler = python(&env, ENDLESS);
-    let options = ["--ndays", "1", "--restarts", "0"];
+    let options = ["--ndays", "1"];
     let ran = pass(&env, &options, &["python3", &handler]);
     let cut = "x".repeat(200);
     let says = format!("line 1 of the handler's output is no reply, not JSON: {cut}...");
@@ -373,7 +322,7 @@ fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
     let env = records(1);
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
     let handler = python(&env, &deaf);
-    let options = ["--ndays", "1", "--restarts", "0"];
+    let options = ["--ndays", "1"];
     pass(&env, &options, &["python3", &handler]).fails(1, &["is no reply, not JSON: xxxx"]);
     assert_eq!(env.statuses(), "1|NEW");
     assert_peak(&env);

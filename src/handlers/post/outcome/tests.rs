@@ -6,8 +6,8 @@ fn reply(status: u16) -> Reply<'static> {
     Reply { status, ..Reply::default() }
 }
 
-const ON_4XX: GivesUp = GivesUp { on_4xx: true, on: &[] };
-const NEVER: GivesUp = GivesUp { on_4xx: false, on: &[] };
+const ON_4XX: &GivesUp = &GivesUp { on_4xx: true, on: Vec::new() };
+const NEVER: &GivesUp = &GivesUp { on_4xx: false, on: Vec::new() };
 
 fn failure(error: &str) -> Outcome {
     Outcome::Failure { error: error.into() }
@@ -44,7 +44,7 @@ fn every_status_has_an_outcome() {
 
 #[test]
 fn a_listed_status_gives_up_whatever_else_is_said() {
-    let listed = GivesUp { on_4xx: false, on: &[301, 410, 503] };
+    let listed = &GivesUp { on_4xx: false, on: vec![301, 410, 503] };
     for (status, expected) in [
         (410, give_up("HTTP 410 Gone")),
         (422, failure("HTTP 422 Unprocessable Entity")),

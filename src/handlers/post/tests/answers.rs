@@ -7,7 +7,7 @@ use super::{
     BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success, webhook,
 };
 use crate::handlers::post::Client;
-use crate::handlers::webhook::{Header, Secret, Signing, Webhook};
+use crate::handlers::webhook::{GivesUp, Header, Secret, Signing, Webhook};
 use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, UNREAD};
 
@@ -89,7 +89,10 @@ fn every_status_is_an_answer() {
     let Outcome::Failure { error } = sent("/moved") else { panic!() };
     assert!(error.ends_with(&format!("leads to {}", moved.url("/"))), "{error}");
     assert!(moved.received().is_empty());
-    let client = client_of(Webhook { give_up_on_4xx: true, ..webhook(&server.url("/400")) });
+    let client = client_of(Webhook {
+        gives_up: GivesUp { on_4xx: true, ..GivesUp::default() },
+        ..webhook(&server.url("/400"))
+    });
     let error = "HTTP 400 Bad Request: no".into();
     assert_eq!(send(&client), Outcome::GiveUp { error });
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Client;
 use crate::handlers::HandlerContext;
-use crate::handlers::webhook::{Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
+use crate::handlers::webhook::{GivesUp, Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
 use crate::record::{Id, Outcome, Reach, Record, Value};
 use crate::time::Instant;
 
@@ -23,12 +23,10 @@ fn webhook(url: &str) -> Webhook {
         target: Target::new(url).unwrap(),
         headers: Vec::new(),
         ca_file: None,
-        give_up_on_4xx: false,
-        give_up_on: Vec::new(),
+        gives_up: GivesUp::default(),
         signing: Signing::None,
         hosts: Hosts::default(),
         key: IdempotencyKey::Name,
-        key_prefix: None,
         proxies: Proxies::default(),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::nearest::{hint, listed};
+use crate::names::listed;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::service;
@@ -302,8 +302,7 @@ fn parse_query(query: &str) -> Result<Vec<(&'static str, String)>> {
             let key = if is_safe { key } else { String::new() };
             let shown = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
             let legal = KNOWN.map(|(key, _)| key);
-            let (hint, legal) = (hint(&key, legal), listed(&key, legal));
-            bail!("the database URL has {shown}, which is not known{hint}; legal are {legal}");
+            bail!("the database URL has {shown}, which is not known; legal are {}", listed(legal));
         };
         said.push((key, value));
     }

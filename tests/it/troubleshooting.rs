@@ -56,11 +56,10 @@ fn nothing_happens() {
     let status = || env.run_at(MIDNIGHT + 60, &["status", "--ndays", "1"]).success().stdout;
     assert!(!status().contains("last pass"), "{}", status());
     pass(&env, &[], &["true"]).silent();
-    assert!(
-        status().contains("last pass 2026-11-21T00:00:00Z, 1 m ago: 1 succeeded"),
-        "{}",
-        status()
-    );
+    let status = status();
+    let last = status.lines().last().unwrap();
+    assert!(last.starts_with("last pass 2026-11-21T00:00:00Z, 1 m ago"), "{status}");
+    assert!(last.ends_with(": 1 succeeded"), "{status}");
 }
 
 #[test]
@@ -92,7 +91,8 @@ fn cron_sends_no_mail() {
     assert_eq!(env.count("ERROR"), 1);
     assert!(pass(&env, &["-v"], &["false"]).success().stderr.contains("failed, will retry"));
     assert_eq!(pass(&env, &["--strict"], &["false"]).exit, Some(1));
-    pass(&env, &["--max-attempts", "1"], &["false"]).fails(1, &["; archived: "]);
+    pass(&env, &["--max-attempts", "1"], &["false"])
+        .fails(1, &["record 7 failed after 3 attempts; archived"]);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn the_handler_succeeded_but_the_record_is_still_pending() {
     says(&ran.stderr, "record ... could not be set to SUCCESS: ...; its handler succeeded");
     assert_eq!(env.count("SUCCESS"), 0);
     let found = env.run_at(MIDNIGHT, &["check", "--rehearse", "--ndays", "1"]).stdout;
-    assert!(found.contains("record 7 would not be tried: "), "{found}");
+    assert!(found.contains("record 7 (ERROR) would not be tried: "), "{found}");
 }
 
 #[test]
@@ -211,17 +211,17 @@ fn retries_come_later_than_the_schedule_says() {
 
 #[test]
 fn all_records_are_retried_in_the_same_minute() {
-    let peak = |args: &[&str]| {
+    let idle_minutes = |args: &[&str]| {
         let table = simulated(args);
-        table[1].split_whitespace().rev().nth(4).unwrap().parse::<u32>().unwrap()
+        table[1].split_whitespace().rev().nth(3).unwrap().parse::<u32>().unwrap()
     };
-    assert_eq!(peak(&["--fibonacci"]), 100);
+    assert!(idle_minutes(&["--fibonacci"]) > 100, "of 120");
     for spread in [
         &["--policy", "fibonacci"][..],
         &["--policy", "even"],
         &["--fibonacci", "--spread", "100%"],
     ] {
-        assert!(peak(spread) < 100, "{spread:?}");
+        assert_eq!(idle_minutes(spread), 0, "{spread:?}");
     }
 }
 
@@ -259,7 +259,7 @@ fn a_pass_does_not_end() {
     let mut pass = env.spawn(&[&line[..], &handler].concat());
     staying.wait_for_begin();
     let status = env.run_at(MIDNIGHT + 2 * HOUR + 1, &["status"]).success().stdout;
-    says(&status, "running since ..., last outcome ... ago: it hangs");
+    says(&status, "running since ...: it hangs");
     assert!(signal("-TERM", pass.id()));
     assert_eq!(pass.wait().unwrap().code(), Some(143));
     env.run_at(MIDNIGHT + 3 * HOUR, &["process", "--fibonacci", "--", "true"]).silent();

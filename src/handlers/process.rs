@@ -251,7 +251,8 @@ impl Tail {
         };
         let lines = self.bytes.split(|byte| *byte == b'\n').rev();
         let lines = lines.map(|line| (is_indented(line) || is_cut(line), legible(line)));
-        let mut lines = lines.filter(|(_, line)| !line.is_empty());
+        let is_of_runtime = |line: &str| OF_RUNTIMES.iter().any(|begin| line.starts_with(begin));
+        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !is_of_runtime(line));
         let (is_detail, last) = lines.next()?;
         Some(match lines.find(|(is_detail, _)| !is_detail).filter(|_| is_detail) {
             Some((_, line)) if line.ends_with(':') => format!("{line} {last}"),
@@ -259,6 +260,9 @@ impl Tail {
         })
     }
 }
+
+/// Beginnings of the line that Node.js and Rust write about themselves after an error.
+const OF_RUNTIMES: [&str; 2] = ["Node.js v", "note: run with `RUST_BACKTRACE"];
 
 /// Without the control characters that colour a line, and what else does not show escaped.
 fn legible(line: &[u8]) -> String {
@@ -437,7 +441,12 @@ mod tail_tests {
         for (text, expected) in [
             ("Traceback\n  File x\nValueError: no\n\n", "ValueError: no"),
             ("Exception: a\n\tat x\nCaused by: b\n\tat y\n\t... 1 more\n", "Caused by: b"),
-            ("x.js:1\n^\n\nError: no\n    at x\n    at y\n", "Error: no"),
+            ("x.js:1\n^\n\nError: no\n    at x\n    at y\n\nNode.js v20.20.2\n", "Error: no"),
+            (
+                "\nthread 'main' (7) panicked at src/main.rs:2:5:\nno\nnote: run with \
+                 `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+                "no",
+            ),
             ("Error: a\n\nCaused by:\n    0: b\n    1: c\n", "Caused by: 1: c"),
             ("Error: a\n\nCaused by:\n", "Caused by:"),
             ("  a\n  b\n\n", "b"),

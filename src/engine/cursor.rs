@@ -98,8 +98,7 @@ const MOST_BEHIND: i64 = 366 * DAY;
 /// How many slots are remembered that lie after the clock of the last pass: one for each jump of the clock.
 const MOST_LATER: usize = 4;
 
-/// How many bytes of ids are listed: so a cursor is written in one page, which no kill can cut in two.
-/// What is more is listed apart, and in case that is lost, the cursor does not go past it.
+/// Bytes of ids that fit in a page, which no kill can cut in two. The others are listed apart.
 const MOST_LISTED: usize = 2_048;
 /// More attempts for one slot are not begun: the record may be what kills the passes.
 const MOST_BEGUN: u32 = 3;

@@ -13,8 +13,7 @@ use crate::time::Instant;
 /// How many ids are read at once. More are continued by key.
 const PAGE: usize = 1_000_000;
 
-/// The smallest and the largest block of candidates that are looked at in one query, or deferred, where
-/// another pass is at work.
+/// Sizes of the blocks that are looked at in one query, or deferred, beside another pass.
 const FIRST_BLOCK: usize = 64;
 const LARGEST_BLOCK: usize = 4096;
 
@@ -110,8 +109,7 @@ pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
     candidates: VecDeque<Candidate>,
-    /// What is left for later because another pass is at it; `None` where nothing may be, or once it has
-    /// had its turn.
+    /// Left for later, because another pass is at it; `None` once it has had its turn, or may not be.
     deferred: Option<VecDeque<Candidate>>,
     /// Whether failed records may be deferred, too: their rows tell what another pass has tried.
     defers_failed: bool,
@@ -179,8 +177,7 @@ impl DueQueue {
         candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
 
-    /// Removes those that come next whose records other passes have finished, in blocks that double, until
-    /// one has a record that is still pending.
+    /// Removes records that other passes have finished, in blocks that double, until one is pending.
     pub fn look_ahead(
         &mut self,
         mut still_pending: impl FnMut(&[Id]) -> Result<Option<Vec<Id>>>,

@@ -13,8 +13,7 @@ use crate::lock;
 use crate::record::Attempt;
 use crate::time::Clock;
 
-/// For how long a thread waits awake for the round of another one, if rounds take no longer. To wake a
-/// thread takes about as long.
+/// A thread waits awake for so long, if rounds take no longer. Waking a thread takes about as long.
 const QUICK_ROUND: Duration = Duration::from_micros(150);
 
 thread_local! {
@@ -78,8 +77,7 @@ impl SharedDispatcher {
         result
     }
 
-    /// Runs rounds until no ended attempt is left, or another thread is there to complete them: the one
-    /// that holds the dispatcher, or one that waits for it.
+    /// Runs rounds until no ended attempt is left, or another thread is there to complete them.
     fn catch_up(&self) {
         while self.has_ended() {
             let Some(mut dispatcher) = self.take() else { return };

@@ -79,8 +79,7 @@ impl Tally {
         Self { stopped: Some(Stopped::Paused), ..Self::default() }
     }
 
-    /// A signal counts also where the time was up before or a pause began, but not where an error
-    /// stopped the pass.
+    /// A signal counts also after the end of the time or a pause, but not after an error.
     pub fn note_signal(&mut self, signal: Option<i32>) {
         if let (None | Some(Stopped::Runtime | Stopped::Paused), Some(signal)) =
             (&self.stopped, signal)
@@ -117,8 +116,7 @@ pub fn log_begun(record: &Record, rule: &DueRule) {
     log::info!("processing record {}{}", record.id, attempt(record, rule));
 }
 
-/// `written` is `None` if the row was left to the application, `unstored` says why the error is not in it,
-/// and `shown` spells instants.
+/// `written` is `None` if the row was left alone, `unstored` says why the error is not in it.
 pub fn log_ended(
     record: &Record,
     outcome: &Outcome,

@@ -170,8 +170,7 @@ fn wait(curve: Curve, min: u64, max: u64, n: u32, retries: u32) -> u64 {
         Curve::Arithmetic => {
             min + half_up(&(way * (n + 1) * n), &(BigUint::from(retries) * (retries - 1)))
         }
-        // min (max / min)^(n / (retries - 1)). The exponential is written differently, as
-        // (min / k) k^f where k is the root of max / min, and is the same.
+        // min (max / min)^(n / (retries - 1)): as (min / k) k^f, k being the root of max / min.
         Curve::Geometric | Curve::Exponential => {
             let degree = retries - 1;
             let product = BigUint::from(min).pow(degree - n) * BigUint::from(max).pow(n);

@@ -119,12 +119,10 @@ pub trait Engine: Sized + Send + 'static {
     /// Begins a transaction. One that rehearses does not wait long for locks.
     fn begin(&mut self, rehearses: bool) -> DbResult<()>;
 
-    /// Takes the changes of a rehearsal back. The error is a deferred constraint that its commit would
-    /// have violated.
+    /// Undoes a rehearsal. The error is a deferred constraint that its commit would have violated.
     fn end_rehearsal(&mut self) -> DbResult<()>;
 
-    /// Tries each chain of writes by itself in one round trip, and takes it back. True for those that the table
-    /// is known to accept. Not called of an engine that writes each row by a statement of its own.
+    /// Tries and undoes each chain of writes in one round trip. True for those known to be accepted.
     fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
         Ok(vec![false; chains.len()])
     }
@@ -140,8 +138,7 @@ pub trait Engine: Sized + Send + 'static {
     /// Whether what a charge makes of a row shows only when the row is read again.
     fn looks_again(&mut self, table: &Table) -> DbResult<bool>;
 
-    /// The constraints by which the table may refuse one row and accept another: a unique index, a foreign
-    /// key, a trigger or a CHECK of several columns that depends on a written column.
+    /// The constraints on written columns by which the table may refuse one row and accept another.
     fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints>;
 
     fn interrupter(&self) -> Option<Interrupter>;
@@ -260,8 +257,7 @@ pub enum Ask {
     IsExpected,
     /// Say which rows are as the changes make them.
     IsWritten,
-    /// Return the present state of the rows that exist. For a change that renews, a row counts as pending
-    /// even if it is not due.
+    /// Return the state of the rows that exist. A change that renews need not be due to be pending.
     IsThere,
 }
 

@@ -149,15 +149,13 @@ pub trait Reconnecting: Sized {
     /// Where everything is written.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Makes lost sessions again and takes back the claims that they held. If the server only reads, waits
-    /// a moment instead.
+    /// Makes lost sessions again and takes their claims back. Waits a moment if the server only reads.
     fn recover(&mut self, why: DbError) -> Result<()>;
 
     /// Whether a write may be left undone for now, because a pass keeps the outcome and tries again.
     fn keeps_outcomes(&self) -> bool;
 
-    /// Whether the server has accepted writes in this pass. If it only reads after that, the pass waits as
-    /// for a server that is gone.
+    /// Whether writes were accepted in this pass, so that a server that only reads is waited for.
     fn has_been_writable(&self) -> bool;
 
     fn just_looking<T>(

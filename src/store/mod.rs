@@ -203,8 +203,7 @@ pub trait Store {
         None
     }
 
-    /// Whether a pass can lose a claim while it lives. Then a handler may still have a record that another
-    /// pass can claim, if the last attempt of the record has not reported back.
+    /// Whether a living pass can lose a claim, so that its handler may still have the record.
     fn can_lose_claims(&self) -> bool {
         false
     }
@@ -382,8 +381,7 @@ pub const STILL_PENDING: &str = "it would still be pending: its condition holds 
 pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
                                its condition hold";
 
-/// The constraints by which a table may refuse one record and accept another. With any of them each record
-/// has to be rehearsed.
+/// Constraints by which a table may refuse single records, so that each has to be rehearsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowConstraints {
     None,
@@ -393,8 +391,7 @@ pub enum RowConstraints {
     AcrossRows,
 }
 
-/// What a pass may come to write for a record: each chain is the charge, if there is one, and an outcome.
-/// All records of a pass have chains of the same form.
+/// Chains of a charge, if there is one, and an outcome. Those of all records have the same form.
 #[derive(Debug)]
 pub struct PossibleWrites {
     pub record: Arc<Record>,

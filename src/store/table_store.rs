@@ -1,7 +1,6 @@
 //! The table store: the searches, reads and guarded writes of a pass, on any engine that speaks SQL.
 
 mod rehearsal;
-mod way_back;
 
 use std::borrow::Cow;
 use std::collections::HashSet;

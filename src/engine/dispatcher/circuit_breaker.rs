@@ -21,8 +21,7 @@ pub struct CircuitBreaker {
     pub all: HashSet<Id>,
     /// Those since the last record that got further.
     in_a_row: HashSet<Id>,
-    /// The place of the last of them in the order of the plan: if the pass ends before its records do,
-    /// the next one begins behind it, as it else would not come to them either.
+    /// The place of the last of them, behind which the next pass begins if this one ends too early.
     pub last: Option<Key>,
     /// Answers of handlers that could not be run, until another record gets further or the pass ends.
     pub doubtful: Vec<Attempt>,

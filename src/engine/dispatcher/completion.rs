@@ -149,8 +149,7 @@ impl Dispatcher {
     }
 }
 
-/// How long a pass waits for an outcome, from the first attempt to write it: as long as for a server that is
-/// gone.
+/// Waiting time from the first attempt to write an outcome, as for a server that is gone.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The least time between two attempts to write.
 const PAUSE: Duration = Duration::from_secs(1);

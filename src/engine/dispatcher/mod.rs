@@ -171,8 +171,7 @@ impl Dispatcher {
             || self.unwritten.len() > 0
     }
 
-    /// How long records that could be tried are still held back: by the rate, because passes may have just
-    /// lost their claims, or because the last attempt of a record has not reported back.
+    /// How long records that could be tried are held back: by the rate, or for the sake of other passes.
     fn held_back(&self) -> Option<Duration> {
         if !self.waits() || self.is_cut_short() {
             return None;
@@ -221,8 +220,7 @@ impl Dispatcher {
         self.handlers.stop.begin_no_more();
     }
 
-    /// Whether --max-runtime was over before the lock of another program was: a pass that did nothing
-    /// but wait has not done its job. A signal ends a wait that nobody is to hear of.
+    /// Whether a pass only waited for a lock until --max-runtime. A signal ends a wait without a report.
     fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
         let is_locked = exit::of(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;
@@ -261,8 +259,7 @@ impl Dispatcher {
         }
     }
 
-    /// Selects anew, if this is a drain and there may be more to do, or else looks once more at what was
-    /// busy: after so long. Another pass may have given it back untried, and not come to it again.
+    /// Selects anew in a drain, or else looks once more at busy records, which may have been given back.
     fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;

@@ -13,8 +13,7 @@ use crate::schedule::settle;
 use crate::store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 impl Dispatcher {
-    /// Returns the records whose possible outcomes the table accepts, and releases the others. `claimed` will be
-    /// handed out together with them.
+    /// Returns the records whose outcomes the table accepts besides those of `claimed`. Releases the others.
     pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
         let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);

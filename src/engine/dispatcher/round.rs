@@ -63,8 +63,7 @@ impl Dispatcher {
         }
     }
 
-    /// Claims up to `free` records, and hands them out when the outcomes are written. Returns the numbers of
-    /// records that were claimed and that were handed out.
+    /// Claims records and hands them out once outcomes are written. Returns how many of each.
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
@@ -88,8 +87,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many records can be with handlers at a time, so that there is room for as many that have been
-    /// answered and are held until they are settled.
+    /// Records that can be with handlers, so that as many can be answered and held until they are settled.
     pub(super) fn places(&self) -> usize {
         self.handlers.handler.capacity().min(self.pass.store.most_claims() / 2)
     }
@@ -328,8 +326,7 @@ impl Dispatcher {
         if self.has_looked_again {
             return record.last_failure_at.is_none_or(|at| at >= began_at);
         }
-        // In the second in which this pass began it may have failed before, and what has failed later than
-        // now did so by a clock that was set back.
+        // It may have failed before in the second in which this pass began, or by a clock that was set back.
         let now = self.pass.clock.now();
         let by_age = matches!(policy, Policy::Age(_));
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
@@ -485,8 +482,7 @@ impl Dispatcher {
     }
 }
 
-/// Applies changes. If the table refuses one, it is tried without the text of its error. Returns also why
-/// the texts of some records could not be stored.
+/// Applies changes, without the text of an error if the table refuses it. Returns also why it does.
 fn apply(
     store: &mut dyn Store,
     changes: &[RowWrite],

@@ -68,8 +68,7 @@ impl Unreported {
         false
     }
 
-    /// Forgets a record that was asked for and does not wait any longer, because another pass holds it or
-    /// because it is no longer due.
+    /// Forgets a record that was asked for, because it is held by another pass or no longer due.
     pub fn forget_asked(&mut self, id: &Id) {
         if self.waiting.get(id).is_some_and(|waiting| waiting.is_asked) {
             self.waiting.remove(id);

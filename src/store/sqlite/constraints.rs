@@ -34,7 +34,7 @@ pub fn dependents(connection: &Connection, table: &Table) -> Result<Vec<String>>
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<String>> {
     let created = created(connection, table)?;
-    let (written, tokens) = (Written::of(table), tokens(&created));
+    let tokens = tokens(&created);
     let is_clause = |words: &[Token<'_>]| {
         let is_conflict = words[1].is("ON") && words[2].is("CONFLICT");
         // What replaces a NULL by the default deletes nothing.
@@ -49,7 +49,7 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<
     let mut definitions = definitions(&tokens).into_iter();
     let found = definitions.find(|definition| {
         definition.windows(4).any(is_clause)
-            && definition.iter().map(name).any(|name| written.contains(&name))
+            && definition.iter().map(name).any(|name| is_written(table, &name))
     });
     let text = |definition: &[Token<'_>]| {
         created.get(definition.first()?.at..definition.last()?.end()).map(String::from)
@@ -58,30 +58,19 @@ pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<
 }
 
 pub fn row_constraints(connection: &Connection, table: &Table) -> Result<RowConstraints> {
-    let written = Written::of(table);
-    let by_indexes = index_constraints(connection, table, &written)?;
+    let by_indexes = index_constraints(connection, table)?;
     let is_of_one_row = table.has_generated_or_growing()
         || !triggers(connection, table)?.is_empty()
-        || is_in_foreign_key(connection, table, &written)?
-        || is_in_check(&created(connection, table)?, table, &written);
+        || is_in_foreign_key(connection, table)?
+        || is_in_check(&created(connection, table)?, table);
     Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })
 }
 
 /// The names of the row number, where no column has them.
 const ROW_NUMBERS: [&str; 3] = ["rowid", "oid", "_rowid_"];
 
-/// The columns that a pass writes, in lower case.
-struct Written(HashSet<String>);
-
-impl Written {
-    fn of(table: &Table) -> Self {
-        let written = table.written_columns().into_iter();
-        Self(written.map(|column| column.name.to_lowercase()).collect())
-    }
-
-    fn contains(&self, column: &str) -> bool {
-        self.0.contains(&column.to_lowercase())
-    }
+fn is_written(table: &Table, column: &str) -> bool {
+    table.written_columns().iter().any(|written| written.name.eq_ignore_ascii_case(column))
 }
 
 fn created(connection: &Connection, table: &Table) -> Result<String> {
@@ -89,13 +78,8 @@ fn created(connection: &Connection, table: &Table) -> Result<String> {
     Ok(connection.query_row(sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// An index on an expression, or on a part of the rows, has its columns only in its text. An expression may
-/// fail for the values of a row.
-fn index_constraints(
-    connection: &Connection,
-    table: &Table,
-    written: &Written,
-) -> Result<RowConstraints> {
+/// The columns of an index on an expression or a part of the rows are only in its text.
+fn index_constraints(connection: &Connection, table: &Table) -> Result<RowConstraints> {
     let sql = "SELECT i.\"unique\", c.name, s.sql FROM pragma_index_list(?1) AS i \
                JOIN pragma_index_xinfo(i.name) AS c \
                LEFT JOIN sqlite_schema AS s ON s.type = 'index' AND s.name = i.name \
@@ -110,7 +94,7 @@ fn index_constraints(
             Some(_) => identifiers(condition_of_index(&created).unwrap_or_default()),
             None => identifiers(&created),
         };
-        let is_read = column.iter().chain(&read).any(|name| written.contains(name));
+        let is_read = column.iter().chain(&read).any(|name| is_written(table, name));
         found = found.max(match (is_read, is_unique, column) {
             (true, true, _) => RowConstraints::AcrossRows,
             (true, false, None) => RowConstraints::OfOneRow,
@@ -121,7 +105,7 @@ fn index_constraints(
 }
 
 /// Whether a foreign key depends on a written column or on a row that is deleted.
-fn is_in_foreign_key(connection: &Connection, table: &Table, written: &Written) -> Result<bool> {
+fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
     let sql = "SELECT t.name = ?1 COLLATE NOCASE, f.\"from\", \
                f.\"table\" = ?1 COLLATE NOCASE, f.\"to\" \
                FROM pragma_table_list AS t JOIN pragma_foreign_key_list(t.name) AS f \
@@ -131,9 +115,9 @@ fn is_in_foreign_key(connection: &Connection, table: &Table, written: &Written) 
     while let Some(row) = rows.next()? {
         let (is_own, column): (bool, String) = (row.get(0)?, row.get(1)?);
         let (is_target, target): (bool, Option<String>) = (row.get(2)?, row.get(3)?);
-        let refers = is_own && written.contains(&column);
+        let refers = is_own && is_written(table, &column);
         let is_referred_to = is_target
-            && (table.deletes_finished || target.is_some_and(|column| written.contains(&column)));
+            && (table.deletes_finished || target.is_some_and(|column| is_written(table, &column)));
         if refers || is_referred_to {
             return Ok(true);
         }
@@ -142,7 +126,7 @@ fn is_in_foreign_key(connection: &Connection, table: &Table, written: &Written) 
 }
 
 /// Whether a CHECK reads a written column together with another one.
-fn is_in_check(created: &str, table: &Table, written: &Written) -> bool {
+fn is_in_check(created: &str, table: &Table) -> bool {
     let tokens = tokens(created);
     let depends_on_row = |at: usize| {
         let names = parenthesized(&tokens[at + 1..]).iter().filter_map(Token::name);
@@ -150,7 +134,7 @@ fn is_in_check(created: &str, table: &Table, written: &Written) -> bool {
         let columns = table.columns.iter().map(|column| column.name.to_lowercase());
         let columns = columns.chain(ROW_NUMBERS.map(String::from));
         let read: HashSet<_> = columns.filter(|column| names.contains(column)).collect();
-        read.len() > 1 && read.iter().any(|column| written.contains(column))
+        read.len() > 1 && read.iter().any(|column| is_written(table, column))
     };
     (0..tokens.len()).any(|at| tokens[at].is("CHECK") && depends_on_row(at))
 }

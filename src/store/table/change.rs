@@ -102,8 +102,7 @@ impl<'a> Sets<'a> {
 }
 
 impl Table {
-    /// The terms of what is asked about the row of a change. A row that is not what it was expected to
-    /// be is left alone. If there is nothing to write, it is asked whether the row is there.
+    /// The terms of a statement on the row of a change. Without a write, it only asks for the row.
     pub fn terms<'a>(&'a self, change: &'a RowWrite, ask: Ask) -> (Verb, Vec<Term<'a>>) {
         let id = |(column, part)| {
             let value = Cow::Owned(id_param(part));
@@ -226,8 +225,7 @@ impl Table {
         }
     }
 
-    /// Whether a status stays as it is to the letter, where several values mean the same. A row that
-    /// a condition says is archived may still have one of NEW.
+    /// Whether a status stays to the letter. A row that a condition archives may still have one of NEW.
     fn keeps_status(&self, settlement: &Settlement, record: &Record) -> bool {
         let value = || self.statuses.column.as_ref().map(|column| before(record, column));
         let is_new = || value().is_some_and(|it| self.statuses.values(Status::New).contains(&it));

@@ -273,8 +273,7 @@ impl Statuses {
         self.column.is_some() && !new.iter().any(|value| error.contains(value))
     }
 
-    /// The status of a row that holds what `is` says. Where that does not tell NEW from ERROR, `failed`
-    /// does; where nothing tells, a record may have failed, and counts so.
+    /// The status of a row. If no value tells NEW from ERROR, `failed` does; `None` counts as failed.
     pub fn status(
         &self,
         is: &dyn Fn(&Value) -> bool,

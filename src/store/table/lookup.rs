@@ -364,8 +364,7 @@ impl Lookup<'_> {
         (self.now.saturating_sub(MOST_AGE)..self.now.saturating_add(MOST_AHEAD)).contains(&at)
     }
 
-    /// Why the numbers of a column are hardly dates in the format that their size shows: all are more
-    /// than ten years old or more than a year ahead.
+    /// Why no number of a column is a date of the last ten years or of the next one.
     fn implausible(&self, key: &str, column: &Column, dates: &Dates) -> Result<Option<String>> {
         if column.spelling.is_text() {
             return Ok(None);
@@ -402,8 +401,7 @@ impl Lookup<'_> {
         )))
     }
 
-    /// What is the matter with the column of the count of failures, or else of the last one, if anything
-    /// is. As long as one of the samples is what it must be, others may be missing or spoilt.
+    /// Why a column can hold no failures, or no last failure. One right sample makes it right.
     fn complaint(
         &self,
         is_count: bool,

@@ -169,16 +169,14 @@ impl Table {
         self.statuses.column.is_none() || self.archived.is_some()
     }
 
-    /// Whether a value depends on what the row held before, or is calculated from other columns: the table
-    /// may refuse it for one row and accept it for another.
+    /// Whether a value depends on the row, so that the table may refuse it for one row only.
     pub fn has_generated_or_growing(&self) -> bool {
         let effects = self.effects().into_iter().flat_map(|(_, effects)| effects);
         effects.into_iter().any(|effect| matches!(effect.to, Assigned::Add(_)))
             || self.columns.iter().any(|column| column.is_generated)
     }
 
-    /// Whether what ends one record may leave another one pending, because the condition also reads columns
-    /// that a success does not write.
+    /// Whether the condition reads columns that a success does not write: one record may stay pending.
     pub fn ends_depend_on_row(&self) -> bool {
         let written = self.on_success.iter().map(|effect| &effect.column);
         let written: Vec<_> = written.chain(&self.statuses.column).collect();

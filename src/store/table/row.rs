@@ -42,8 +42,7 @@ fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
 }
 
-/// What a due column says. What lies beyond all that can be read is to come, and so is what is no date,
-/// which `check` names.
+/// What a due column says. What is no date, which `check` names, or beyond all dates, is to come.
 fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
     // Numbers that are less than any date, zero dates, and dates before our time.
@@ -194,8 +193,7 @@ impl Table {
         Some(if self.keeps_schedule && at >= HIDDEN_FOR_EVER { BEYOND } else { at })
     }
 
-    /// A row as a record, if it can be one. At `first` stands its [`Table::head`], and behind that
-    /// what became `row`.
+    /// A row as a record. At `first` is its [`Table::head`], and behind that what became `row`.
     pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
         let date = self.date_expression().map(|column| column.name.as_str());

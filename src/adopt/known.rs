@@ -1,8 +1,9 @@
 //! The job tables of other software that docs/tables.md describes, known by their columns.
 
+use anyhow::Result;
 use toml::{Table, Value};
 
-use super::{Choice, Proposal, Question, Step, value_text};
+use super::{Ask, Choice, Proposal, value_text};
 use crate::names::listed;
 use crate::store::{Column, Outline};
 
@@ -82,57 +83,58 @@ impl Known {
         &self,
         outline: &Outline,
         values: &mut dyn FnMut(&str) -> Option<Vec<String>>,
-    ) -> Proposal {
+        ask: &mut Ask<'_>,
+    ) -> Result<Proposal> {
         let mut proposal = Proposal::new(&self.name, outline);
-        proposal.step(Step::Comment(self.prose.clone()));
+        proposal.comment(self.prose.clone());
         let kind = self.kind().and_then(|(column, own)| {
             // What no line of text can say is none that is offered.
             let mut there = values(column)?;
             there.retain(|it| !it.contains(char::is_control));
             Some((own, there, column))
         });
-        let lines = |chosen: Option<&str>| -> Vec<String> {
+        let lines = |chosen: Option<&str>| -> String {
             let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
             let lines = lines.map(|line| match (&kind, chosen) {
                 (Some((own, ..)), Some(chosen)) => with_kind(line, own, chosen),
                 _ => line.into(),
             });
             let is_exec = |line: &str| line.starts_with("exec");
-            lines.map(|line| if is_exec(&line) { format!("# {line}") } else { line }).collect()
+            let lines = lines.map(|it| if is_exec(&it) { format!("# {it}") } else { it });
+            lines.collect::<Vec<_>>().join("\n")
         };
         match &kind {
             Some((own, there, column))
                 if !there.is_empty() && !there.iter().any(|it| it == own) =>
             {
                 if let [only] = &there[..] {
-                    proposal.step(Step::Comment(format!("all rows have {column} = '{only}'")));
-                    proposal.step(Step::Lines(lines(Some(only))));
+                    proposal.line(format!("all rows have {column} = '{only}'"), lines(Some(only)));
                 } else {
-                    let choices = there.iter().map(|it| Choice::new(lines(Some(it)), it)).collect();
-                    let about = format!("which {column} is worked off?");
-                    let why = format!("{column} has {}", listed(there.iter().map(String::as_str)));
-                    proposal.step(Step::Question(Question { about, why, choices }));
+                    let choice = |it: &String| Choice::new(it, vec![lines(Some(it))]);
+                    let question = format!("which {column} is worked off?");
+                    let open = vec!["where = ?".into()];
+                    proposal.choose(ask, &question, there.iter().map(choice).collect(), open)?;
                 }
             }
             Some((own, there, column)) => {
-                proposal.step(Step::Lines(lines(None)));
+                proposal.lines(vec![lines(None)]);
                 let others: Vec<_> =
                     there.iter().filter(|it| *it != own).map(String::as_str).collect();
                 if !others.is_empty() {
-                    proposal.step(Step::Comment(format!(
+                    proposal.comment(format!(
                         "other rows have {column} = {}: each is worked off by a queue of its own",
                         listed(others)
-                    )));
+                    ));
                 }
             }
-            None => proposal.step(Step::Lines(lines(None))),
+            None => proposal.lines(vec![lines(None)]),
         }
         let has_schedule =
             ["policy", "fibonacci", "progressive"].iter().any(|it| self.keys.contains_key(*it));
         if !has_schedule {
-            proposal.step(Step::Lines(vec!["progressive = true".into()]));
+            proposal.lines(vec!["progressive = true".into()]);
         }
-        proposal
+        Ok(proposal)
     }
 
     /// The column and the value by which the page chooses one of several queues.

@@ -1,129 +1,184 @@
-//! Adoption of a table that nobody has described: a mapping is proposed by the names and values of its
-//! columns, each line with its evidence. What these do not say is a question, and never a guess.
+//! Adoption of a table that nobody has described: the program shows what is in the table, and proposes a
+//! mapping where names and values leave no doubt. Everything else is a question.
 
-mod conduct;
-mod flags;
-mod given_up;
+mod columns;
 mod known;
-mod profile;
+mod pending;
 mod propose;
-mod searched;
-mod status;
-mod without_status;
 mod words;
 
-use toml::Value;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use toml::{Table, Value};
 
 use crate::options::LONGEST_NAME;
 use crate::record::one_line;
-use crate::store::{Explore, Outline};
+use crate::store::{Column, Explore, Outline};
+use crate::time::Instant;
 
-pub use propose::likeness;
+pub use propose::{is_known, is_like_a_queue};
+
+/// Asks somebody at the terminal which of several answers is right.
+pub type Ask<'a> = dyn FnMut(&str, &[String]) -> Result<Option<usize>> + 'a;
 
 /// A section of backlog.toml for a table.
 pub struct Proposal {
     pub queue: String,
     pub table: String,
-    pub steps: Vec<Step>,
+    /// Where passes note what they did, if that is not beside the database.
+    pub state_dir: Option<PathBuf>,
+    steps: Vec<Step>,
 }
 
 /// A part of the section.
-pub enum Step {
-    /// A sentence about what follows.
+enum Step {
     Comment(String),
     Lines(Vec<String>),
-    Question(Question),
+    /// Lines with a `?` that is no TOML, in place of what nobody has answered.
+    Open(Vec<String>),
 }
 
-/// What the table does not say.
-pub struct Question {
-    pub about: String,
-    pub why: String,
-    pub choices: Vec<Choice>,
-}
-
-/// An answer, as lines of the section.
-pub struct Choice {
-    pub lines: Vec<String>,
-    pub says: String,
+/// An answer to a question, with the lines of the section that say it.
+struct Choice {
+    answer: String,
+    lines: Vec<String>,
 }
 
 impl Choice {
-    fn new(lines: Vec<String>, says: impl Into<String>) -> Self {
-        Self { lines, says: says.into() }
+    fn new(answer: impl Into<String>, lines: Vec<String>) -> Self {
+        Self { answer: answer.into(), lines }
     }
 }
 
 impl Proposal {
     fn new(queue: &str, outline: &Outline) -> Self {
-        // A queue's name has fewer characters than that of a table may have.
+        // The name of a queue is shorter than that of a table may be.
         let legal = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
         let name: String = queue.chars().map(legal).take(LONGEST_NAME).collect();
         let name = name.trim_start_matches(['_', '.', '-']);
         let queue = if name.is_empty() { "jobs" } else { name }.into();
-        Self { queue, table: outline.name.clone(), steps: Vec::new() }
+        Self { queue, table: outline.name.clone(), state_dir: None, steps: Vec::new() }
     }
 
-    fn step(&mut self, step: Step) {
-        self.steps.push(step);
+    fn comment(&mut self, comment: impl Into<String>) {
+        self.steps.push(Step::Comment(comment.into()));
+    }
+
+    fn lines(&mut self, lines: Vec<String>) {
+        self.steps.push(Step::Lines(lines));
     }
 
     /// A line, after a sentence that says why.
     fn line(&mut self, why: impl Into<String>, line: String) {
-        self.step(Step::Comment(why.into()));
-        self.step(Step::Lines(vec![line]));
+        self.comment(why);
+        self.lines(vec![line]);
     }
 
-    pub fn questions(&self) -> impl Iterator<Item = &Question> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Question(question) => Some(question),
-            Step::Comment(_) | Step::Lines(_) => None,
-        })
-    }
-
-    /// The proposal with questions answered; without an answer one stays.
-    pub fn answered(
-        self,
-        mut answer: impl FnMut(&Question) -> anyhow::Result<Option<usize>>,
-    ) -> anyhow::Result<Self> {
-        let mut steps = Vec::new();
-        for step in self.steps {
-            steps.push(match step {
-                Step::Question(mut question) => match answer(&question)? {
-                    Some(index) if index < question.choices.len() => {
-                        Step::Lines(question.choices.swap_remove(index).lines)
-                    }
-                    _ => Step::Question(question),
-                },
-                step @ (Step::Comment(_) | Step::Lines(_)) => step,
-            });
+    /// Lines that have a `?` if there are questions, which are written above.
+    fn open(&mut self, questions: &[String], lines: &[String]) {
+        for question in questions {
+            self.comment(format!("QUESTION: {question}"));
         }
-        Ok(Self { steps, ..self })
+        let lines = lines.to_vec();
+        self.steps.push(if questions.is_empty() { Step::Lines(lines) } else { Step::Open(lines) });
     }
 
-    /// The section as TOML. The answers to an open question are comments, of which one is to be chosen.
+    /// Asks, and writes the lines of the answer. Without one these lines stay open, and the choices are
+    /// comments.
+    fn choose(
+        &mut self,
+        ask: &mut Ask<'_>,
+        question: &str,
+        mut choices: Vec<Choice>,
+        open: Vec<String>,
+    ) -> Result<Option<usize>> {
+        let answers: Vec<_> = choices.iter().map(|choice| choice.answer.clone()).collect();
+        let chosen = ask(question, &answers)?;
+        match chosen {
+            Some(index) => {
+                let Choice { answer, lines } = choices.swap_remove(index);
+                self.comment(format!("{question} {answer}"));
+                self.lines(lines);
+            }
+            None => {
+                self.comment(format!("QUESTION: {question} Write the lines of one answer:"));
+                for Choice { answer, lines } in choices {
+                    self.comment(format!("- {answer}"));
+                    let lines = lines.iter().flat_map(|line| line.lines());
+                    self.lines(lines.map(|line| format!("# {line}")).collect());
+                }
+                self.steps.push(Step::Open(open));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The number of questions without an answer.
+    pub fn open_questions(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step, Step::Open(_))).count()
+    }
+
+    /// The section as TOML, but for the `?` of open questions.
     pub fn section(&self, db: &str) -> String {
         let mut text = format!("[queue.{}]\n", key(&self.queue));
         text +=
             &format!("db = {}\ntable = {}\n", Value::from(db), Value::from(self.table.as_str()));
+        if let Some(state_dir) = &self.state_dir {
+            text += &format!("state_dir = {}\n", Value::from(state_dir.display().to_string()));
+        }
         for step in &self.steps {
             match step {
                 Step::Comment(comment) => text += &commented(comment),
-                Step::Lines(lines) => text.extend(lines.iter().map(|line| format!("{line}\n"))),
-                Step::Question(Question { about, why, choices }) => {
-                    text += &commented(&format!(
-                        "QUESTION: {about} {why}. Take the # from one answer:"
-                    ));
-                    for Choice { lines, says } in choices {
-                        text += &commented(&format!("- {says}:"));
-                        let lines = lines.iter().flat_map(|line| line.lines());
-                        text.extend(lines.map(|line| format!("# {line}\n")));
-                    }
+                Step::Lines(lines) | Step::Open(lines) => {
+                    text.extend(lines.iter().map(|line| format!("{line}\n")));
                 }
             }
         }
         text
     }
+}
+
+/// What a mapping cannot do, for want of columns or values.
+pub fn limits(section: &Table, outline: &Outline) -> Vec<&'static str> {
+    // Columns with the usual names need no key.
+    let has = |key: &str| {
+        let is_usual = |column: &Column| column.name.eq_ignore_ascii_case(key);
+        section.contains_key(key) || outline.columns.iter().any(is_usual)
+    };
+    let status = section.get("status");
+    let value = |key: &str| status.and_then(|status| status.get(key));
+    let sets_next = |columns: &Value| {
+        let mut columns = columns.as_table().into_iter().flatten();
+        columns.any(|(_, value)| value.as_str() == Some("{next}"))
+    };
+    let mut limits = Vec::new();
+    if !has("failures") {
+        limits.push(
+            "no column counts failures: --fibonacci, --policy and --max-attempts have nothing to \
+             go by",
+        );
+    }
+    let tells_failed = value("error").is_some() && value("error") != value("new");
+    if !tells_failed && !has("last_failure") && !section.get("on_failure").is_some_and(sets_next) {
+        limits.push(
+            "no column for failures: `retry` has nothing to change; try all pending: `backlog \
+             process --ndays 365`",
+        );
+    }
+    if value("archived").is_none()
+        && !section.contains_key("on_archive")
+        && !section.contains_key("where_archived")
+    {
+        limits.push(
+            "no value for what is given up: `archive` and --max-attempts need status.archived, or \
+             on_archive with where_archived",
+        );
+    }
+    if !has("last_error") {
+        limits.push("no column for errors: the table does not keep why a record failed");
+    }
+    limits
 }
 
 /// A sentence as lines of comments.
@@ -155,19 +210,22 @@ fn value_text(value: &Value) -> String {
 }
 
 /// The mapping that is proposed for a table.
-pub fn propose(database: &mut dyn Explore, outline: &Outline) -> Proposal {
-    let sample = database.sample(outline);
-    let mut values = |name: &str| {
-        let column = outline.columns.iter().find(|it| it.name.eq_ignore_ascii_case(name))?;
-        database.values(outline, column)
-    };
+pub fn propose(
+    database: &mut dyn Explore,
+    outline: &Outline,
+    now: Instant,
+    ask: &mut Ask<'_>,
+) -> Result<Proposal> {
     match known::Known::of(&outline.name, &outline.columns) {
         Some(known) => {
-            let texts = |values: Vec<(crate::record::Value, u64)>| {
-                values.into_iter().map(|(value, _)| value.to_string()).collect()
+            let mut values = |name: &str| {
+                let columns = &mut outline.columns.iter();
+                let column = columns.find(|column| column.name.eq_ignore_ascii_case(name))?;
+                let values = database.values(outline, column).into_iter();
+                Some(values.filter(|it| it.rows > 0).map(|it| it.value.to_string()).collect())
             };
-            known.proposal(outline, &mut |name| values(name).map(texts))
+            known.proposal(outline, &mut values, ask)
         }
-        None => propose::by_columns(outline, &sample, &mut values),
+        None => propose::by_columns(database, outline, now, ask),
     }
 }

@@ -24,7 +24,11 @@ pub struct Init {
 #[derive(Args)]
 pub struct Adopt {
     /// The table [default: the one that looks like a queue]
-    #[arg(long, id = "adopted_table", value_name = "NAME")]
+    #[arg(value_name = "TABLE")]
+    pub name: Option<String>,
+
+    /// Name of the table, like TABLE
+    #[arg(long, conflicts_with = "name", id = "adopted_table", value_name = "NAME")]
     pub table: Option<String>,
 }
 

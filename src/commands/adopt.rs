@@ -8,18 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::{Console, check};
-use crate::adopt::{Proposal, Question, likeness, propose};
+use crate::adopt::{Proposal, is_known, is_like_a_queue, limits, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::names::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
 use crate::ownership::Kind;
 use crate::record::{counted, one_line, toml_text};
-use crate::store::{self, COUNTED, Listed, Outline};
-
-/// What a table that is clearly one of jobs is at least, and by how much before the next.
-const CLEARLY: u32 = 6;
-const BEFORE: u32 = 4;
+use crate::store::{self, Listed, Outline};
 
 pub fn run(
     db: Option<&Path>,
@@ -36,14 +32,15 @@ pub fn run(
     }
     let place = location(db.clone(), None, environment)?;
     let mut database = place.explore()?;
-    let name = match &args.table {
+    let name = match args.table.as_ref().or(args.name.as_ref()) {
         Some(name) => name.clone(),
         None => chosen(&database.tables()?, &database.place(), console)?,
     };
     let outline = database.outline(&name)?;
-    let proposal = propose(&mut *database, &outline);
-    let proposal = proposal.answered(|question| answer(question, console))?;
-    let open = proposal.questions().count();
+    let mut ask = |question: &str, answers: &[String]| console.terminal.choose(question, answers);
+    let mut proposal = propose(&mut *database, &outline, console.clock.now(), &mut ask)?;
+    proposal.state_dir = environment.state_dir().filter(|_| store::is_url(&db.to_string_lossy()));
+    let open = proposal.open_questions();
     let written = written_db(&db, environment);
     let text = format!(
         "# Proposed by `backlog adopt` for table {} of {}.\n# Nothing was changed there.\n\n{}",
@@ -53,23 +50,31 @@ pub fn run(
     );
     let cannot =
         |why: &str| anyhow!("table {} cannot be described as TOML: {why}", one_line(&outline.name));
-    let meant = text.parse::<toml::Table>().map_err(|error| cannot(error.message()))?;
+    // A question that is open counts as a value here.
+    let parsed = |text: &str| text.replace('?', "0").parse::<toml::Table>();
+    let meant = parsed(&text).map_err(|error| cannot(error.message()))?;
     let shown = toml_text(&text);
-    if shown.parse::<toml::Table>().ok() != Some(meant) {
+    if parsed(&shown).ok().as_ref() != Some(&meant) {
         bail!(cannot("a name has characters that do not show"));
     }
     console.out.write_all(shown.as_bytes())?;
     console.out.flush()?;
     drop(database);
     say(&format!("table {}: {}", outline.name, found(&proposal, &outline)))?;
-    if outline.rows.is_some_and(|rows| rows > COUNTED) {
+    if outline.is_large() {
         say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
     } else if open == 0 {
         // With the database as it was typed: its URL may have a password.
         let section = proposal.section(&db.to_string_lossy());
         checked(&section, &proposal.queue, environment, console)?;
     }
-    next(&proposal, open, args, console)?;
+    let section = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
+    say("what this mapping cannot do:")?;
+    section
+        .map_or_else(Vec::new, |section| limits(section, &outline))
+        .iter()
+        .try_for_each(|limit| say(&format!("  {limit}")))?;
+    next(&proposal, open, &outline.name, console)?;
     Ok(if open == 0 { Exit::Done } else { Exit::Failed })
 }
 
@@ -82,51 +87,35 @@ fn written_db(db: &Path, environment: &Environment) -> String {
     environment.directory.join(db).display().to_string()
 }
 
-/// The table that is meant: the only one that is clearly one of jobs, or as somebody at the terminal
-/// says.
+/// The table that is meant: the only one that is known, or that has columns of a queue, or the one that
+/// somebody at the terminal chooses.
 fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
-    let mut ranked: Vec<_> = tables.iter().map(|it| (likeness(it), it)).collect();
-    ranked.sort_by_key(|(likeness, _)| std::cmp::Reverse(*likeness));
-    let names = || listed(tables.iter().map(|it| it.name.as_str()));
-    let likely: Vec<_> = ranked.iter().filter(|(it, _)| *it >= CLEARLY).collect();
-    match likely[..] {
+    let with = |is: fn(&Listed) -> bool| -> Vec<String> {
+        tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
+    };
+    let listed = |names: &[String]| listed(names.iter().map(String::as_str));
+    let known = with(is_known);
+    let likely = if known.is_empty() { with(is_like_a_queue) } else { known };
+    match &likely[..] {
         [] if tables.is_empty() => bail!("there are no tables in {place}"),
         [] => bail!(usage(format!(
             "no table of {place} looks like one of jobs: name yours with --table; tables here: {}",
-            names()
+            listed(&with(|_| true))
         ))),
-        [(_, only)] => Ok(only.name.clone()),
-        [(first, one), (second, _), ..] if *first >= second + BEFORE => {
-            let others = likely[1..].iter().map(|(_, it)| it.name.as_str());
-            say(&format!("other tables that may be meant, by --table: {}", listed(others)))?;
-            Ok(one.name.clone())
-        }
-        _ => {
-            let names: Vec<_> = likely.iter().map(|(_, it)| it.name.clone()).collect();
-            match console.terminal.choose("which table is the queue?", &names)? {
-                Some(index) => Ok(names[index].clone()),
-                None => bail!(usage(format!(
-                    "which table? name it with --table; these look like one of jobs: {}",
-                    listed(names.iter().map(String::as_str))
-                ))),
-            }
-        }
+        [only] => Ok(only.clone()),
+        names => match console.terminal.choose("which table is the queue?", names)? {
+            Some(index) => Ok(names[index].clone()),
+            None => bail!(usage(format!(
+                "which table? name it with --table; these look like one of jobs: {}",
+                listed(names)
+            ))),
+        },
     }
-}
-
-/// The answer of somebody at the terminal, if there is one.
-fn answer(question: &Question, console: &Console<'_>) -> Result<Option<usize>> {
-    let choices: Vec<_> = question
-        .choices
-        .iter()
-        .map(|choice| format!("{}: {}", choice.says, choice.lines.join("; ")))
-        .collect();
-    console.terminal.choose(&format!("{} {}.", question.about, question.why), &choices)
 }
 
 fn found(proposal: &Proposal, outline: &Outline) -> String {
     let columns = counted(outline.columns.len() as u64, "column");
-    match proposal.questions().count() {
+    match proposal.open_questions() {
         0 => format!("{columns}, no question is open"),
         open => format!("{columns}, {} open", counted(open as u64, "question")),
     }
@@ -160,16 +149,15 @@ fn checked(
 }
 
 /// What to type next.
-fn next(proposal: &Proposal, open: usize, args: &Adopt, console: &Console<'_>) -> Result<()> {
+fn next(proposal: &Proposal, open: usize, table: &str, console: &Console<'_>) -> Result<()> {
     let queue = shlex::try_quote(&proposal.queue).unwrap_or_default();
     let mut steps = Vec::new();
     if io::stdout().is_terminal() || console.terminal.attended {
-        let table =
-            args.table.as_ref().map_or_else(String::new, |table| format!(" --table {table}"));
-        steps.push(format!("backlog adopt --db ...{table} > backlog.toml"));
+        let table = shlex::try_quote(table).unwrap_or_default();
+        steps.push(format!("backlog adopt {table} --db ... > backlog.toml"));
     }
     if open > 0 {
-        steps.push("take the # from one answer below each QUESTION in backlog.toml".into());
+        steps.push("answer each QUESTION in backlog.toml, in place of its ?".into());
     }
     steps.push("name your command as exec in backlog.toml".into());
     steps.push(format!("backlog check --queue {queue}"));

@@ -10,16 +10,19 @@ use anyhow::Result;
 use super::engine::Engine;
 use super::error::DbError;
 use super::table::{Cells, Column, Listed, quote};
+use super::tokens::{identifiers, tokens};
 use crate::record::Value;
 
 /// The longest that a statement may take.
 const MOST: Duration = Duration::from_secs(1);
-/// How many rows of each end are looked at.
+/// Rows to read from each end of a table.
 const ROWS: usize = 300;
-/// More different values than this are those of no status.
-const VALUES: usize = 20;
-/// The rows of larger tables are not counted, but where that takes a second.
-pub const COUNTED: u64 = 200_000;
+/// Columns with more different values than this have none of them counted.
+const MOST_VALUES: usize = 20;
+/// Tables with more rows than this are counted by a sample.
+const COUNTED: u64 = 200_000;
+/// Rows of each end in that sample.
+const SAMPLED: usize = 10_000;
 
 /// A database that is looked at without a mapping.
 pub trait Explore {
@@ -32,8 +35,22 @@ pub trait Explore {
 
     fn sample(&mut self, outline: &Outline) -> Sample;
 
-    /// The values of a column, the most frequent first, and how many rows have each, if that is known.
-    fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>>;
+    /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first, with the number
+    /// of rows; behind them what the column may hold besides, as far as its type, its CHECK constraints or
+    /// its default name it. Empty for other columns, and where counting takes too long.
+    fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted>;
+
+    /// In how many rows a column is NULL, and in how many it is not.
+    fn nulls(&mut self, outline: &Outline, column: &Column) -> Option<[u64; 2]>;
+}
+
+/// A value of a column.
+#[derive(Clone)]
+pub struct Counted {
+    pub value: Value,
+    pub rows: u64,
+    /// Whether a CHECK constraint refuses to write it.
+    pub is_refused: bool,
 }
 
 /// A table as the catalog has it.
@@ -41,34 +58,38 @@ pub struct Outline {
     pub name: String,
     pub sql: String,
     pub columns: Vec<Column>,
-    /// The columns of its unique keys without NULL, that of the primary key first.
     pub keys: Vec<Vec<String>>,
-    /// About how many rows there are, if the database knows without counting them.
     pub rows: Option<u64>,
-    /// The conditions of its indexes on a part of the rows, which is what the application looks for.
-    pub parts: Vec<String>,
-    /// The tables whose foreign keys lead to it, and those whose names begin as its own.
+    pub checks: Vec<String>,
+    /// The tables whose foreign keys refer to it, and those whose names begin as its own.
     pub related: Vec<String>,
+}
+
+impl Outline {
+    /// Whether values are counted in a sample of the rows only.
+    pub fn is_large(&self) -> bool {
+        self.rows.is_some_and(|rows| rows > COUNTED)
+    }
 }
 
 /// Rows of a table, by columns: those of the first end of its key, and behind them those of the last.
 #[derive(Default)]
 pub struct Sample {
     pub rows: Vec<Vec<Value>>,
-    /// For each row, whether the condition of each part of the table holds.
-    pub parts: Vec<Vec<bool>>,
-    /// Whether these are all that there are.
+    /// Whether these are all rows.
     pub is_whole: bool,
     /// Why there are none, if they could not be read.
     pub unread: Option<String>,
 }
 
-/// The keys of a table, about how many rows it has, the conditions of its indexes on a part of them, and
-/// the tables that refer to it.
 pub struct Keys {
+    /// The columns of the unique keys without NULL, that of the primary key first.
     pub keys: Vec<Vec<String>>,
+    /// Estimated number of rows, if the database knows it without counting.
     pub rows: Option<u64>,
-    pub parts: Vec<String>,
+    /// The expressions of the CHECK constraints.
+    pub checks: Vec<String>,
+    /// The tables whose foreign keys refer to this one.
     pub referenced_by: Vec<String>,
 }
 
@@ -83,15 +104,7 @@ pub trait Explorable: Engine {
 
     /// The beginning of a cell; nothing of what is no text and no number.
     fn glimpse(column: &Column) -> String;
-
-    /// The most frequent values by the planner's statistics, and their share.
-    fn statistics(&mut self, _: &Outline, _: &Column) -> Option<Vec<(Value, f64)>> {
-        None
-    }
 }
-
-/// The values of a row, and in which parts of the table it is.
-type SampledRow = (Vec<Value>, Vec<bool>);
 
 /// The tables of an engine, without one that is meant.
 pub struct Explorer<E>(pub E);
@@ -117,25 +130,80 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    fn end(&mut self, outline: &Outline, direction: &str) -> Result<Vec<SampledRow>, DbError> {
-        let parts = outline.parts.iter().map(|it| format!("coalesce(({it}), false)"));
-        let columns: Vec<_> = outline.columns.iter().map(E::glimpse).chain(parts).collect();
-        let order = outline.keys.first().map(|key| {
-            let terms: Vec<_> = key.iter().map(|it| format!("{} {direction}", quote(it))).collect();
-            format!(" ORDER BY {}", terms.join(", "))
-        });
-        let sql = format!(
-            "SELECT {} FROM {}{} LIMIT {ROWS}",
-            columns.join(", "),
-            outline.sql,
-            order.unwrap_or_default()
-        );
-        let all = &outline.columns;
+    fn end(&mut self, outline: &Outline, direction: &str) -> Result<Vec<Vec<Value>>, DbError> {
+        let columns: Vec<_> = outline.columns.iter().map(E::glimpse).collect();
+        let sql = end(outline, &columns.join(", "), direction, ROWS);
         self.read(&sql, |row| {
-            let values = all.iter().zip(0..).map(|(it, index)| row.value(it, index)).collect();
-            (values, (all.len()..columns.len()).map(|index| row.truth(index)).collect())
+            outline.columns.iter().zip(0..).map(|(column, at)| row.value(column, at)).collect()
         })
     }
+
+    /// The values of an expression with the number of rows, the most frequent first.
+    fn grouped<T: Send>(
+        &mut self,
+        outline: &Outline,
+        expression: &str,
+        mut of: impl FnMut(&E::Row<'_>) -> T + Send,
+    ) -> Option<Vec<(T, u64)>> {
+        // The key tells the rows apart that are in both ends.
+        let keys = outline.keys.first().into_iter().flatten().zip(0..);
+        let keys: String = keys.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
+        let value = format!("{expression} AS v{keys}");
+        let of_ends = ["ASC", "DESC"].map(|direction| {
+            format!("SELECT * FROM ({}) AS part", end(outline, &value, direction, SAMPLED))
+        });
+        let rows = match (outline.is_large(), keys.is_empty()) {
+            (false, _) => format!("SELECT {value} FROM {}", outline.sql),
+            (true, true) => end(outline, &value, "ASC", SAMPLED),
+            (true, false) => of_ends.join(" UNION "),
+        };
+        let sql = format!(
+            "SELECT v, count(*) FROM ({rows}) AS r GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {}",
+            MOST_VALUES + 1
+        );
+        self.read(&sql, move |row| (of(row), row.count(1))).ok()
+    }
+
+    /// Whether a CHECK constraint on this column alone refuses a value.
+    fn is_refused(&mut self, outline: &Outline, column: &Column, value: &Value) -> bool {
+        let Value::Text(text) = value else { return false };
+        let literal = format!("'{}'", text.replace('\'', "''"));
+        let name = quote(&column.name);
+        let refuses = |check: &str| {
+            let sql = format!(
+                "SELECT coalesce(NOT ({check}), false) FROM (SELECT {literal} AS {name}) AS one"
+            );
+            self.read(&sql, |row| row.truth(0)).is_ok_and(|refused| refused == [true])
+        };
+        checks(outline, column).any(refuses)
+    }
+}
+
+/// The CHECK constraints on a column alone.
+fn checks<'o>(outline: &'o Outline, column: &'o Column) -> impl Iterator<Item = &'o str> {
+    let is_alone = |check: &&String| {
+        let read = identifiers(check);
+        let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
+        outline.columns.iter().all(|it| is_read(it) == (it.name == column.name))
+    };
+    outline.checks.iter().filter(is_alone).map(String::as_str)
+}
+
+/// Rows of one end of a table.
+fn end(outline: &Outline, columns: &str, direction: &str, rows: usize) -> String {
+    let order = outline.keys.first().map(|key| {
+        let terms: Vec<_> = key.iter().map(|name| format!("{} {direction}", quote(name))).collect();
+        format!(" ORDER BY {}", terms.join(", "))
+    });
+    let order = order.unwrap_or_default();
+    format!("SELECT {columns} FROM {}{order} LIMIT {rows}", outline.sql)
+}
+
+/// The texts in quotes in an expression of SQL.
+fn literals(sql: &str) -> impl Iterator<Item = String> {
+    let texts = tokens(sql).into_iter().map(|token| token.text);
+    let texts = texts.filter_map(|text| text.strip_prefix('\'')?.strip_suffix('\''));
+    texts.map(|text| text.replace("''", "'"))
 }
 
 impl<E: Explorable> Explore for Explorer<E> {
@@ -149,13 +217,13 @@ impl<E: Explorable> Explore for Explorer<E> {
 
     fn outline(&mut self, name: &str) -> Result<Outline> {
         let listed = self.0.listed(name)?;
-        let Keys { keys, rows, parts, referenced_by } = self.0.keys(&listed)?;
+        let Keys { keys, rows, checks, referenced_by } = self.0.keys(&listed)?;
         let Listed { name, sql, columns, .. } = listed;
         let prefix = name.trim_end_matches(|c| c != '_');
         let is_sister = |it: &String| !prefix.is_empty() && it.starts_with(prefix) && *it != name;
         let sisters = self.0.table_names()?.into_iter().filter(is_sister);
         let related = referenced_by.into_iter().chain(sisters).collect();
-        Ok(Outline { name, sql, columns, keys, rows, parts, related })
+        Ok(Outline { name, sql, columns, keys, rows, checks, related })
     }
 
     fn sample(&mut self, outline: &Outline) -> Sample {
@@ -169,29 +237,37 @@ impl<E: Explorable> Explore for Explorer<E> {
             last.reverse();
             rows.extend(last);
         }
-        let (rows, parts) = rows.into_iter().unzip();
-        Sample { rows, parts, is_whole, unread: None }
+        Sample { rows, is_whole, unread: None }
     }
 
-    fn values(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {
-        let of_many = outline.rows.filter(|rows| *rows > COUNTED);
-        if let Some((rows, shares)) = of_many.zip(self.0.statistics(outline, column)) {
-            #[expect(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a share of a count that is an estimate itself"
-            )]
-            let count = |share: f64| (share * rows as f64) as u64;
-            return Some(shares.into_iter().map(|(value, share)| (value, count(share))).collect());
+    fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted> {
+        let glimpse = E::glimpse(column);
+        let counted = self.grouped(outline, &glimpse, |row| row.value(column, 0));
+        let Some(counted) = counted.filter(|counted| counted.len() <= MOST_VALUES) else {
+            return Vec::new();
+        };
+        let of_checks = checks(outline, column).flat_map(literals);
+        let labels = column.legal.iter().flatten().cloned().chain(of_checks);
+        let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
+        let mut values = counted;
+        for label in labels.map(Value::Text) {
+            if column.holds.is_text() && values.iter().all(|(value, _)| *value != label) {
+                values.push((label, 0));
+            }
         }
-        let sql = format!(
-            "SELECT {}, count(*) FROM {} GROUP BY 1 ORDER BY 2 DESC LIMIT {}",
-            E::glimpse(column),
-            outline.sql,
-            VALUES + 1
-        );
-        let counted = self.read(&sql, |row| (row.value(column, 0), row.count(1))).ok()?;
-        (counted.len() <= VALUES).then_some(counted)
+        let refused = |(value, rows): (Value, u64)| {
+            let is_refused = self.is_refused(outline, column, &value);
+            Counted { value, rows, is_refused }
+        };
+        let values = values.into_iter().map(refused);
+        values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
+    }
+
+    fn nulls(&mut self, outline: &Outline, column: &Column) -> Option<[u64; 2]> {
+        let expression = format!("{} IS NULL", quote(&column.name));
+        let counted = self.grouped(outline, &expression, |row| row.truth(0))?;
+        let of =
+            |is_null| counted.iter().find(|(it, _)| *it == is_null).map_or(0, |(_, rows)| *rows);
+        Some([of(true), of(false)])
     }
 }

@@ -41,7 +41,7 @@ pub use postgres::without_password;
 
 pub use claims::LineLock;
 pub use error::{Refusal, Retry};
-pub use explore::{COUNTED, Explore, Outline, Sample};
+pub use explore::{Counted, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
@@ -52,7 +52,6 @@ pub use state_dir::{
 };
 pub use survey::{Inspection, Pending, StatusValue};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};
-pub use tokens::identifiers;
 pub use watchdog::{TOKEN, run_watchdog};
 
 /// The last word on whether a record is due, of those that a query selects.

@@ -35,8 +35,8 @@ fn server(sql: &str) -> Option<(TestEnv, Database)> {
 
 /// The section without its comments.
 fn keys(ran: &Ran) -> String {
-    let lines =
-        ran.stdout.lines().filter(|line| !line.starts_with('#') && !line.starts_with("db ="));
+    let is_place = |line: &&str| ["db =", "state_dir ="].iter().any(|key| line.starts_with(key));
+    let lines = ran.stdout.lines().filter(|line| !line.starts_with('#') && !is_place(line));
     lines.collect::<Vec<_>>().join("\n").trim().into()
 }
 
@@ -111,94 +111,230 @@ fn what_the_rows_do_not_say_is_a_question_and_never_a_guess() {
         CREATE TABLE sync_tasks (id INTEGER PRIMARY KEY, status INTEGER NOT NULL, created_at TEXT NOT NULL);
         INSERT INTO sync_tasks WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
           SELECT i, i % 3, datetime(1795000000 + i * 60, 'unixepoch') FROM n;
-        CREATE TABLE mails (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
-        INSERT INTO mails SELECT id, CASE status WHEN 0 THEN 'pending' WHEN 1 THEN 'sent' ELSE 'failed' END, created_at FROM sync_tasks;
         CREATE TABLE jobs_without_state (id INTEGER PRIMARY KEY, attempts INTEGER, run_at TEXT, created_at TEXT NOT NULL, locked_at TEXT);
         INSERT INTO jobs_without_state SELECT id, 0, created_at, created_at, NULL FROM sync_tasks";
     let env = TestEnv::with_schema(schema);
-    for (table, question, choices) in [
-        ("sync_tasks", "what do the values of status mean?", 2),
-        ("mails", "is status = failed tried again?", 2),
-        ("jobs_without_state", "which rows are pending", 2),
+    for (table, question) in [
+        ("sync_tasks", "status has the value 1 in 14 rows, 0 in 13 rows, 2 in 13 rows."),
+        ("jobs_without_state", "which rows are pending"),
     ] {
         let adopted = env.run(&["adopt", "--table", table]);
         assert_eq!(adopted.exit, Some(1), "{adopted:?}");
         assert!(adopted.stdout.contains(&format!("# QUESTION: {question}")), "{adopted:?}");
-        let answers = adopted.stdout.matches("\n# - ").count();
-        assert_eq!(answers, choices, "{adopted:?}");
-        assert!(!keys(&adopted).contains("status ="), "{adopted:?}");
+        assert!(adopted.stdout.parse::<toml::Table>().is_err(), "{adopted:?}");
+        assert!(!adopted.stdout.contains("\non_success = \"delete\""), "{adopted:?}");
         assert!(adopted.stderr.contains("1 question open"), "{adopted:?}");
+        assert!(!adopted.stderr.contains("ok       table"), "{adopted:?}");
+        assert_eq!(env.run(&["adopt", table]).stdout, adopted.stdout);
     }
     // Which of them it is, nobody knows either.
     env.run(&["adopt"]).fails(2, &["which table? name it with --table", "jobs_without_state"]);
     env.run(&["adopt", "--table", "mail"]).fails(1, &["no table \"mail\"; tables here: "]);
     // At a terminal it asks.
     let db = env.db().display().to_string();
-    let line = format!("adopt --db {db} --table mails");
-    let asked = env.at_terminal(100, &line, "x\n9\n2\n");
-    assert!(asked.stdout.contains("2) given up for good"), "{asked:?}");
-    assert!(
-        asked.stdout.contains(r#"status = { column = "status", new = "pending", error = "pending", success = "sent", archived = "failed" }"#),
-        "{asked:?}"
-    );
+    let asked = env.at_terminal(100, &format!("adopt --db {db} sync_tasks"), "x\n9\n2\n1\n3\n");
+    let line = r#"status = { column = "status", new = 0, error = 1, success = 2 }"#;
+    assert!(asked.stdout.contains(line), "{asked:?}");
     assert_eq!(asked.exit, Some(0), "{asked:?}");
+    let asked = env.at_terminal(100, &format!("adopt --db {db} jobs_without_state"), "1\n");
+    assert!(asked.stdout.contains("on_success = \"delete\""), "{asked:?}");
 }
 
-/// Without the index each of these is a question.
+const N: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)";
+
+/// What `adopt` says of a table `t` with 40 rows, which `{n}` numbers from 1 as `i`.
+fn adopted(columns: &str, values: &str) -> Ran {
+    let env = TestEnv::with_schema(&format!(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, {columns}, created_at TEXT NOT NULL);
+         INSERT INTO t {N} SELECT i, {values}, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
+    ));
+    env.run(&["adopt", "t"])
+}
+
 #[test]
-fn an_index_of_the_application_says_what_it_looks_for() {
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)";
-    let schema = format!(
-        "CREATE TABLE mails (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
-         INSERT INTO mails {rows} SELECT i, CASE i % 5 WHEN 0 THEN 'pending' WHEN 1 THEN 'failed' ELSE 'sent' END,
-           datetime(1795000000 + i * 60, 'unixepoch') FROM n;
-         CREATE TABLE events (id INTEGER PRIMARY KEY, sent_at TEXT, failed_at TEXT, created_at TEXT NOT NULL);
-         INSERT INTO events SELECT id, CASE status WHEN 'sent' THEN created_at END,
-           CASE status WHEN 'failed' THEN created_at END, created_at FROM mails;
-         CREATE TABLE orders (id INTEGER PRIMARY KEY, synced INTEGER NOT NULL, approved INTEGER NOT NULL, created_at TEXT NOT NULL);
-         INSERT INTO orders SELECT id, status = 'sent', status <> 'failed', created_at FROM mails;"
+fn new_orders_are_not_taken_for_jobs_whose_finished_ones_are_deleted() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, state TEXT DEFAULT 'new', created_at TEXT);
+         INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12)
+           SELECT 1000 + i, 'customer ' || i, 'new', datetime(1795000000 + i * 60, 'unixepoch') FROM n",
     );
-    let mapping = |table: &str, index: &str| {
-        let adopted =
-            TestEnv::with_schema(&format!("{schema}\n{index}")).run(&["adopt", "--table", table]);
-        (adopted.stdout.contains("# QUESTION: "), keys(&adopted))
-    };
-    for (table, index, lines) in [
-        (
-            "mails",
-            "CREATE INDEX due ON mails (created_at) WHERE status IN ('pending', 'failed')",
-            &[r#"new = "pending", error = "failed", success = "sent""#][..],
-        ),
-        (
-            "events",
-            "CREATE INDEX due ON events (created_at) WHERE sent_at IS NULL AND failed_at IS NULL",
-            &[
-                r#"where = "sent_at IS NULL AND failed_at IS NULL""#,
-                r#"where_archived = "failed_at IS NOT NULL""#,
-            ],
-        ),
-        (
-            "orders",
-            "CREATE INDEX due ON orders (created_at) WHERE NOT synced AND approved",
-            &[r#"where = "approved = 1""#, r#"status = { column = "synced""#],
-        ),
-    ] {
-        assert!(mapping(table, "").0, "{table}");
-        let (asks, keys) = mapping(table, index);
-        assert!(!asks && lines.iter().all(|line| keys.contains(line)), "{table}: {keys}");
+    let orders = env.run(&["adopt", "orders"]);
+    let line = r#"status = { column = "state", new = "new", error = "new", success = ? }"#;
+    assert!(orders.exit == Some(1) && keys(&orders).contains(line), "{orders:?}");
+    assert!(!keys(&orders).contains("delete"), "{orders:?}");
+    assert!(orders.stdout.parse::<toml::Table>().is_err());
+    // It lists what the mapping cannot do.
+    for limit in ["try all pending: `backlog process --ndays 365`", "need status.archived"] {
+        assert!(orders.stderr.contains(limit), "{orders:?}");
     }
-    // An index on what is either, or on what is over as well, says nothing.
-    for (table, index) in [
-        ("mails", "CREATE INDEX open ON mails (created_at) WHERE status <> 'sent' OR id < 9"),
-        ("mails", "CREATE INDEX some ON mails (created_at) WHERE status IN ('sent', 'failed')"),
-        ("events", "CREATE INDEX old ON events (id) WHERE sent_at IS NULL OR failed_at IS NULL"),
+    let db = env.db().display().to_string();
+    let asked = env.at_terminal(100, &format!("adopt --db {db} orders"), "1\n");
+    assert!(asked.exit == Some(0) && asked.stdout.contains("on_success = \"delete\""), "{asked:?}");
+}
+
+#[test]
+fn what_names_and_values_leave_no_doubt_about_is_no_question() {
+    for (columns, values, lines) in [
         (
-            "events",
-            "CREATE INDEX bad ON events (id) WHERE sent_at IS NULL AND failed_at IS NOT NULL",
+            "status TEXT",
+            "CASE WHEN i < 9 THEN 'new' WHEN i < 30 THEN 'done' ELSE 'failed' END",
+            r#"status = { column = "status", new = "new", error = "failed", success = "done" }"#,
         ),
-        ("orders", "CREATE INDEX open ON orders (created_at) WHERE NOT synced"),
+        (
+            "payload TEXT, processed_at TEXT, attempts INTEGER NOT NULL DEFAULT 0",
+            "'{}', CASE WHEN i < 30 THEN datetime(1795000000 + i * 60, 'unixepoch') END, i < 30",
+            "where = \"processed_at IS NULL\"\n\
+             failures = { column = \"attempts\", counts = \"attempts\" }\n\
+             on_success = { processed_at = \"{now}\" }",
+        ),
+        // Those of the United States are no status, though OK is a word of one.
+        (
+            "state TEXT, status TEXT",
+            "substr('AKOKCANY', 1 + 2 * (i % 4), 2), CASE WHEN i < 30 THEN 'sent' ELSE 'queued' END",
+            r#"status = { column = "status", new = "queued", error = "queued", success = "sent" }"#,
+        ),
+        (
+            "is_sent BOOLEAN NOT NULL",
+            "i < 30",
+            r#"status = { column = "is_sent", new = 0, error = 0, success = 1 }"#,
+        ),
+        // What a row may have, though none has it.
+        (
+            "status TEXT CHECK (status IN ('new', 'failed') OR status = 'done')",
+            "'new'",
+            r#"status = { column = "status", new = "new", error = "failed", success = "done" }"#,
+        ),
     ] {
-        assert!(mapping(table, index).0, "{index}");
+        let adopted = adopted(columns, values).success();
+        assert!(keys(&adopted).contains(lines), "{adopted:?}");
+    }
+}
+
+#[test]
+fn each_column_with_few_values_is_shown_and_words_that_nobody_knows_are_asked_about() {
+    let german = "CASE WHEN i < 20 THEN 'offen' WHEN i < 35 THEN 'erledigt' ELSE 'fehler' END";
+    let adopted = adopted("zweig TEXT, state TEXT", &format!("'z' || (i % 2), {german}"));
+    for shown in [
+        "# zweig: 'z0' in 20 rows, 'z1' in 20 rows",
+        "# state: 'offen' in 19 rows, 'erledigt' in 15 rows, 'fehler' in 6 rows",
+        "\nstatus = { column = \"state\", new = ?, error = ?, success = ? }",
+    ] {
+        assert!(adopted.stdout.contains(shown), "{adopted:?}");
+    }
+    let env = TestEnv::with_schema(&format!(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, state TEXT, created_at TEXT NOT NULL);
+         INSERT INTO t {N} SELECT i, {german}, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
+    ));
+    let line = format!("adopt --db {} t", env.db().display());
+    let asked = env.at_terminal(100, &line, "1\n3\n5\n");
+    for text in [
+        "state has the value 'offen' in 19 rows. Is it new, failed, done, given up, or none of these?",
+        r#"status = { column = "state", new = "offen", error = "offen", success = "erledigt" }"#,
+        "# left alone: 'fehler' in 6 rows",
+    ] {
+        assert!(asked.stdout.contains(text), "{text} {asked:?}");
+    }
+}
+
+#[test]
+fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
+    let at = "datetime(1795000000 + i * 60, 'unixepoch')";
+    let done = format!("CASE WHEN i < 20 THEN {at} END");
+    for (column, value, without) in [
+        ("failed_at TEXT", format!("CASE WHEN i > 35 THEN {at} END"), "failed_at IS NULL"),
+        ("locked_by TEXT", "CASE WHEN i = 40 THEN 'host' END".into(), "locked_by IS NULL"),
+        ("deleted INTEGER", "i % 5 = 0".into(), "coalesce(deleted, 0) = 0"),
+        ("tries INTEGER, max_tries INTEGER", "i % 4, 3".into(), "tries < max_tries"),
+    ] {
+        let asked = adopted(&format!("sent_at TEXT, {column}"), &format!("{done}, {value}"));
+        let condition = format!("\n# where = \"sent_at IS NULL AND {without}\"\nwhere = ?\n");
+        assert!(asked.exit == Some(1) && asked.stdout.contains(&condition), "{asked:?}");
+        assert!(asked.stdout.contains("it is NULL in 21 rows, and set in 19"), "{asked:?}");
+    }
+    // Dates of rows that are done take nothing out.
+    let opened = adopted("sent_at TEXT, opened_at TEXT", &format!("{done}, {done}")).success();
+    assert!(keys(&opened).contains("where = \"sent_at IS NULL\""), "{opened:?}");
+    // Neither is a later date one that a record waits for.
+    let value = "'new', datetime('2030-01-01')";
+    let later = adopted("status TEXT, valid TEXT", value);
+    assert!(
+        later.stdout.contains("QUESTION: which column says when a record is due?"),
+        "{later:?}"
+    );
+}
+
+#[test]
+fn a_number_is_a_date_only_in_the_one_format_in_which_all_are_plausible() {
+    let dated = |value: &str| {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, created BIGINT NOT NULL);
+             INSERT INTO t {N} SELECT i, CASE WHEN i < 9 THEN 'new' ELSE 'done' END, {value} FROM n"
+        ));
+        env.run(&["adopt", "t"])
+    };
+    for (value, format) in [
+        ("1795000000 + i", "epoch"),
+        ("1795000000000 + i", "epoch-ms"),
+        ("1795000000000000 + i", "epoch-us"),
+        ("1795000000000000000 + i", "epoch-ns"),
+        ("816692800 + i", "apple"),
+    ] {
+        let line = format!("date_inserted = {{ column = \"created\", format = \"{format}\" }}");
+        let dated = dated(value).success();
+        assert!(keys(&dated).contains(&line), "{dated:?}");
+    }
+    // Ticks of today are nanoseconds of Apple's of another year.
+    let asked = dated("639306000000000000 + i");
+    for text in
+        ["created as ticks: the newest is 2026-11-", "created as apple: the newest is 2021-"]
+    {
+        assert!(asked.stdout.contains(text), "{asked:?}");
+    }
+    assert!(asked.stdout.contains("\ndate_inserted = ?\n"), "{asked:?}");
+    // No format has these in this century, or has them only long from now.
+    for value in ["2600000000 + i", "i", "CASE i WHEN 7 THEN 4000000000 ELSE 1795000000 END"] {
+        let asked = dated(value);
+        assert!(asked.stdout.contains("\ndate_inserted = ?\n"), "{asked:?}");
+        assert!(!asked.stdout.contains("format ="), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_value_that_a_check_refuses_is_not_written() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT CHECK (status <> 'done'), created_at TEXT NOT NULL);
+         PRAGMA ignore_check_constraints = ON;
+         INSERT INTO t VALUES (1, 'new', '2026-11-20 00:00:00'), (2, 'done', '2026-11-20 00:00:00');",
+    );
+    let asked = env.run(&["adopt", "t"]);
+    assert!(keys(&asked).contains("success = ? }"), "{asked:?}");
+    assert!(asked.stdout.contains("refused by a CHECK constraint: 'done' in 1 row"), "{asked:?}");
+    let Some((env, database)) = server("CREATE TABLE t (id int PRIMARY KEY, status text DEFAULT 'new', created_at {instant} NOT NULL);
+        INSERT INTO t VALUES (1, 'new', now()), (2, 'done', now());
+        ALTER TABLE t ADD CHECK (status IN ('new', 'success')) NOT VALID") else {
+        return skipped("adopt on PostgreSQL: no server");
+    };
+    let adopted = env.run(&["adopt", "t"]).success();
+    assert!(keys(&adopted).contains(r#"error = "new", success = "success" }"#), "{adopted:?}");
+    assert!(
+        adopted.stdout.contains("refused by a CHECK constraint: 'done' in 1 row"),
+        "{adopted:?}"
+    );
+    // Every pass has to find the same notes.
+    assert!(adopted.stdout.contains("\nstate_dir = \"/"), "{adopted:?}");
+    drop(database);
+}
+
+#[test]
+fn counts_of_a_large_table_are_those_of_a_sample() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
+         INSERT INTO t VALUES (1, 'done', '2026-11-20 00:00:00'), (300000, 'new', '2026-11-21 00:00:00')",
+    );
+    let adopted = env.run(&["adopt", "t"]).success();
+    for text in ["these counts are those of a sample", "# status: 'done' in 1 row, 'new' in 1 row"]
+    {
+        assert!(adopted.stdout.contains(text), "{adopted:?}");
     }
 }
 
@@ -232,6 +368,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             let described = described["queue"][queue].as_table().unwrap();
             let mut adopted = adopted["queue"][queue].as_table().unwrap().clone();
             adopted.remove("db");
+            adopted.remove("state_dir");
             let table = adopted.remove("table").unwrap();
             assert!(
                 table.as_str().unwrap().eq_ignore_ascii_case(described["table"].as_str().unwrap())
@@ -457,8 +594,7 @@ fn look(without: impl Fn(&str, &toml::Table) -> Option<String>) -> (Vec<String>,
 #[test]
 fn tables_of_public_projects_are_right_or_a_question() {
     let (right, asked) = look(|_, _| None);
-    let all = right.len() + asked.len();
-    assert!(right.len() * 100 >= all * 60, "right: {right:?}, asked: {asked:?}");
+    assert!(right.len() >= 2 && right.len() + asked.len() >= 6, "{right:?}, asked: {asked:?}");
 }
 
 #[test]
@@ -507,7 +643,7 @@ fn what_a_row_holds_is_never_a_line_of_the_file() {
 fn what_does_not_show_is_escaped_in_what_is_proposed() {
     let env = TestEnv::with_schema(
         "CREATE TABLE \"jo\u{202e}bs\u{3164}\" (id INTEGER PRIMARY KEY, \"sta\u{200b}te\" TEXT, status TEXT, created_at TEXT);
-         INSERT INTO \"jo\u{202e}bs\u{3164}\" VALUES (1, 'a', 'ne\u{2066}w', '2026-11-20 22:00:00')",
+         INSERT INTO \"jo\u{202e}bs\u{3164}\" VALUES (1, 'a', 'ne\u{2066}w', '2026-11-20 22:00:00'), (2, 'a', 'done', '2026-11-20 22:00:00')",
     );
     let ran = env.run(&["adopt", "--table", "jo\u{202e}bs\u{3164}"]);
     for c in ['\u{202e}', '\u{3164}', '\u{200b}', '\u{2066}'] {

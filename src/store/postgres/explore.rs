@@ -5,12 +5,11 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::catalog;
-use super::dialect::{Param, value};
+use super::dialect::Param;
 use super::session::Session;
 use super::{PgEngine, Server};
-use crate::record::Value;
 use crate::store::Access;
-use crate::store::explore::{Explorable, Explorer, Keys, Outline};
+use crate::store::explore::{Explorable, Explorer, Keys};
 use crate::store::table::{Column, Holds, Listed, quote};
 
 /// Opens a database to be explored.
@@ -64,14 +63,14 @@ impl Explorable for PgEngine {
              WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
             &[Param::text(&table.sql)],
         )?;
-        let parts = self.query(
-            "SELECT DISTINCT pg_catalog.pg_get_expr(indpred, indrelid) FROM pg_catalog.pg_index \
-             WHERE indrelid = $1::text::regclass AND indpred IS NOT NULL ORDER BY 1",
+        let checks = self.query(
+            "SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint \
+             WHERE contype = 'c' AND conrelid = $1::text::regclass",
             &[Param::text(&table.sql)],
         )?;
-        let parts = parts.iter().map(|row| row.get(0)).collect();
+        let checks = checks.iter().map(|row| row.get(0)).collect();
         let referenced_by = referring.iter().map(|row| row.get(0)).collect();
-        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, parts, referenced_by })
+        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, checks, referenced_by })
     }
 
     fn glimpse(column: &Column) -> String {
@@ -79,17 +78,5 @@ impl Explorable for PgEngine {
             return "NULL::text".into();
         }
         format!("pg_catalog.left({}::text, 200)", quote(&column.name))
-    }
-
-    fn statistics(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, f64)>> {
-        let rows = self.query(
-            "SELECT v.value, v.share::float8 FROM pg_catalog.pg_stats AS s, \
-             unnest(s.most_common_vals::text::text[], s.most_common_freqs) AS v(value, share) \
-             WHERE pg_catalog.format('%I.%I', s.schemaname, s.tablename)::regclass = $1::text::regclass \
-             AND s.attname = $2 AND s.n_distinct BETWEEN 0 AND 20",
-            &[Param::text(&outline.sql), Param::text(&column.name)],
-        );
-        let rows = rows.ok().filter(|rows| !rows.is_empty())?;
-        Some(rows.iter().map(|row| (value(column, row.get(0)), row.get(1))).collect())
     }
 }

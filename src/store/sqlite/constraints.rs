@@ -125,6 +125,18 @@ fn is_in_foreign_key(connection: &Connection, table: &Table) -> Result<bool> {
     Ok(false)
 }
 
+/// The expressions of the CHECK constraints in a CREATE TABLE statement.
+pub fn checks(created: &str) -> Vec<String> {
+    let tokens = tokens(created);
+    let at_checks = (0..tokens.len()).filter(|at| tokens[*at].is("CHECK"));
+    let inside = |at: usize| {
+        let inside = parenthesized(&tokens[at + 1..]);
+        let text = created.get(inside.first()?.end()..inside.last()?.end())?;
+        Some(text.to_string())
+    };
+    at_checks.filter_map(inside).collect()
+}
+
 /// Whether a CHECK reads a written column together with another one.
 fn is_in_check(created: &str, table: &Table) -> bool {
     let tokens = tokens(created);

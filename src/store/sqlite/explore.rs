@@ -7,11 +7,11 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::SqliteEngine;
+use super::constraints::checks;
 use super::open::open_file;
 use crate::store::Access;
 use crate::store::explore::{Explorable, Explorer, Keys};
 use crate::store::table::{Catalog, Column, Listed, quote};
-use crate::store::tokens::condition_of_index;
 
 /// Opens an existing file to be explored.
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
@@ -52,9 +52,12 @@ impl Explorable for SqliteEngine {
                          WHERE t.schema = 'main' AND f.\"table\" = ?1 COLLATE NOCASE";
         let mut referring = self.connection.prepare(referring)?;
         let referring = referring.query_map([&table.name], |row| row.get(0))?;
+        let created = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        let created: String =
+            self.connection.query_row(created, [&table.name], |row| row.get(0))?;
         Ok(Keys {
             keys,
-            parts: parts(&self.connection, table)?,
+            checks: checks(&created),
             rows: rows.ok().flatten().map(i64::unsigned_abs),
             referenced_by: referring.collect::<rusqlite::Result<_>>()?,
         })
@@ -86,18 +89,4 @@ fn unique_indexes(connection: &Connection, table: &str) -> Result<Vec<Vec<String
         keys.extend(columns.collect::<rusqlite::Result<Option<Vec<_>>>>()?);
     }
     Ok(keys)
-}
-
-/// The conditions of the indexes on a part of the rows.
-fn parts(connection: &Connection, table: &Listed) -> Result<Vec<String>> {
-    let sql = "SELECT s.sql FROM pragma_index_list(?1) AS i JOIN sqlite_schema AS s \
-               ON s.type = 'index' AND s.name = i.name WHERE i.partial";
-    let mut created = connection.prepare(sql)?;
-    let created = created.query_map([&table.name], |row| row.get::<_, String>(0))?;
-    let created = created.collect::<rusqlite::Result<Vec<_>>>()?;
-    let conditions = created.iter().filter_map(|it| condition_of_index(it)).map(String::from);
-    let is_one = |it: &String| {
-        connection.prepare(&format!("SELECT coalesce(({it}), false) FROM {}", table.sql)).is_ok()
-    };
-    Ok(conditions.filter(is_one).collect())
 }

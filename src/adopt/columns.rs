@@ -1,0 +1,184 @@
+//! A column of the table: its role by its name, and what its values are.
+
+use super::words::{Role, role};
+use crate::date::{Dates, Format};
+use crate::record::{Value, counted};
+use crate::store::{self, Counted, Explore, Holds, Outline, Sample, quoted_if_needed};
+use crate::time::{DAY, Instant};
+
+/// The first of January 2000, before which no date of a record is plausible.
+const YEAR_2000: Instant = Instant(946_684_800);
+const TWENTY_YEARS: i64 = 20 * 365 * DAY;
+
+/// Every format. Apple's stands for both of its units.
+const FORMATS: [Format; 9] = [
+    Format::Iso,
+    Format::Compact,
+    Format::Epoch,
+    Format::EpochMs,
+    Format::EpochUs,
+    Format::EpochNs,
+    Format::Ticks,
+    Format::Filetime,
+    Format::Apple,
+];
+
+pub struct Column<'a> {
+    pub column: &'a store::Column,
+    pub role: Option<Role>,
+    /// Its value in each row of the sample.
+    pub cells: Vec<&'a Value>,
+    /// The formats in which every value is a plausible date, with the newest date.
+    pub formats: Vec<(Format, Instant)>,
+    /// Its values, if they are few.
+    pub values: Vec<Counted>,
+    /// In how many rows it is NULL, and in how many it is not, if it may be the date of what is done.
+    pub nulls: Option<[u64; 2]>,
+}
+
+impl<'a> Column<'a> {
+    pub fn all(
+        database: &mut dyn Explore,
+        outline: &'a Outline,
+        sample: &'a Sample,
+        now: Instant,
+    ) -> Vec<Self> {
+        let mut columns = Vec::new();
+        for (index, column) in outline.columns.iter().enumerate() {
+            let cells: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
+            let formats = formats(column, &cells, now);
+            let role = role(&column.name);
+            let is_key = outline.keys.iter().any(|key| key[..] == [column.name.clone()]);
+            let is_listed = !matches!(column.holds, Holds::Documents | Holds::Bytes) && !is_key;
+            let values = match is_listed && formats.is_empty() {
+                true => database.values(outline, column),
+                false => Vec::new(),
+            };
+            let may_be_done = role == Some(Role::Done) && !column.not_null;
+            let nulls = may_be_done.then(|| database.nulls(outline, column)).flatten();
+            columns.push(Self { column, role, cells, formats, values, nulls });
+        }
+        columns
+    }
+
+    pub fn name(&self) -> &'a str {
+        &self.column.name
+    }
+
+    pub fn is(&self, role: Role) -> bool {
+        self.role == Some(role)
+    }
+
+    /// Whether it holds dates, or will: without values its type or its name says so.
+    pub fn is_date(&self) -> bool {
+        let named = [Role::Created, Role::Done, Role::Due, Role::Updated].map(Some);
+        let is_named =
+            || named.contains(&self.role) && self.cells.iter().all(|value| value.is_null());
+        let is_empty = || self.cells.iter().all(|value| is_empty(value));
+        !self.formats.is_empty()
+            || self.column.holds.dates() && (self.is_typed() && is_empty() || is_named())
+    }
+
+    /// Whether its type is one of dates.
+    pub fn is_typed(&self) -> bool {
+        let declared = self.column.declared.to_ascii_uppercase();
+        matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
+            || ["DATE", "TIME"].iter().any(|word| declared.contains(word))
+    }
+
+    /// Whether the program writes an instant here as the other rows have it, if the numbers in the table
+    /// are in a format that is named.
+    pub fn is_written(&self, named: Option<Format>) -> bool {
+        let is_of_digits = |value: &&Value| matches!(value, Value::Text(_));
+        let has_text = self.cells.iter().any(is_of_digits);
+        match self.formats[..] {
+            [] => self.is_date(),
+            [(Format::Iso | Format::Compact, _)] => true,
+            [(format, _)] => {
+                !has_text
+                    && named.unwrap_or(format) == format
+                    && (named.is_some() || !Format::NAMED_ONLY.contains(&format))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether every row has a value.
+    pub fn is_full(&self) -> bool {
+        !self.cells.is_empty() && !self.cells.iter().any(|value| is_empty(value))
+    }
+
+    pub fn is_empty_at(&self, row: usize) -> bool {
+        self.cells.get(row).is_none_or(|value| is_empty(value))
+    }
+
+    pub fn number_at(&self, row: usize) -> Option<i64> {
+        if let Value::Integer(number) = self.cells.get(row)? { Some(*number) } else { None }
+    }
+
+    /// Whether it holds small numbers from 0 up, or may.
+    pub fn counts(&self) -> bool {
+        let is_count = |value: &&Value| matches!(value, Value::Null | Value::Integer(0..100_000));
+        matches!(self.column.holds, Holds::Integers | Holds::Numbers)
+            && self.cells.iter().all(is_count)
+    }
+
+    pub fn holds_text(&self) -> bool {
+        self.column.holds == Holds::Text && self.formats.is_empty()
+    }
+
+    /// Whether it says yes or no.
+    pub fn is_flag(&self) -> bool {
+        let is_truth = |value: &&Value| {
+            matches!(value, Value::Null | Value::Integer(0 | 1) | Value::Boolean(_))
+        };
+        self.column.holds == Holds::Booleans || self.cells.iter().all(is_truth) && self.counts()
+    }
+
+    /// The conditions of rows where it is empty, and where it is not.
+    pub fn conditions(&self) -> [String; 2] {
+        let name = quoted_if_needed(self.name());
+        if self.column.holds == Holds::Booleans {
+            [format!("{name} IS NOT TRUE"), format!("{name} IS TRUE")]
+        } else if self.cells.iter().any(|value| **value == Value::Integer(0)) {
+            [format!("coalesce({name}, 0) = 0"), format!("{name} <> 0")]
+        } else {
+            [format!("{name} IS NULL"), format!("{name} IS NOT NULL")]
+        }
+    }
+
+    /// The number of different values that rows have.
+    pub fn distinct(&self) -> usize {
+        self.values.iter().filter(|counted| counted.rows > 0).count()
+    }
+}
+
+/// Whether a value is none, also as a date or a flag: NULL, 0, false, blanks, `0000-00-00`.
+fn is_empty(value: &Value) -> bool {
+    let is_blank = |text: &str| text.trim().is_empty() || text.starts_with("0000-00-00");
+    matches!(value, Value::Null | Value::Integer(0) | Value::Boolean(false))
+        || matches!(value, Value::Text(text) if is_blank(text))
+}
+
+/// The formats in which every value that there is lies between the year 2000 and twenty years from now.
+fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Format, Instant)> {
+    let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
+    if values.is_empty() || !column.holds.dates() || column.legal.is_some() {
+        return Vec::new();
+    }
+    let plausible = YEAR_2000..=now.saturating_add(TWENTY_YEARS);
+    let newest = |format: Format| {
+        let dates = Dates { format: Some(format), ..Dates::default() };
+        let read = |value: &&&Value| dates.read(value).filter(|at| plausible.contains(at));
+        let instants: Option<Vec<_>> = values.iter().map(|value| read(&value)).collect();
+        Some((format, instants?.into_iter().max()?))
+    };
+    FORMATS.into_iter().filter_map(newest).collect()
+}
+
+/// `'sent' in 900 rows, 'pending' in 12 rows`
+pub fn display(values: &[Counted]) -> String {
+    let of_rows = values.iter().filter(|counted| counted.rows > 0);
+    let each = of_rows.map(|it| format!("{} in {}", it.value.shown(), counted(it.rows, "row")));
+    each.collect::<Vec<_>>().join(", ")
+}

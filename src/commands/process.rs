@@ -398,7 +398,7 @@ impl Observer for PassObserver {
         !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
     }
 
-    fn archived(&mut self, record: &Record, _attempts: u32, error: Option<&str>) -> bool {
+    fn archived(&mut self, record: &Record, error: Option<&str>) -> bool {
         self.archived.add(&record.id, error, self.clock.now())
     }
 

@@ -72,8 +72,8 @@ pub trait Observer {
         true
     }
 
-    /// A record was archived, after so many attempts. Says whether the log gets a line for it.
-    fn archived(&mut self, _record: &Record, _attempts: u32, _error: Option<&str>) -> bool {
+    /// A record was archived. Says whether the log gets a line for it.
+    fn archived(&mut self, _record: &Record, _error: Option<&str>) -> bool {
         true
     }
 

@@ -66,9 +66,7 @@ impl Dispatcher {
             self.tally.count(&attempt.outcome, written);
             let (observer, error) = (&mut self.pass.observer, attempt.outcome.error());
             let is_wanted = match written.map(|written| written.transition) {
-                Some(Transition::Archived) => {
-                    observer.archived(&record, record.next_attempt(), error)
-                }
+                Some(Transition::Archived) => observer.archived(&record, error),
                 Some(_) | None => error.is_none_or(|error| observer.wants_log_line(error)),
             };
             if is_wanted || written.is_none() {

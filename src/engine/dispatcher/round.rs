@@ -340,7 +340,7 @@ impl Dispatcher {
             Some(WriteResult::Written | WriteResult::WrittenAfterLoss) => {
                 self.tally.expired += 1;
                 let (attempts, error) = (record.failures, record.last_error.as_deref());
-                if self.pass.observer.archived(record, attempts, error) {
+                if self.pass.observer.archived(record, error) {
                     log_expired(record, end);
                 }
                 self.tell_of_archived(record, attempts, error);

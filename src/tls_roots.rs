@@ -70,12 +70,8 @@ pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
 
 /// Whether all that is wrong is that the server shows an authority's certificate as its own.
 pub fn is_own(error: &CertificateError) -> bool {
-    unnamed(error) == Some(&webpki::Error::CaUsedAsEndEntity)
-}
-
-/// What is wrong with a certificate and has no name in rustls.
-pub fn unnamed(error: &CertificateError) -> Option<&webpki::Error> {
-    if let CertificateError::Other(other) = error { other.0.downcast_ref() } else { None }
+    let CertificateError::Other(other) = error else { return false };
+    other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 /// What is wrong with a PEM file. Some errors quote it, and it may hold a key.

@@ -78,6 +78,8 @@ impl DbError {
     }
 }
 
+impl std::error::Error for DbError {}
+
 impl fmt::Display for DbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)

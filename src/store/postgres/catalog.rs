@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use tokio_postgres::Row;
@@ -17,22 +16,10 @@ use crate::store::error::{DbError, Kind};
 use crate::store::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 use crate::store::tokens::identifiers;
 
-/// A failure of the database during the lookup of a table, which is not yet explained to the user.
-#[derive(Debug)]
-struct LookupFailure(DbError);
-
-impl fmt::Display for LookupFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for LookupFailure {}
-
 /// The message for a lookup that failed: what the database said, or what the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
-    match error.downcast::<LookupFailure>() {
-        Ok(LookupFailure(error)) => error.explain(place, "read"),
+    match error.downcast::<DbError>() {
+        Ok(error) => error.explain(place, "read"),
         Err(error) => error.context(format!("could not use {place}")),
     }
 }
@@ -40,12 +27,9 @@ pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
 /// How many rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
-fn column(row: &Row) -> Column {
-    let base: String = row.get(2);
-    let labels: Vec<String> = row.get(7);
-    let length: Option<i32> = row.get(6);
-    let most_chars = length.and_then(|length| usize::try_from(length).ok());
-    let (holds, spelling) = match base.as_str() {
+/// A column of a type, which the server calls `base`.
+pub fn typed(name: &str, declared: &str, base: &str) -> Column {
+    let (holds, spelling) = match base {
         "int2" | "int4" | "int8" => (Holds::Integers, Spelling::epoch()),
         "float4" | "float8" => (Holds::Reals, Spelling::epoch()),
         "numeric" => (Holds::Numbers, Spelling::epoch()),
@@ -59,29 +43,46 @@ fn column(row: &Row) -> Column {
         _ => (Holds::Anything, Spelling::rfc3339()),
     };
     Column {
-        legal: (!labels.is_empty()).then_some(labels),
-        most_chars: most_chars.filter(|_| matches!(base.as_str(), "varchar" | "bpchar")),
-        most_number: match base.as_str() {
+        most_number: match base {
             "int2" => Some(i16::MAX.into()),
             "int4" => Some(i32::MAX.into()),
             _ => None,
         },
+        has_default: true,
+        ..Column::new(name.into(), declared.into(), holds, spelling)
+    }
+}
+
+fn column(row: &Row) -> Column {
+    let base: &str = row.get(2);
+    let labels: Vec<String> = row.get(7);
+    let length: Option<i32> = row.get(6);
+    let most_chars = length.and_then(|length| usize::try_from(length).ok());
+    Column {
+        legal: (!labels.is_empty()).then_some(labels),
+        most_chars: most_chars.filter(|_| matches!(base, "varchar" | "bpchar")),
         has_default: row.get(3),
         default: row.get(8),
         is_generated: row.get(4),
         not_null: row.get(5),
-        ..Column::new(row.get(0), row.get(1), holds, spelling)
+        ..typed(row.get(0), row.get(1), base)
     }
 }
 
-fn lookup_query(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-    Ok(session.query(sql, params).map_err(LookupFailure)?)
+/// The names of the tables, with the schema where it is needed, that meet a condition.
+pub fn table_names(condition: &str) -> String {
+    format!(
+        "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
+         ELSE n.nspname || '.' || c.relname END \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
+         AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' {condition} ORDER BY 1"
+    )
 }
 
 /// The table with a name, its columns as they are declared.
 pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
-    let rows = lookup_query(
-        session,
+    let rows = session.query(
         "SELECT n.nspname::text, c.relname::text, c.relkind::text, \
          pg_catalog.pg_table_is_visible(c.oid), pg_catalog.row_security_active(c.oid) \
          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -94,17 +95,8 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
         &[Param::text(name)],
     )?;
     let Some(row) = rows.first() else {
-        let others = lookup_query(
-            session,
-            "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
-             ELSE n.nspname || '.' || c.relname END \
-             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-             WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
-             AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
-             ORDER BY 1",
-            &[],
-        )?;
-        let others: Vec<&str> = others.iter().map(|row| row.get(0)).collect();
+        let others: Vec<String> = session.column(&table_names(""), &[])?;
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
         let hint = if name == "BACKLOG" { "; `backlog init` creates one" } else { "" };
         bail!("{}{hint}", missing("table", name, &others));
     };
@@ -116,8 +108,7 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
     }
     session.has_row_security = row.get(4);
     // A domain holds what the type behind it does.
-    let columns = lookup_query(
-        session,
+    let columns = session.query(
         "SELECT a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, \
          a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
          a.atttypmod - 4, \
@@ -150,7 +141,7 @@ impl Catalog for RefCell<Session> {
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.borrow_mut().query(&sql, &[]) {
             Err(error) if error.kind == Kind::Forbidden => Vec::new(),
-            rows => rows.map_err(LookupFailure)?,
+            rows => rows?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
     }
@@ -172,7 +163,7 @@ impl Catalog for RefCell<Session> {
             Err(error) if error.is_of_sql() => {
                 bail!("{sql:?} is no expression in SQL: {}", error.words)
             }
-            found => found.map_err(LookupFailure)?,
+            found => found?,
         };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
         Ok(column.expression())
@@ -185,9 +176,9 @@ impl Catalog for RefCell<Session> {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
                 Err(error) if error.kind == Kind::Forbidden => {
-                    bail!(LookupFailure(self.get_mut().forbidden(&table.sql, error)))
+                    bail!(self.get_mut().forbidden(&table.sql, error))
                 }
-                Err(error) if !error.is_of_sql() => bail!(LookupFailure(error)),
+                Err(error) if !error.is_of_sql() => bail!(error),
                 Err(DbError { words, place, .. }) => {
                     // The server counts characters.
                     let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);
@@ -291,8 +282,7 @@ impl PgEngine {
 
     /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
     pub fn missing_privilege(&mut self, table: &Table) -> Result<Option<String>> {
-        let standby = self.query("SELECT pg_catalog.pg_is_in_recovery()", &[])?;
-        if standby.iter().any(|row| row.get(0)) {
+        if self.column::<bool>("SELECT pg_catalog.pg_is_in_recovery()", &[])? == [true] {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
         }
         let name = &table.sql;
@@ -303,8 +293,8 @@ impl PgEngine {
                        pg_catalog.unnest($2::text[]) AS given(name) \
                        WHERE NOT pg_catalog.has_column_privilege($1, name, $3)";
             let params = [Param::text(name), columns, Param::text(privilege)];
-            let missing = self.query(sql, &params)?;
-            if let Some(columns) = missing.first().and_then(|row| row.get::<_, Option<&str>>(0)) {
+            let missing: Vec<Option<String>> = self.column(sql, &params)?;
+            if let Some(columns) = missing.into_iter().next().flatten() {
                 return Ok(Some(format!("GRANT {privilege} ({columns}) ON {name} is missing")));
             }
         }
@@ -322,19 +312,16 @@ impl PgEngine {
                    pg_catalog.unnest($2::text[]) WITH ORDINALITY AS wanted(privilege, m) \
                    WHERE NOT pg_catalog.has_table_privilege(name, privilege) ORDER BY n, m LIMIT 1";
         let params = [Param::texts(tables), Param::texts(privileges.iter().copied())];
-        Ok(self.query(sql, &params)?.first().map(|row| row.get(0)))
+        Ok(self.column(sql, &params)?.pop())
     }
 
     /// Whether an index leads to what a statement looks for: no table is read from one end to the
     /// other, and none of what an index finds is left out because of its status.
     pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
-        let rows = self.session.plan_of(sql)?;
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
-        Ok(rows.iter().all(|row| {
-            let line: &str = row.get(0);
-            let is_left_out =
-                line.contains("Filter:") && status.is_some_and(|it| line.contains(it));
-            !line.contains("Seq Scan") && !is_left_out
+        let is_by_status = |line: &str| status.is_some_and(|status| line.contains(status));
+        Ok(self.session.plan_of(sql)?.iter().all(|line| {
+            !(line.contains("Seq Scan") || line.contains("Filter:") && is_by_status(line))
         }))
     }
 
@@ -342,7 +329,6 @@ impl PgEngine {
     /// column, unless it only has rows of certain statuses, or of the queue's condition.
     pub fn is_searched(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
         let plan = self.session.plan_of(sql)?;
-        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
         let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;
         let of_queue = || table.statuses.column.iter().chain(&table.condition_columns);
         let is_searched = |(name, looked_for): (&str, &str)| {
@@ -382,4 +368,36 @@ fn scans(plan: &[String]) -> Vec<(&str, &str)> {
         }
     }
     scans
+}
+
+/// Extensions that replicate between nodes which can all be written.
+const ACTIVE_ACTIVE: [&str; 3] = ["bdr", "pgactive", "spock"];
+
+impl PgEngine {
+    /// If passes on other nodes would not see the claims that are made here, the reason.
+    pub fn locks_of_one_node(&mut self) -> Result<Option<String>, DbError> {
+        let sql = "SELECT extname::text FROM pg_catalog.pg_extension \
+                   WHERE extname = ANY ($1::text[]) ORDER BY 1";
+        let wanted = Param::texts(ACTIVE_ACTIVE.into_iter().chain(["citus"]));
+        let found: Vec<String> = self.session.column(sql, &[wanted])?;
+        for name in found {
+            let (is, instead) = if name != "citus" {
+                ("one of several nodes that are written", "a database without the extension")
+            } else if self.is_worker_of_citus()? {
+                ("a worker", "the coordinator")
+            } else {
+                continue;
+            };
+            return Ok(Some(format!(
+                "the extension {name} makes this server {is}, and each node has advisory locks of \
+                 its own, so that passes on two nodes could handle the same record; use {instead}"
+            )));
+        }
+        Ok(None)
+    }
+
+    fn is_worker_of_citus(&mut self) -> Result<bool, DbError> {
+        let sql = "SELECT 1 FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0";
+        Ok(!self.session.query(sql, &[])?.is_empty())
+    }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
+use super::server::Failure;
 use super::session::Session;
 use crate::record::{Id, Record, Settlement};
 use crate::store::error::DbError;
@@ -126,7 +127,7 @@ impl CommitSync {
 
     /// Checks whether the flush that is under way has ended, without waiting for it.
     pub fn advance(&mut self, session: &mut Session) -> Result<(), DbError> {
-        if self.flushing.is_none() || !self.or_anew(session.has_answered())? {
+        if self.flushing.is_none() || !self.or_anew(session.connection.has_answered())? {
             return Ok(());
         }
         self.durable.extend(self.flushing.take().unwrap_or_default().released);
@@ -140,7 +141,7 @@ impl CommitSync {
             if self.flushing.is_none() {
                 return Ok(());
             }
-            self.or_anew(session.wait_for_answer())?;
+            self.or_anew(session.connection.wait_for_answer())?;
             self.durable.extend(self.flushing.take().unwrap_or_default().released);
         }
     }
@@ -151,8 +152,8 @@ impl CommitSync {
     }
 
     /// A flush that failed has made nothing durable.
-    fn or_anew<T>(&mut self, answer: Result<T, DbError>) -> Result<T, DbError> {
-        answer.inspect_err(|_| self.begin_anew())
+    fn or_anew<T>(&mut self, answer: Result<T, Failure>) -> Result<T, DbError> {
+        Ok(answer.inspect_err(|_| self.begin_anew())?)
     }
 
     /// The flush that was under way is gone, with its session perhaps.

@@ -2,7 +2,6 @@
 //! `::text` and into it by a cast to its type: so types work that this program does not know.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use tokio_postgres::Row;
@@ -44,7 +43,7 @@ impl Param {
 
 /// A statement with its parameters.
 pub struct Request {
-    pub sql: Arc<str>,
+    pub sql: String,
     pub params: Vec<Param>,
 }
 
@@ -76,18 +75,8 @@ impl Dialect for Postgres {
     }
 
     fn cut(&self, column: &Column, chars: usize) -> String {
-        match column.holds {
-            Holds::Text => format!("pg_catalog.left({}, {chars})", self.cell(column)),
-            Holds::Integers
-            | Holds::Reals
-            | Holds::Numbers
-            | Holds::Booleans
-            | Holds::Documents
-            | Holds::Bytes
-            | Holds::Instants
-            | Holds::ClockTimes
-            | Holds::Anything => self.cell(column),
-        }
+        let cell = self.cell(column);
+        if column.holds == Holds::Text { format!("pg_catalog.left({cell}, {chars})") } else { cell }
     }
 
     fn bind(&self, number: usize, column: &Column) -> String {
@@ -110,16 +99,12 @@ impl Dialect for Postgres {
 
     /// What is no id is for the reader to report.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
-        let has = match id.holds {
-            Holds::Integers => number_has_phase(&format!("{}::bigint", id.sql()), phases),
-            Holds::Text | Holds::Anything => text_has_phase(&self.cell(id), phases),
-            Holds::Reals
-            | Holds::Numbers
-            | Holds::Booleans
-            | Holds::Instants
-            | Holds::ClockTimes
-            | Holds::Documents
-            | Holds::Bytes => return None,
+        let has = if id.holds == Holds::Integers {
+            number_has_phase(&format!("{}::bigint", id.sql()), phases)
+        } else if matches!(id.holds, Holds::Text | Holds::Anything) {
+            text_has_phase(&self.cell(id), phases)
+        } else {
+            return None;
         };
         Some(if id.not_null { format!("({has})") } else { format!("({has}) IS NOT FALSE") })
     }

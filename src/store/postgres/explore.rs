@@ -20,18 +20,9 @@ pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
 impl Explorable for PgEngine {
     /// Those that this user may read, but no partitions of others.
     fn table_names(&mut self) -> Result<Vec<String>> {
-        let rows = self.query(
-            "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
-             ELSE n.nspname || '.' || c.relname END \
-             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-             WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition \
-             AND n.nspname NOT IN ('information_schema', 'pgmq') AND n.nspname NOT LIKE 'pg\\_%' \
-             AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND \
-             pg_catalog.has_table_privilege(c.oid, 'SELECT') \
-             ORDER BY 1",
-            &[],
-        )?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        let readable = "AND n.nspname <> 'pgmq' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
+                        AND pg_catalog.has_table_privilege(c.oid, 'SELECT')";
+        self.column(&catalog::table_names(readable), &[])
     }
 
     fn listed(&mut self, name: &str) -> Result<Listed> {
@@ -40,7 +31,8 @@ impl Explorable for PgEngine {
     }
 
     fn keys(&mut self, table: &Listed) -> Result<Keys> {
-        let keys = self.query(
+        let of_table = [Param::text(&table.sql)];
+        let keys = self.column(
             "SELECT ARRAY(SELECT a.attname::text FROM \
              pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
              JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid \
@@ -50,27 +42,25 @@ impl Explorable for PgEngine {
              NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid \
              AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull)) \
              ORDER BY NOT i.indisprimary, i.indexrelid",
-            &[Param::text(&table.sql)],
+            &of_table,
         )?;
         // As many as there is room for, where nobody has counted them.
         let estimate = "SELECT CASE WHEN reltuples < 0 THEN pg_catalog.pg_relation_size(oid) / 100 \
                         ELSE reltuples::bigint END FROM pg_catalog.pg_class \
                         WHERE oid = $1::text::regclass";
-        let rows = self.query(estimate, &[Param::text(&table.sql)])?;
-        let rows = rows.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
-        let referring = self.query(
+        let rows: Option<i64> = self.column(estimate, &of_table)?.pop();
+        let rows = rows.and_then(|rows| u64::try_from(rows).ok());
+        let referenced_by = self.column(
             "SELECT DISTINCT conrelid::regclass::text FROM pg_catalog.pg_constraint \
              WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
-            &[Param::text(&table.sql)],
+            &of_table,
         )?;
-        let checks = self.query(
+        let checks = self.column(
             "SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint \
              WHERE contype = 'c' AND conrelid = $1::text::regclass",
-            &[Param::text(&table.sql)],
+            &of_table,
         )?;
-        let checks = checks.iter().map(|row| row.get(0)).collect();
-        let referenced_by = referring.iter().map(|row| row.get(0)).collect();
-        Ok(Keys { keys: keys.iter().map(|row| row.get(0)).collect(), rows, checks, referenced_by })
+        Ok(Keys { keys, rows, checks, referenced_by })
     }
 
     fn glimpse(column: &Column) -> String {

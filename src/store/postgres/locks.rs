@@ -29,7 +29,7 @@ use super::commit_sync::CommitSync;
 use super::dialect::Param;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
 use super::statements::{
-    Statements, claims, granted, held_keys, lock_and_read_singly, seen, unlock,
+    self, claims, granted, held_keys, lock_and_read, lock_and_read_singly, seen, take_locks, unlock,
 };
 use super::{PgEngine, Server};
 use crate::hash::{fnv1a64, splitmix64};
@@ -60,23 +60,18 @@ const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
                           SET tcp_keepalives_count = 4";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keys {
-    pub first: i64,
-    pub second: i64,
-}
+/// The keys of the first and the second lock of a record.
+pub type Keys = [i64; 2];
 
-impl Keys {
-    /// Those of a record of a table, as SQL has its name.
-    pub fn of(table: &str, id: &Id) -> Self {
-        let record = splitmix64(fnv1a64(id.text().as_bytes()));
-        let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
-        Self { first: first.cast_signed(), second: splitmix64(first).cast_signed() }
-    }
+/// The table is named as in SQL.
+fn keys_of(table: &str, id: &Id) -> Keys {
+    let record = splitmix64(fnv1a64(id.text().as_bytes()));
+    let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
+    [first, splitmix64(first)].map(u64::cast_signed)
 }
 
 fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
-    wanted.iter().map(|(_, keys)| keys.first).collect()
+    wanted.iter().map(|(_, keys)| keys[0]).collect()
 }
 
 /// A claim of this pass.
@@ -103,10 +98,6 @@ impl Held {
 
     fn is_covered(&self) -> bool {
         self.has.contains(&true)
-    }
-
-    fn key(&self, of: usize) -> i64 {
-        [self.keys.first, self.keys.second][of]
     }
 }
 
@@ -175,7 +166,6 @@ pub struct PgLocks {
     pooled: bool,
     held: HashMap<Id, Held>,
     ahead: Ahead,
-    statements: Statements,
     /// The keys of first and second locks that are released and not yet freed, also of records that were
     /// not claimed in the end. They are freed in the statement that takes the next locks.
     freed: [Vec<i64>; 2],
@@ -208,7 +198,6 @@ impl PgLocks {
             pooled: false,
             held: HashMap::new(),
             ahead: Ahead::new(clock),
-            statements: Statements::default(),
             freed: Default::default(),
             is_unsure: [false; 2],
             taken: None,
@@ -316,7 +305,7 @@ impl Locks<PgEngine> for PgLocks {
             ids.clear();
         }
         let table = &on.table;
-        let write = self.statements.ask(table, changes, Ask::Write, self.is_asynchronous);
+        let write = statements::ask(table, changes, Ask::Write, self.is_asynchronous);
         if !self.pooled {
             on.engine.session.plan_for_rounds()?;
         }
@@ -324,11 +313,10 @@ impl Locks<PgEngine> for PgLocks {
             let rows = on.engine.session.ask(&write)?;
             return Ok(seen(table, &rows));
         };
-        let mut wanted: Vec<_> = ids.iter().map(|id| (id, Keys::of(&table.sql, id))).collect();
+        let mut wanted: Vec<_> = ids.iter().map(|id| (id, keys_of(&table.sql, id))).collect();
         let [freed_first, freed_second] = self.freed.clone();
-        let statements = &mut self.statements;
-        let lock = statements.take_locks(LOCK, first_keys(&wanted), freed_first);
-        let like = statements.lock_and_read(table, &[], Vec::new(), true);
+        let lock = take_locks(LOCK, first_keys(&wanted), freed_first);
+        let like = lock_and_read(table, &[], Vec::new(), true);
         let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
             let mut granted = granted(rows).into_iter();
             wanted.retain(|(id, _)| {
@@ -338,19 +326,19 @@ impl Locks<PgEngine> for PgLocks {
                 }
                 is_granted
             });
-            (!wanted.is_empty())
-                .then(|| statements.lock_and_read(table, &wanted, freed_second, true))
+            (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, freed_second, true))
         });
-        let both = both.inspect_err(|_| self.is_unsure = [true; 2])?;
+        let (claimed, written) = both.inspect_err(|_| self.is_unsure = [true; 2])?;
         // A record that could not be claimed ahead is claimed when it is needed, or the claim fails then.
-        match both.first {
-            Ok((_, rows)) => {
+        match claimed {
+            Ok(rows) => {
                 self.freed[0].clear();
                 if !wanted.is_empty() {
                     self.freed[1].clear();
                 }
-                let claims = claims(table, wanted.len(), &rows);
-                for (claim, (id, keys)) in claims.into_iter().zip(&wanted) {
+                for (claim, (id, keys)) in
+                    claims(table, wanted.len(), &rows).into_iter().zip(&wanted)
+                {
                     self.note(id, *keys, &claim);
                     self.ahead.add(id, claim);
                 }
@@ -360,7 +348,7 @@ impl Locks<PgEngine> for PgLocks {
                 self.is_unsure = [true; 2];
             }
         }
-        Ok(seen(table, &both.second?))
+        Ok(seen(table, &written?))
     }
 
     /// If the flush cannot begin, the next flush that is waited for makes up for it.
@@ -523,7 +511,7 @@ impl PgLocks {
         let function = self.function();
         let Some(claiming) = &mut self.session else { return Ok(false) };
         let (holder, other) = if self.pooled { (claiming, writing) } else { (writing, claiming) };
-        let second = other.ask(&self.statements.take_locks(function, vec![key], Vec::new()))?;
+        let second = other.ask(&take_locks(function, vec![key], Vec::new()))?;
         let exclude = first == [true] && granted(&second) == [false];
         if !exclude {
             // The lock of a session that has ended is free. Then this fails.
@@ -580,7 +568,7 @@ impl PgLocks {
     ) -> Result<(), DbError> {
         self.make_sure(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
-        let keys = |place: usize| (&ids[place], Keys::of(&table.sql, &ids[place]));
+        let keys = |place: usize| (&ids[place], keys_of(&table.sql, &ids[place]));
         let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
         if !self.pooled {
             writing.plan_for_rounds()?;
@@ -595,12 +583,10 @@ impl PgLocks {
         let freed = if self.pooled { Vec::new() } else { self.freed[1].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
         let Some(session) = session else { return Ok(()) };
-        let statements = &mut self.statements;
-        let read = match session.ask(&statements.lock_and_read(table, &wanted, freed, !self.pooled))
-        {
+        let read = match session.ask(&lock_and_read(table, &wanted, freed, !self.pooled)) {
             // One row that cannot be read must not keep the others from being handled.
             Err(error) if error.is_of_a_row => {
-                lock_and_read_singly(statements, session, table, &wanted, !self.pooled)
+                lock_and_read_singly(session, table, &wanted, !self.pooled)
             }
             rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
         };
@@ -622,7 +608,7 @@ impl PgLocks {
         let function = self.function();
         if !self.pooled {
             let freed = self.freed[0].clone();
-            let taken = writing.ask(&self.statements.take_locks(function, keys.to_vec(), freed));
+            let taken = writing.ask(&take_locks(function, keys.to_vec(), freed));
             let taken = self.sure(0, taken)?;
             self.freed[0].clear();
             return Ok(granted(&taken));
@@ -639,8 +625,8 @@ impl PgLocks {
             self.taken = Some(0);
             self.backends[1] = claiming.backend()?;
         }
-        let request = self.statements.take_locks(function, keys.to_vec(), Vec::new());
-        let taken = claiming.ask(&request).map(|rows| granted(&rows));
+        let taken = claiming.ask(&take_locks(function, keys.to_vec(), Vec::new()));
+        let taken = taken.map(|rows| granted(&rows));
         if taken.is_err() {
             // The transaction has failed, and all its locks are gone.
             let _ = claiming.roll_back();
@@ -687,7 +673,7 @@ impl PgLocks {
     fn give_back(&mut self, id: &Id) {
         let Some(held) = self.held.remove(id) else { return };
         for (of, freed) in self.freed.iter_mut().enumerate() {
-            freed.extend(Some(held.key(of)).filter(|_| held.has[of]));
+            freed.extend(Some(held.keys[of]).filter(|_| held.has[of]));
         }
     }
 
@@ -702,10 +688,10 @@ impl PgLocks {
             Claim::Held(record) => {
                 self.held.insert(id.clone(), Held::new(record.clone(), keys, has));
             }
-            Claim::Busy | Claim::Unreadable(_) => self.freed[0].push(keys.first),
+            Claim::Busy | Claim::Unreadable(_) => self.freed[0].push(keys[0]),
             Claim::Gone | Claim::Ambiguous => {
-                self.freed[0].push(keys.first);
-                self.freed[1].extend(Some(keys.second).filter(|_| !self.pooled));
+                self.freed[0].push(keys[0]);
+                self.freed[1].extend(Some(keys[1]).filter(|_| !self.pooled));
             }
         }
     }
@@ -733,7 +719,7 @@ impl PgLocks {
             let Some(session) = session.filter(|_| self.is_unsure[of] && !self.pooled) else {
                 continue;
             };
-            let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.key(of));
+            let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.keys[of]);
             let line = self.line.filter(|_| of == 1);
             let needed: HashSet<_> = needed.chain(line).collect();
             // A lock that was taken twice must be given back twice.
@@ -747,7 +733,7 @@ impl PgLocks {
                 unlock(session, over)?;
             };
             for held in self.held.values_mut() {
-                held.has[of] &= found.contains(&held.key(of));
+                held.has[of] &= found.contains(&held.keys[of]);
             }
             self.freed[of].clear();
             self.is_unsure[of] = false;
@@ -763,13 +749,13 @@ mod tests {
 
     #[test]
     fn records_and_tables_have_keys_of_their_own() {
-        let of = |table: &str, id: Id| Keys::of(table, &id);
+        let of = |table: &str, id: Id| keys_of(table, &id);
         let one = of("\"public\".\"orders\"", Id::Integer(7));
         assert_eq!(one, of("\"public\".\"orders\"", Id::Text("7".into())));
         let mut all: Vec<i64> = ["\"public\".\"orders\"", "\"public\".\"mails\""]
             .iter()
             .flat_map(|table| (0..1_000).map(move |id| of(table, Id::Integer(id))))
-            .flat_map(|keys| [keys.first, keys.second])
+            .flatten()
             .collect();
         all.sort_unstable();
         all.dedup();

@@ -7,7 +7,6 @@ mod commit_sync;
 mod dialect;
 mod explore;
 mod locks;
-mod nodes;
 pub mod pgmq;
 mod rehearsal;
 mod server;
@@ -21,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio_postgres::Row;
+use tokio_postgres::types::FromSqlOwned;
 
 pub use explore::explore;
 pub use server::{Server, without_password};
@@ -41,7 +41,6 @@ use dialect::{Param, param};
 use locks::{LineSession, PgLocks};
 use pgmq::{Queue, Work};
 use session::{FIRST_ANSWER_LIMIT, Session};
-use statements::Statements;
 
 /// A server that answers.
 pub struct PgEngine {
@@ -96,6 +95,11 @@ impl PgEngine {
         let rows = self.session.query(sql, params);
         rows.map_err(|error| self.explain(error, "read"))
     }
+
+    fn column<T: FromSqlOwned>(&mut self, sql: &str, params: &[Param]) -> Result<Vec<T>> {
+        let found = self.session.column(sql, params);
+        found.map_err(|error| self.explain(error, "read"))
+    }
 }
 
 impl Engine for PgEngine {
@@ -145,8 +149,7 @@ impl Engine for PgEngine {
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
         let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
-        let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        self.session.column(sql, &[Param::text(&table.sql)])
     }
 
     fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
@@ -154,8 +157,7 @@ impl Engine for PgEngine {
                    THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
                    FROM pg_catalog.pg_constraint WHERE contype = 'f' \
                    AND confrelid = $1::text::regclass AND confdeltype IN ('c', 'n', 'd') ORDER BY 1";
-        let rows = self.session.query(sql, &[Param::text(&table.sql)])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        self.session.column(sql, &[Param::text(&table.sql)])
     }
 
     fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
@@ -194,14 +196,12 @@ impl Engine for PgEngine {
         let Index { kind, suffix, columns, condition } = index;
         let Table { name, sql, .. } = table;
         let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
-        let found = self.session.query(kinds, &[Param::text(sql)])?;
-        // Else nobody could write while it is built. On a partitioned table there is no such way.
-        let is_kind = |kind: &str| found.iter().any(|row| row.get::<_, &str>(0) == kind);
-        if is_kind("f") {
+        let kinds: Vec<String> = self.session.column(kinds, &[Param::text(sql)])?;
+        if kinds == ["f"] {
             return Ok(None);
         }
-        let is_partitioned = is_kind("p");
-        let concurrently = if is_partitioned { "" } else { " CONCURRENTLY" };
+        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        let concurrently = if kinds == ["p"] { "" } else { " CONCURRENTLY" };
         // Without the schema's.
         let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
         let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
@@ -222,9 +222,9 @@ impl Engine for PgEngine {
             let none = if found.rows == Some(0) { ", none of them at present" } else { "" };
             found.hidden = Some(self.session.row_security(&table.name, none));
         }
-        let version = self.query("SELECT pg_catalog.current_setting('server_version')", &[]);
-        let version = found.unread.or_nothing("the version", version);
-        found.aside = format!("PostgreSQL {}", version.first().map_or("", |row| row.get(0)));
+        let version = self.column("SELECT pg_catalog.current_setting('server_version')", &[]);
+        let version: Vec<String> = found.unread.or_nothing("the version", version);
+        found.aside = format!("PostgreSQL {}", version.concat());
     }
 
     /// The limit is shorter than the time after which the server looks for a deadlock.
@@ -256,7 +256,7 @@ impl Engine for PgEngine {
         changes: &[(usize, &RowWrite)],
         ask: Ask,
     ) -> Result<Vec<Seen>, DbError> {
-        let request = Statements::default().ask(table, changes, ask, false);
+        let request = statements::ask(table, changes, ask, false);
         Ok(statements::seen(table, &self.session.ask(&request)?))
     }
 

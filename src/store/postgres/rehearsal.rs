@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Error as SqlError, Row};
 use super::PgEngine;
 use super::dialect::Request;
 use super::session::{Session, query};
-use super::statements::{self, Statements};
+use super::statements;
 use crate::store::RowWrite;
 use crate::store::engine::Ask;
 use crate::store::error::DbError;
@@ -30,9 +30,8 @@ impl PgEngine {
         table: &Table,
         chains: &[Vec<RowWrite>],
     ) -> Result<Vec<bool>, DbError> {
-        let mut statements = Statements::default();
-        let mut ask = |write| statements.ask(table, &[(0, write)], Ask::Rehearse, false);
-        let requests = chains.iter().map(|chain| chain.iter().map(&mut ask).collect());
+        let ask = |write| statements::ask(table, &[(0, write)], Ask::Rehearse, false);
+        let requests = chains.iter().map(|chain| chain.iter().map(ask).collect());
         let requests: Vec<_> = requests.collect();
         let has_deferrable = match self.has_deferrable {
             Some(known) => known,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
-use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity, SqlState};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity};
+use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
@@ -138,7 +138,20 @@ impl Session {
 
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
-        Ok(self.reading(|it| it.send(sql, params))?)
+        Ok(self.reading(|session| {
+            let statement = session.statement(sql, params)?;
+            let ask = async |client: &Client| query(client, statement.as_ref(), sql, params).await;
+            session.connection.wait(ask)
+        })?)
+    }
+
+    /// The first column of each row.
+    pub fn column<T: FromSqlOwned>(
+        &mut self,
+        sql: &str,
+        params: &[Param],
+    ) -> Result<Vec<T>, DbError> {
+        Ok(self.query(sql, params)?.iter().map(|row| row.get(0)).collect())
     }
 
     fn reading<T>(
@@ -152,11 +165,6 @@ impl Session {
     /// The same of a request.
     pub fn ask(&mut self, request: &Request) -> Result<Vec<Row>, DbError> {
         self.query(&request.sql, &request.params)
-    }
-
-    fn send(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
-        let statement = self.statement(sql, params)?;
-        self.connection.wait(async |it| query(it, statement.as_ref(), sql, params).await)
     }
 
     /// The prepared statement, if this is not the first time.
@@ -182,15 +190,6 @@ impl Session {
         Ok(self
             .connection
             .send(|it| async move { query(&it, statement.as_ref(), sql, &[]).await.map(|_| ()) })?)
-    }
-
-    /// Whether the answer has come to what was asked ahead.
-    pub fn has_answered(&mut self) -> Result<bool, DbError> {
-        Ok(self.connection.has_answered()?)
-    }
-
-    pub fn wait_for_answer(&mut self) -> Result<(), DbError> {
-        Ok(self.connection.wait_for_answer()?)
     }
 
     /// Hands each row to `each` as it comes in, as long as that says true.
@@ -251,13 +250,13 @@ impl Session {
     }
 
     /// The plan of a statement where no table is read from one end to the other without need.
-    pub fn plan_of(&mut self, sql: &str) -> Result<Vec<Row>, DbError> {
+    pub fn plan_of(&mut self, sql: &str) -> Result<Vec<String>, DbError> {
         self.end_reading();
         self.batch(&format!("{}; SET LOCAL enable_seqscan = off", begin_to_read()))?;
         self.is_reading = true;
-        let rows = self.query(&format!("EXPLAIN (COSTS OFF) {sql}"), &[])?;
+        let lines = self.column(&format!("EXPLAIN (COSTS OFF) {sql}"), &[])?;
         self.roll_back()?;
-        Ok(rows)
+        Ok(lines)
     }
 
     pub fn begin(&mut self) -> Result<(), DbError> {
@@ -296,16 +295,11 @@ impl Session {
     pub fn wait_for_writes(&mut self) {
         let _ = self.roll_back();
         std::thread::sleep(PAUSE);
-        let setting = self.query("SELECT pg_catalog.current_setting('transaction_read_only')", &[]);
-        let is_read_only =
-            setting.is_ok_and(|rows| rows.iter().any(|row| row.get::<_, &str>(0) == "on"));
-        if is_read_only && self.server.can_write() {
+        let setting = "SELECT pg_catalog.current_setting('transaction_read_only')";
+        let setting: Result<Vec<String>, _> = self.column(setting, &[]);
+        if setting.is_ok_and(|setting| setting == ["on"]) && self.server.can_write() {
             self.server.end_connections();
         }
-    }
-
-    fn process(&mut self) -> Result<Option<i32>, DbError> {
-        Ok(self.query("SELECT pg_catalog.pg_backend_pid()", &[])?.first().map(|row| row.get(0)))
     }
 
     /// For how long the server can have kept locks: since it was started, or has recovered from a
@@ -316,17 +310,15 @@ impl Session {
                    CASE WHEN redo_lsn = checkpoint_lsn THEN checkpoint_time END, \
                    pg_catalog.pg_postmaster_start_time()))::float8 FROM \
                    pg_catalog.pg_control_checkpoint()";
-        let secs = self.query(sql, &[])?.first().map_or(f64::MAX, |row| row.get(0));
+        let secs: f64 = self.column(sql, &[])?.pop().unwrap_or(f64::MAX);
         Ok(Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX))
     }
 
     /// The server's process for this session, with its start: numbers are used again.
     pub fn backend(&mut self) -> Result<String, DbError> {
-        let sql = "SELECT pg_catalog.concat_ws(' ', pid, backend_start) FROM \
-                   pg_catalog.pg_stat_activity \
-                   WHERE pid = pg_catalog.pg_backend_pid()";
-        let rows = self.query(sql, &[])?;
-        Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
+        let sql = "SELECT pg_catalog.concat_ws(' ', pid, backend_start) \
+                   FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()";
+        Ok(self.column(sql, &[])?.pop().unwrap_or_default())
     }
 }
 
@@ -346,8 +338,8 @@ pub async fn query(
     }
 }
 
-/// Asks one session for two things, one behind the other, and the other session for what `then` makes
-/// of the first answer, while the second is awaited.
+/// Asks one session for two things, one behind the other, and the other session for what `then` makes of the first
+/// answer, while the second is awaited.
 pub fn ask_both(
     one: &mut Session,
     [first, second]: [&Request; 2],
@@ -361,26 +353,18 @@ pub fn ask_both(
     let ask = async |one: &Client, other: &Client| {
         let first = async {
             let rows = query(one, first_statement.as_ref(), &first.sql, &first.params).await?;
-            let Some(third) = then(&rows) else { return Ok((rows, Vec::new())) };
-            let read = query(other, third_statement.as_ref(), &third.sql, &third.params).await?;
-            Ok((rows, read))
+            let Some(third) = then(&rows) else { return Ok(Vec::new()) };
+            query(other, third_statement.as_ref(), &third.sql, &third.params).await
         };
         let second = query(one, second_statement.as_ref(), &second.sql, &second.params);
-        let (first, second) = join(first, second).await;
-        Both {
-            first: first.map_err(|it: SqlError| it.into()),
-            second: second.map_err(DbError::from),
-        }
+        let (first, second): (Result<_, SqlError>, _) = join(first, second).await;
+        (first.map_err(DbError::from), second.map_err(DbError::from))
     };
-    Ok(one.connection.wait_with(&mut other.connection, ask)?)
+    Ok(one.connection.wait_with(&other.connection, ask)?)
 }
 
-/// The answers to what both sessions were asked.
-pub struct Both {
-    /// That to the first request, and to what was made of it.
-    pub first: Result<(Vec<Row>, Vec<Row>), DbError>,
-    pub second: Result<Vec<Row>, DbError>,
-}
+/// The answers to the request that was made of the first answer, and to the second request.
+type Both = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.
 ///
@@ -389,12 +373,12 @@ pub fn are_pooled(one: &mut Session, other: &mut Session) -> Result<bool, DbErro
     for _ in 0..2 {
         // The pooler has to keep them apart for the while, and then lends the last one first.
         one.begin()?;
-        let first = one.process()?;
+        let first = one.backend()?;
         other.begin()?;
-        let second = other.process()?;
+        let second = other.backend()?;
         one.roll_back()?;
         other.roll_back()?;
-        if first == second || one.process()? != first || other.process()? != second {
+        if first == second || one.backend()? != first || other.backend()? != second {
             return Ok(true);
         }
     }
@@ -430,89 +414,70 @@ impl From<Failure> for DbError {
 
 impl From<SqlError> for DbError {
     fn from(error: SqlError) -> Self {
-        let (kind, words) = (kind(&error), message_of(&error));
-        let code = error.code();
-        let is_one_of = |classes: &[&str]| {
-            code.is_some_and(|code| classes.iter().any(|class| code.code().starts_with(class)))
-        };
+        let (kind, words, server) = (kind(&error), message_of(&error), error.as_db_error());
+        let code = server.map_or("", |server| server.code().code());
         let hint = match code {
             _ if kind == Kind::Busy => format!("another session keeps rows locked ({words})"),
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => "; grant it to this user".into(),
+            "42501" => "; grant it to this user".into(),
             _ if kind == Kind::ReadOnly => "; this server is a standby, name the primary".into(),
-            Some(&SqlState::OUT_OF_MEMORY) => {
+            "53200" => {
                 "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
             }
-            Some(&SqlState::DISK_FULL) => "; make room and run the same command again".into(),
+            "53100" => "; make room and run the same command again".into(),
             _ => String::new(),
         };
-        let place = error.as_db_error().and_then(|error| match error.position()? {
+        let place = server.and_then(|server| match server.position()? {
             ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
             ErrorPosition::Internal { .. } => None,
         });
-        let is_refusal = is_raised(&error) || kind != Kind::Forbidden && is_one_of(&REFUSALS);
+        let is_one_of = |classes: &[&str]| classes.iter().any(|class| code.starts_with(class));
+        let is_refusal =
+            server.is_some_and(is_raised) || kind != Kind::Forbidden && is_one_of(&REFUSALS);
         Self { kind, words, hint, place, is_of_a_row: is_one_of(&OF_A_ROW), is_refusal }
     }
 }
 
 fn kind(error: &SqlError) -> Kind {
-    let Some(code) = error.code() else {
-        // Not the server's word: the connection failed, unless a value did not fit its type.
+    let Some(server) = error.as_db_error() else {
+        // The connection failed, unless a value did not fit its type.
         let source = std::error::Error::source(error);
         let is_io = source.is_some_and(<dyn std::error::Error>::is::<io::Error>);
         return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
     };
-    let server = error.as_db_error();
+    let code = server.code().code();
     // A function that writes in a command that only reads is told by its code as well.
-    if is_raised(error) && *code != SqlState::READ_ONLY_SQL_TRANSACTION {
-        return if code.code().starts_with("22") { Kind::NoValue } else { Kind::Other };
+    if is_raised(server) && code != "25006" {
+        return if code.starts_with("22") { Kind::NoValue } else { Kind::Other };
     }
-    // An error that ends the session does not mean that the statement is wrong.
-    let ends_session = server.and_then(ServerError::parsed_severity);
-    let ends_session = matches!(ends_session, Some(Severity::Fatal | Severity::Panic));
-    match *code {
-        SqlState::PROTOCOL_VIOLATION => {
-            let is_lost = server.is_some_and(|it| is_lack_of_connections(it.message()));
-            if is_lost { Kind::Lost } else { Kind::Other }
-        }
-        _ if ends_session => Kind::Lost,
-        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
-            Kind::Lost
-        }
-        SqlState::LOCK_NOT_AVAILABLE
-        | SqlState::T_R_DEADLOCK_DETECTED
-        | SqlState::T_R_SERIALIZATION_FAILURE
-        | SqlState::OBJECT_IN_USE
-        | SqlState::QUERY_CANCELED => Kind::Busy,
-        SqlState::INSUFFICIENT_PRIVILEGE => Kind::Forbidden,
-        SqlState::READ_ONLY_SQL_TRANSACTION => Kind::ReadOnly,
+    match code {
+        "08P01" if !is_lack_of_connections(server.message()) => Kind::Other,
+        // An error that ends the session does not mean that the statement is wrong.
+        _ if ends_session(server) => Kind::Lost,
+        // The server shuts down, has crashed or starts; the session was idle, or its transaction open, for too long.
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => Kind::Lost,
+        // A lock, a deadlock, a conflict of serializable transactions, an object in use, a cancelled statement.
+        "55P03" | "40P01" | "40001" | "55006" | "57014" => Kind::Busy,
+        "42501" => Kind::Forbidden,
+        "25006" => Kind::ReadOnly,
         // The message of a standby for a statement that needs a transaction number. It is never translated.
-        SqlState::INTERNAL_ERROR if says(server, "during recovery") => Kind::ReadOnly,
-        // A session that was idle for too long, or whose transaction took too long.
-        _ if code.code().starts_with("08")
-            || ["57P05", "25P03", "25P04"].contains(&code.code()) =>
-        {
-            Kind::Lost
-        }
-        _ if code.code().starts_with("22") => Kind::NoValue,
+        "XX000" if server.message().contains("during recovery") => Kind::ReadOnly,
+        _ if code.starts_with("08") => Kind::Lost,
+        _ if code.starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
 }
 
-/// Whether a trigger or another function of the table has raised the error, by whatever code, or a policy of
-/// row level security. The codes of locks, of cancellation and of lacking resources keep their meaning.
-fn is_raised(error: &SqlError) -> bool {
-    const OF_THE_SERVER: [&str; 5] = ["40", "53", "55P03", "57", "58"];
-    error.as_db_error().is_some_and(|error| {
-        let code = error.code().code();
-        let has_ended = matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
-        let is_of_policy = error.routine() == Some("ExecWithCheckOptions");
-        let is_of_server = OF_THE_SERVER.iter().any(|class| code.starts_with(class));
-        !has_ended && !is_of_server && (error.where_().is_some() || is_of_policy)
-    })
+fn ends_session(error: &ServerError) -> bool {
+    matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
-fn says(error: Option<&ServerError>, words: &str) -> bool {
-    error.is_some_and(|error| error.message().contains(words))
+/// Whether a trigger or another function of the table has raised the error, by whatever code, or a policy of
+/// row level security. The codes of locks, of cancellation and of lacking resources keep their meaning.
+fn is_raised(error: &ServerError) -> bool {
+    const OF_THE_SERVER: [&str; 5] = ["40", "53", "55P03", "57", "58"];
+    let is_of_server = OF_THE_SERVER.iter().any(|class| error.code().code().starts_with(class));
+    let is_of_policy = error.routine() == Some("ExecWithCheckOptions");
+    !ends_session(error) && !is_of_server && (error.where_().is_some() || is_of_policy)
 }
 
 /// The error in the server's own words, on one line.

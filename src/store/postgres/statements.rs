@@ -1,6 +1,6 @@
 //! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -69,16 +69,18 @@ impl Given {
 }
 
 /// The columns of ids.
-fn ids(table: &Table, ids: &[&Id]) -> impl Iterator<Item = Param> {
+fn ids<'a>(
+    table: &Table,
+    ids: impl Iterator<Item = &'a Id> + Clone,
+) -> impl Iterator<Item = Param> {
     (0..table.id.len()).map(move |index| {
-        let part = |id: &&Id| param(&id_param(id.parts().get(index)?));
-        Param::Texts(ids.iter().map(part).collect())
+        let part = |id: &Id| param(&id_param(id.parts().get(index)?));
+        Param::Texts(ids.clone().map(part).collect())
     })
 }
 
-/// So many numbers, from 0 on.
-fn numbers(count: usize) -> Param {
-    Param::Keys((0..i64::try_from(count).unwrap_or(0)).collect())
+fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
+    Param::Keys(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
 }
 
 /// Those ids whose records are pending, in their order.
@@ -86,8 +88,7 @@ pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result
     let mut given = Given::default();
     let has_id = given.ids(table);
     given.numbers();
-    let mut params: Vec<_> = self::ids(table, &ids.iter().collect::<Vec<_>>()).collect();
-    params.push(numbers(ids.len()));
+    let params: Vec<_> = self::ids(table, ids.iter()).chain([numbers(0..ids.len())]).collect();
     let (rows, name, pending) = (given.rows(), &table.sql, table.pending());
     let sql = format!(
         "SELECT DISTINCT {NUMBER} FROM {rows} JOIN {name} ON {has_id} WHERE {pending} ORDER BY 1"
@@ -117,7 +118,7 @@ const KEYS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l
 /// The keys of the locks that a session has.
 pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
     let sql = format!("SELECT key FROM ({KEYS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
-    Ok(session.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
+    Ok(session.column(&sql, &[])?.into_iter().collect())
 }
 
 /// The keys among these whose locks are held by a process of the server that is not one of `ours`.
@@ -132,7 +133,7 @@ pub fn held_by_others(
          AND pg_catalog.concat_ws(' ', pid, a.backend_start) <> ALL($2)"
     );
     let params = [Param::Keys(keys.to_vec()), Param::texts(ours)];
-    Ok(session.query(&sql, &params)?.iter().map(|row| row.get(0)).collect())
+    Ok(session.column(&sql, &params)?.into_iter().collect())
 }
 
 /// Which of the locks were granted.
@@ -163,20 +164,19 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
 /// The same, one record after the other. Second locks that were taken for what cannot be read are
 /// given back: they outlive a statement that fails.
 pub fn lock_and_read_singly(
-    statements: &mut Statements,
     session: &mut Session,
     table: &Table,
     wanted: &[(&Id, Keys)],
     locks: bool,
 ) -> Result<Vec<Claim>, DbError> {
     let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
-        true => unlock(session, wanted.iter().map(|(_, keys)| keys.second).collect()),
+        true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
         false => Ok(()),
     };
     give_back(session, wanted)?;
     let mut claims = Vec::with_capacity(wanted.len());
     for one in wanted.chunks(1) {
-        match session.ask(&statements.lock_and_read(table, one, Vec::new(), locks)) {
+        match session.ask(&lock_and_read(table, one, Vec::new(), locks)) {
             Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
             Err(error) if error.is_of_a_row => {
                 give_back(session, one)?;
@@ -190,14 +190,11 @@ pub fn lock_and_read_singly(
 
 /// Changes that differ in their values only.
 struct Group<'a> {
+    first: &'a RowWrite<'a>,
     verb: Verb,
-    /// Whether attempts on its rows begin.
-    begins: bool,
-    /// Whether its rows are brought back.
-    renews: bool,
     /// Those of the first change.
     terms: Vec<Term<'a>>,
-    numbers: Vec<i64>,
+    numbers: Vec<usize>,
     values: Vec<Values>,
 }
 
@@ -209,23 +206,22 @@ enum Values {
 }
 
 impl<'a> Group<'a> {
+    fn new(number: usize, first: &'a RowWrite<'a>, verb: Verb, terms: Vec<Term<'a>>) -> Self {
+        let values = terms.iter().map(|_| Values::Same).collect();
+        Self { first, verb, terms, numbers: vec![number], values }
+    }
+
     fn takes(&self, change: &RowWrite, verb: Verb, terms: &[Term]) -> bool {
         let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
-        let kind = (verb, change.begins(), change.renews());
-        (self.verb, self.begins, self.renews) == kind
+        let kind = |verb, change: &RowWrite| (verb, change.begins(), change.renews());
+        kind(self.verb, self.first) == kind(verb, change)
             && self.terms.len() == terms.len()
             && self.terms.iter().zip(terms).all(is_same)
     }
 
-    fn new(change: &RowWrite, verb: Verb, terms: Vec<Term<'a>>) -> Self {
-        let (values, numbers) = (terms.iter().map(|_| Values::Same).collect(), Vec::new());
-        Self { verb, begins: change.begins(), renews: change.renews(), terms, numbers, values }
-    }
-
-    fn add(&mut self, number: usize, terms: Option<&[Term]>) {
+    fn add(&mut self, number: usize, terms: &[Term]) {
         let count = self.numbers.len();
-        let own = &self.terms;
-        for ((values, own), term) in self.values.iter_mut().zip(own).zip(terms.unwrap_or(own)) {
+        for ((values, own), term) in self.values.iter_mut().zip(&self.terms).zip(terms) {
             match values {
                 Values::Same if own.value == term.value => {}
                 Values::Same => {
@@ -236,26 +232,12 @@ impl<'a> Group<'a> {
                 Values::Each(each) => each.push(param(&term.value)),
             }
         }
-        self.numbers.push(i64::try_from(number).unwrap_or(-1));
+        self.numbers.push(number);
     }
 
     /// Whether it is about one row, whose statement joins the table with nothing.
     fn is_of_one(&self) -> bool {
         self.numbers.len() == 1
-    }
-
-    /// What its statement depends on, besides the table.
-    fn shape(&self, shape: &mut String) {
-        shape.extend([
-            self.verb.shape(),
-            if self.begins { 'b' } else { '-' },
-            if self.renews { 'r' } else { '-' },
-            if self.is_of_one() { '1' } else { 'n' },
-        ]);
-        for (term, values) in self.terms.iter().zip(&self.values) {
-            shape.push(if matches!(values, Values::Same) { '1' } else { 'n' });
-            term.shape(shape);
-        }
     }
 
     fn params(&mut self, params: &mut Vec<Param>) {
@@ -265,10 +247,9 @@ impl<'a> Group<'a> {
             Values::Same => Param::Text(param(&term.value)),
             Values::Each(each) => Param::Texts(std::mem::take(each)),
         }));
-        let numbers = std::mem::take(&mut self.numbers);
-        params.push(match numbers[..] {
-            [number] => Param::Text(Some(number.to_string())),
-            _ => Param::Keys(numbers),
+        params.push(match self.numbers[..] {
+            [number] => Param::text(number.to_string()),
+            _ => numbers(self.numbers.iter().copied()),
         });
     }
 }
@@ -277,102 +258,74 @@ impl<'a> Group<'a> {
 const ASYNCHRONOUS: &str =
     "commits AS MATERIALIZED (SELECT pg_catalog.set_config('synchronous_commit', 'off', true))";
 
-/// The texts of the statements for a table, by what they depend on.
-#[derive(Default)]
-pub struct Statements(HashMap<String, Arc<str>>);
-
-impl Statements {
-    fn text(&mut self, shape: String, make: impl FnOnce() -> String) -> Arc<str> {
-        self.0.entry(shape).or_insert_with(|| make().into()).clone()
-    }
-
-    /// Asks about the rows of changes. What is written is durable at once, or after the next flush.
-    pub fn ask(
-        &mut self,
-        table: &Table,
-        changes: &[(usize, &RowWrite)],
-        ask: Ask,
-        is_asynchronous: bool,
-    ) -> Request {
-        let mut groups: Vec<Group> = Vec::new();
-        for (number, change) in changes {
-            let (verb, terms) = table.terms(change, ask);
-            match groups.iter_mut().find(|group| group.takes(change, verb, &terms)) {
-                Some(group) => group.add(*number, Some(&terms)),
-                None => {
-                    let mut group = Group::new(change, verb, terms);
-                    group.add(*number, None);
-                    groups.push(group);
-                }
-            }
+/// Asks about the rows of changes. What is written is durable at once, or after the next flush.
+pub fn ask(
+    table: &Table,
+    changes: &[(usize, &RowWrite)],
+    ask: Ask,
+    is_asynchronous: bool,
+) -> Request {
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, change) in changes {
+        let (verb, terms) = table.terms(change, ask);
+        match groups.iter().position(|group| group.takes(change, verb, &terms)) {
+            Some(place) => groups[place].add(*number, &terms),
+            None => groups.push(Group::new(*number, change, verb, terms)),
         }
-        let mut shape = String::from(if is_asynchronous { "a" } else { "s" });
-        groups.iter().for_each(|group| group.shape(&mut shape));
-        let sql = self.text(shape, || write_groups(table, &groups, is_asynchronous));
-        let mut params = Vec::new();
-        groups.iter_mut().for_each(|group| group.params(&mut params));
-        Request { sql, params }
     }
+    let sql = write_groups(table, &groups, is_asynchronous);
+    let mut params = Vec::new();
+    groups.iter_mut().for_each(|group| group.params(&mut params));
+    Request { sql, params }
+}
 
-    /// Takes locks and gives others back, and says which were granted.
-    pub fn take_locks(&mut self, function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
-        // Materialized, so that each lock is asked for once.
-        let sql = self.text(function.into(), || {
-            format!(
-                "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
-                 FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
-                 SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
-            )
-        });
-        Request { sql, params: vec![Param::Keys(freed), Param::Keys(keys)] }
-    }
+/// Takes locks and gives others back, and says which were granted.
+pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
+    // Materialized, so that each lock is asked for once.
+    let sql = format!(
+        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
+         FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
+         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
+    );
+    Request { sql, params: vec![Param::Keys(freed), Param::Keys(keys)] }
+}
 
-    /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted,
-    /// in one statement; the first locks were granted before it began. Gives the locks in `freed` back.
-    /// Without `locks` the session belongs to a pooler, and the statement itself sets how values are
-    /// spelled.
-    pub fn lock_and_read(
-        &mut self,
-        table: &Table,
-        wanted: &[(&Id, Keys)],
-        freed: Vec<i64>,
-        locks: bool,
-    ) -> Request {
-        let mut params = vec![Param::Keys(freed)];
-        params.extend(ids(table, &wanted.iter().map(|(id, _)| *id).collect::<Vec<_>>()));
-        params.push(numbers(wanted.len()));
-        params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys.second).collect()));
-        let shape = if locks { "lock and read" } else { "read" };
-        let sql = self.text(shape.into(), || {
-            let mut given = Given { params: 1, ..Given::default() };
-            let has_id = given.ids(table);
-            given.numbers();
-            given.add("key", "bigint");
-            let granted =
-                if locks { "pg_catalog.pg_try_advisory_lock(\"backlog key\")" } else { "true" };
-            let first = table.id.first().map_or_else(String::new, |it| quote(&it.name));
-            let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
-            // The settings are evaluated with `held`, before any column of the table becomes text.
-            let (settings, set) = match locks {
-                true => (String::new(), ""),
-                false => {
-                    let set = values_set_in_query();
-                    (format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
-                }
-            };
-            // A row for each record found, or one if there is none.
-            format!(
-                "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
-                 wanted AS MATERIALIZED (SELECT * FROM {rows}), \
-                 held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
-                 FROM wanted CROSS JOIN freed{set}) \
-                 SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
-                 FROM held AS \"backlog given\" \
-                 LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
-            )
-        });
-        Request { sql, params }
-    }
+/// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted. Gives the locks in
+/// `freed` back. The first locks were granted before the statement began. Without `locks` the session belongs to a
+/// pooler, and the statement itself sets how values are spelled.
+pub fn lock_and_read(
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    freed: Vec<i64>,
+    locks: bool,
+) -> Request {
+    let mut params = vec![Param::Keys(freed)];
+    params.extend(ids(table, wanted.iter().map(|(id, _)| *id)));
+    params.push(numbers(0..wanted.len()));
+    params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys[1]).collect()));
+    let mut given = Given { params: 1, ..Given::default() };
+    let has_id = given.ids(table);
+    given.numbers();
+    given.add("key", "bigint");
+    let first = table.id.first().map_or_else(String::new, |column| quote(&column.name));
+    let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+    // The settings are evaluated with `held`, before any column of the table becomes text.
+    let (granted, settings, set) = if locks {
+        ("pg_catalog.pg_try_advisory_lock(\"backlog key\")", String::new(), "")
+    } else {
+        let set = values_set_in_query();
+        ("true", format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
+    };
+    // A row for each record found, or one if there is none.
+    let sql = format!(
+        "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
+         wanted AS MATERIALIZED (SELECT * FROM {rows}), \
+         held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
+         FROM wanted CROSS JOIN freed{set}) \
+         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
+         FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
+    );
+    Request { sql, params }
 }
 
 fn write_groups(table: &Table, groups: &[Group], is_asynchronous: bool) -> String {
@@ -444,8 +397,8 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
         |word: &str| if rows.is_empty() { String::new() } else { format!("{word}{rows}") };
     let (sets, condition) = (sets.join(", "), conditions.join(" AND "));
     *params = given.params;
-    let is_pending = format!("({}) IS TRUE", table.still_pending(group.renews));
-    let guard = |column: &Column| match group.begins || group.verb == Verb::Select {
+    let is_pending = format!("({}) IS TRUE", table.still_pending(group.first.renews()));
+    let guard = |column: &Column| match group.first.begins() || group.verb == Verb::Select {
         true => format!(", {}", Postgres.cell(column)),
         false => ", NULL::text".into(),
     };

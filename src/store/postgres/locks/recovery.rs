@@ -11,7 +11,7 @@ use crate::store::error::{DbError, Reconnecting};
 use crate::store::postgres::PgEngine;
 use crate::store::postgres::dialect::Param;
 use crate::store::postgres::session::Session;
-use crate::store::postgres::statements::{granted, held_by_others};
+use crate::store::postgres::statements::{granted, held_by_others, take_locks};
 use crate::store::table_store::{SqlDatabase, TableStore};
 
 /// How long no new record is claimed after all claims of all passes may have been lost, as in a restart of
@@ -150,15 +150,14 @@ impl PgLocks {
             let is_missing = |held: &&Held| !held.has[of] && !held.is_lost;
             let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
             let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
-            let keys: Vec<_> = wanted.iter().map(|held| held.key(of)).collect();
+            let keys: Vec<_> = wanted.iter().map(|held| held.keys[of]).collect();
             if ids.is_empty() || of == 1 && self.pooled {
                 continue;
             }
             let granted = match &mut self.session {
                 _ if of == 0 => self.take_first(&mut on.engine.session, &keys)?,
                 Some(session) if session.connection.is_open() => {
-                    let request = self.statements.take_locks(LOCK, keys, Vec::new());
-                    let taken = session.ask(&request);
+                    let taken = session.ask(&take_locks(LOCK, keys, Vec::new()));
                     granted(&self.sure(1, taken)?)
                 }
                 Some(_) | None => continue,
@@ -186,13 +185,13 @@ impl PgLocks {
             return Ok(());
         }
         let states = on.states_of(exposed.iter().enumerate())?;
-        let keys = exposed.iter().filter_map(|it| Some(self.held.get(&it.id)?.keys.first));
+        let keys = exposed.iter().filter_map(|it| Some(self.held.get(&it.id)?.keys[0]));
         let keys: Vec<_> = keys.collect();
         let others = held_by_others(&mut on.engine.session, &keys, &self.old_backends)?;
         for (number, record) in exposed.iter().enumerate() {
             let state = states.iter().find(|state| state.number == number);
             let Some(held) = self.held.get_mut(&record.id) else { continue };
-            let is_others = others.contains(&held.keys.first);
+            let is_others = others.contains(&held.keys[0]);
             held.refusals = if is_others { held.refusals.saturating_add(1) } else { 0 };
             if self.sync.is_held_back(&record.id) {
                 // Its outcome is written, and a pass that has the lock sees that.

@@ -6,7 +6,6 @@
 //! own functions, but for what it has none for: bringing an archived message back, and telling one
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
-mod functions;
 mod lease;
 mod work;
 
@@ -16,18 +15,18 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 use tokio_postgres::Row;
 
+use super::catalog::typed;
 use super::dialect::{Param, Postgres};
 use super::session::Session;
 use super::{PgEngine, Server};
-use crate::date::Spelling;
 use crate::mapping::{DateSource, Mapping, Name, StatusColumn, usual_values};
 use crate::record::{Counter, Id, Transition, Value};
-use crate::store::table::{Catalog, Column, Holds, Listed, Table, missing, quote};
+use crate::store::error::DbError;
+use crate::store::table::{Catalog, Column, Listed, Table, missing, quote};
 use crate::store::table_store::SqlDatabase;
 use crate::store::{Access, RowWrite};
 use crate::time::Clock;
 
-pub use functions::missing_function;
 pub use work::Work;
 
 /// A queue, by the names that pgmq has for it.
@@ -216,6 +215,42 @@ impl Queue {
     }
 }
 
+/// The names of the functions and the types of their arguments. A function may have more arguments, if those
+/// have defaults.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("read", &["text", "integer", "integer"]),
+    ("set_vt", &["text", "bigint", "integer"]),
+    ("archive", &["text", "bigint[]"]),
+    ("delete", &["text", "bigint[]"]),
+    ("send_batch", &["text", "jsonb[]"]),
+];
+
+/// Whether a function called `$1` can be called with arguments of the types `$2`.
+const IS_THERE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
+    WHERE pronamespace = pg_catalog.to_regnamespace('pgmq') AND proname = $1 \
+    AND pg_catalog.cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
+    AND ARRAY(SELECT pg_catalog.format_type(type, NULL) \
+              FROM pg_catalog.unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
+              WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
+
+/// Names the first function that is missing, if one is.
+pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
+    for (name, types) in NEEDED {
+        let params = [Param::text(name), Param::texts(types.iter().copied())];
+        if session.query(IS_THERE, &params)?.is_empty() {
+            let version = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pgmq'";
+            let version: Option<String> = session.column(version, &[])?.pop();
+            let version = version.map_or_else(String::new, |version| format!(" {version}"));
+            let types = types.join(", ");
+            return Ok(Some(format!(
+                "pgmq{version} has no function pgmq.{name}({types}); \
+                 to update it: ALTER EXTENSION pgmq UPDATE"
+            )));
+        }
+    }
+    Ok(None)
+}
+
 fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
     let rows = session.query(sql, params);
     rows.map_err(|error| error.explain(&session.server.shown(), "read"))
@@ -312,18 +347,14 @@ impl Catalog for Queue {
 }
 
 fn queue_columns() -> Vec<Column> {
-    let column = |name: &str, declared: &str, holds| Column {
-        has_default: true,
-        ..Column::new(name.into(), declared.into(), holds, Spelling::rfc3339())
-    };
     vec![
-        column("msg_id", "bigint", Holds::Integers),
-        column("status", "text", Holds::Text),
-        column("enqueued_at", "timestamp with time zone", Holds::Instants),
-        column("read_ct", "integer", Holds::Integers),
-        column("vt", "timestamp with time zone", Holds::Instants),
-        column("last_error", "text", Holds::Text),
-        column("message", "jsonb", Holds::Documents),
-        column("headers", "jsonb", Holds::Documents),
+        typed("msg_id", "bigint", "int8"),
+        typed("status", "text", "text"),
+        typed("enqueued_at", "timestamp with time zone", "timestamptz"),
+        typed("read_ct", "integer", "int4"),
+        typed("vt", "timestamp with time zone", "timestamptz"),
+        typed("last_error", "text", "text"),
+        typed("message", "jsonb", "jsonb"),
+        typed("headers", "jsonb", "jsonb"),
     ]
 }

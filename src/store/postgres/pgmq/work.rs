@@ -151,7 +151,7 @@ impl Work {
     }
 
     fn numbers(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
-        Ok(self.session().query(sql, params)?.iter().map(|row| row.get(0)).collect())
+        self.session().column(sql, params)
     }
 
     fn records(&mut self, numbers: Vec<i64>) -> Result<Vec<Record>, DbError> {

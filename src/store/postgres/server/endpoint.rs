@@ -1,15 +1,14 @@
-//! The hosts of a URL: where each listens, and its password, by libpq's rules also from the file.
+//! The hosts of a URL: the address of each, and its password, by libpq's rules also from the password file.
 
 use std::fs;
-use std::net::{IpAddr, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, ensure};
 
-use super::connection::Address;
-use super::failure::Refusal;
-use super::parameters::{Parameters, encode};
+use super::failure::{Kind, Refusal};
+use super::parameters::{Parameters, encode, ports};
 use crate::secure_file;
 use crate::system_error::words;
 
@@ -17,18 +16,11 @@ use crate::system_error::words;
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 pub struct Endpoint {
-    pub place: Place,
+    /// The directory of the socket, or the name in the certificate.
+    pub host: String,
+    hostaddr: Option<IpAddr>,
     pub port: u16,
     pub password: Option<Password>,
-}
-
-pub enum Place {
-    Socket(String),
-    /// The name is that of the certificate, and what is looked up may be an address.
-    Tcp {
-        name: String,
-        looked_up: String,
-    },
 }
 
 /// Not to be shown.
@@ -39,40 +31,39 @@ pub struct Password {
     pub from: String,
 }
 
+#[derive(Clone)]
+pub enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
 impl Endpoint {
+    pub fn is_socket(&self) -> bool {
+        self.host.starts_with('/')
+    }
+
     /// For messages and for the identity.
     pub fn shown(&self) -> String {
-        let host = match &self.place {
-            Place::Socket(directory) => encode(directory),
-            Place::Tcp { name, .. } if name.contains(':') => format!("[{name}]"),
-            Place::Tcp { name, .. } => encode(&name.to_ascii_lowercase()),
+        let host = match &self.host {
+            host if self.is_socket() => encode(host),
+            host if host.contains(':') => format!("[{host}]"),
+            host => encode(&host.to_ascii_lowercase()),
         };
         format!("{host}:{}", self.port)
     }
 
     pub fn addresses(&self) -> Result<Vec<Address>, Refusal> {
-        let (name, looked_up) = match &self.place {
-            Place::Socket(at) => return Ok(vec![Address::Unix(socket_in(at, self.port))]),
-            Place::Tcp { name, looked_up } => (name, looked_up.as_str()),
-        };
-        let found = (looked_up, self.port).to_socket_addrs().map_err(|error| {
-            let cause = words(&error);
-            // The resolver's words for EAI_AGAIN, of glibc and of musl.
-            let passes = ["temporary failure", "try again"].iter().any(|it| cause.contains(it));
-            if passes { Refusal::no_answer(cause) } else { Refusal::unknown_host(cause) }
-        })?;
-        Ok(found.map(|at| Address::Tcp(at, name.clone())).collect())
-    }
-
-    /// The names that a line of the password file may have.
-    fn pass_file_names(&self) -> Vec<&str> {
-        match &self.place {
-            Place::Socket(directory) if SOCKET_DIRECTORIES.contains(&directory.as_str()) => {
-                vec!["localhost", directory]
-            }
-            Place::Socket(directory) => vec![directory],
-            Place::Tcp { name, .. } => vec![name],
+        if self.is_socket() {
+            return Ok(vec![Address::Unix(socket_in(&self.host, self.port))]);
         }
+        if let Some(ip) = self.hostaddr {
+            return Ok(vec![Address::Tcp((ip, self.port).into())]);
+        }
+        // The error does not say whether the name is unknown or the resolver is out of reach.
+        let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
+            Refusal::new(Kind::Passing, words(&error), "; check the name of the host")
+        })?;
+        Ok(found.map(Address::Tcp).collect())
     }
 }
 
@@ -83,53 +74,43 @@ pub fn endpoints(
     database: &str,
 ) -> Result<Vec<Endpoint>> {
     let (hosts, addresses) = (parameters.list("host"), parameters.list("hostaddr"));
-    let ports = parameters.ports()?;
+    let ports = parameters.read("port", "a whole number from 1 to 65535", ports)?;
+    let ports = ports.unwrap_or_default();
     let count = hosts.len().max(addresses.len()).max(1);
     for (key, found) in
         [("host", hosts.len()), ("hostaddr", addresses.len()), ("port", ports.len())]
     {
-        let is_for_all = key == "port" && found == 1;
-        if found != 0 && found != count && !is_for_all {
-            let by = parameters.said_by(key);
-            bail!("{by} has a list of {found}, and there are {count} hosts");
-        }
+        let is_legal = [0, count].contains(&found) || key == "port" && found == 1;
+        let source = parameters.source(key);
+        ensure!(is_legal, "{source} has a list of {found}, and there are {count} hosts");
     }
-    let said = parameters.text("password").map(|secret| {
-        let from = match parameters.is_in_url("password") {
-            true => "the URL".into(),
-            false => parameters.said_by("password"),
-        };
-        Password { secret: secret.into(), from }
+    let stated = parameters.text("password").map(|secret| {
+        let source = parameters.source("password");
+        let from = if source == "password" { "the URL" } else { source };
+        Password { secret: secret.into(), from: from.into() }
     });
     let path = parameters.text("passfile").map(PathBuf::from);
-    let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| said.is_none());
+    let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| stated.is_none());
     let file = path.and_then(|path| Some((read_password_file(&path)?, path)));
     let endpoint = |index: usize| {
+        let hostaddr = addresses.get(index).filter(|address| !address.is_empty());
+        let hostaddr = hostaddr.map(|address| address.parse::<IpAddr>()).transpose();
+        let source = parameters.source("hostaddr");
+        let hostaddr = hostaddr.map_err(|_| anyhow!("{source} must be an IP address"))?;
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        let host = hosts.get(index).copied().unwrap_or_default();
-        let address = addresses.get(index).filter(|address| !address.is_empty());
-        let address = address.map(|it| it.parse::<IpAddr>().map(|it| it.to_string())).transpose();
-        let Ok(address) = address else {
-            bail!("{} must be an IP address", parameters.said_by("hostaddr"));
-        };
-        let place = match (host, address) {
-            ("", None) => default_place(&SOCKET_DIRECTORIES, port),
+        let host = match (hosts.get(index).copied().unwrap_or_default(), hostaddr) {
+            ("", None) => default_host(&SOCKET_DIRECTORIES, port).into(),
             // The certificate has to be for the address then.
-            ("", Some(address)) => Place::Tcp { name: address.clone(), looked_up: address },
-            (host, None) if host.starts_with('/') => Place::Socket(host.into()),
-            (host, address) => {
-                let looked_up = address.unwrap_or_else(|| host.into());
-                Place::Tcp { name: host.into(), looked_up }
-            }
+            ("", Some(address)) => address.to_string(),
+            (host, _) => host.to_owned(),
         };
-        let mut endpoint = Endpoint { place, port, password: None };
-        // What is said is for all hosts, and in a file each has its own line.
-        endpoint.password = said.clone().or_else(|| {
+        // A stated password is for all hosts, and in a file each has its own line.
+        let password = stated.clone().or_else(|| {
             let (text, path) = file.as_ref()?;
-            let secret = password_in(text, &endpoint, database, user)?;
+            let secret = password_in(text, [&host, &port.to_string(), database, user])?;
             Some(Password { secret, from: path.display().to_string() })
         });
-        Ok(endpoint)
+        Ok(Endpoint { host, hostaddr, port, password })
     };
     (0..count).map(endpoint).collect()
 }
@@ -139,58 +120,44 @@ fn socket_in(directory: &str, port: u16) -> PathBuf {
 }
 
 /// The first directory that has the socket of a server.
-pub fn default_place(directories: &[&str], port: u16) -> Place {
-    match directories.iter().find(|directory| socket_in(directory, port).exists()) {
-        Some(directory) => Place::Socket((*directory).into()),
-        None => Place::Tcp { name: "localhost".into(), looked_up: "localhost".into() },
-    }
+pub fn default_host<'a>(directories: &[&'a str], port: u16) -> &'a str {
+    let directory = directories.iter().find(|directory| socket_in(directory, port).exists());
+    directory.copied().unwrap_or("localhost")
 }
 
 /// The password in the first line of a password file that fits.
-fn password_in(text: &str, endpoint: &Endpoint, database: &str, user: &str) -> Option<String> {
-    let port = endpoint.port.to_string();
+fn password_in(text: &str, wanted: [&str; 4]) -> Option<String> {
+    let is_localhost = SOCKET_DIRECTORIES.contains(&wanted[0]);
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let password = lines.find_map(|line| {
-        let mut hosts = endpoint.pass_file_names().into_iter();
-        let rest = hosts.find_map(|host| strip_field(line, host))?;
-        [&port, database, user].into_iter().try_fold(rest, strip_field)
+        wanted.iter().enumerate().try_fold(line, |line, (index, wanted)| {
+            let (field, rest) = split_field(line);
+            let fits = field == *wanted || index == 0 && is_localhost && field == "localhost";
+            line.strip_prefix("*:").or(rest.filter(|_| fits))
+        })
     })?;
     // A comment may follow it.
     Some(split_field(password).0).filter(|password| !password.is_empty())
 }
 
-/// None if there is none, or one that others may read: nobody is to get used to that.
+/// None if there is no file, or one that others may read.
 fn read_password_file(path: &Path) -> Option<String> {
-    let found = fs::metadata(path).ok()?;
+    let mode = fs::metadata(path).ok()?.permissions().mode();
     let shown = path.display();
-    if !found.is_file() {
-        log::warn!("the password file {shown} is not used: it is no plain file");
-        return None;
-    }
-    if found.mode() & 0o077 != 0 {
-        log::warn!(
-            "the password file {shown} is not used: group or others have access to it; \
-             `chmod 600 {shown}` mends that"
-        );
-        return None;
-    }
-    let warn = |error: &_| {
-        log::warn!("could not read the password file {shown}: {}", words(error));
+    let (why, text) = match secure_file::read(path) {
+        _ if mode & 0o077 != 0 => {
+            (format!("group or others have access to it; `chmod 600 {shown}` mends that"), None)
+        }
+        Ok((bytes, _)) => (String::new(), Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) => (words(&error), None),
     };
-    let (bytes, _) = secure_file::read(path).inspect_err(warn).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What follows a field and its colon, if the field is `*` or this value.
-fn strip_field<'a>(line: &'a str, value: &str) -> Option<&'a str> {
-    if let Some(rest) = line.strip_prefix("*:") {
-        return Some(rest);
+    if text.is_none() {
+        log::warn!("the password file {shown} is not used: {why}");
     }
-    let (field, rest) = split_field(line);
-    rest.filter(|_| field == value)
+    text
 }
 
-/// The field up to the next colon, without its backslashes, and what follows the colon.
+/// The field up to the next colon, without its backslashes, and the text after the colon.
 fn split_field(text: &str) -> (String, Option<&str>) {
     let mut field = String::new();
     let mut chars = text.chars();

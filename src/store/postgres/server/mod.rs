@@ -1,18 +1,16 @@
-//! Connections by libpq's rules, from URL and environment: what works with `psql` works here.
+//! Connections by libpq's rules, from URL and environment: what works with `psql` works here, or is refused by name.
 
 mod connection;
 mod endpoint;
 mod failure;
 mod parameters;
-mod service;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
@@ -28,9 +26,10 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::lock;
+use crate::store::watchdog::boottime;
 use crate::store::{Interrupter, Sessions, Wakeup};
-use connection::{Address, Answers, Driver, Exchange, Handle, Handshake, SocketOptions, runtime};
-use endpoint::{Endpoint, Place, endpoints};
+use connection::{Exchange, Handle, Handshake, open_socket, runtime};
+use endpoint::{Address, Endpoint, endpoints};
 use failure::{Kind, Refusal, failure};
 use parameters::{Parameters, encode};
 use tls::Mode;
@@ -47,22 +46,21 @@ pub struct Server {
     endpoints: Vec<Endpoint>,
     user: String,
     database: String,
-    /// All that is the same for every host.
+    /// What is the same for every host.
     config: Config,
     /// The limit for each address.
     timeout: Option<Duration>,
-    is_shuffled: bool,
     /// Whether the session must be one that only reads, or one that writes.
     is_read_only: Option<bool>,
-    socket: SocketOptions,
     mode: Mode,
-    /// None if no connection can have TLS.
-    tls: Option<MakeRustlsConnect>,
+    tls: MakeRustlsConnect,
     connections: Mutex<Vec<Weak<Handle>>>,
     /// Readable when there is a new connection, or when claims are to be taken back.
     changed: OwnedFd,
-    answers: Arc<Answers>,
-    runtime: Arc<Runtime>,
+    /// When the server has answered on any connection, in milliseconds since boot.
+    answered_at: AtomicU64,
+    /// The same for all connections, so that they can be waited for together.
+    runtime: Runtime,
 }
 
 /// Without the password.
@@ -73,10 +71,9 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Connects to nothing yet. Behind the URL stand libpq's variables, then its defaults.
+    /// Reads the parameters, and connects to nothing yet.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
-        parameters.refuse_unmet_demands()?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         let user = match parameters.text("user") {
             Some(user) => user.to_owned(),
@@ -84,64 +81,67 @@ impl Server {
         };
         let database = parameters.text("dbname").unwrap_or(&user).to_owned();
         let endpoints = endpoints(&parameters, home.as_deref(), &user, &database)?;
-        let mode = Mode::of(&parameters)?;
-        let versions = tls::versions(&parameters)?;
-        let has_tls = mode != Mode::Disable
-            && endpoints.iter().any(|endpoint| matches!(endpoint.place, Place::Tcp { .. }));
-        let connector = || tls::connector(mode, &versions, &parameters, home.as_deref());
-        let tls = has_tls.then(connector).transpose()?;
-        let timeout = match parameters.text("connect_timeout") {
-            Some(_) => parameters.seconds("connect_timeout")?,
-            None => Some(CONNECT_TIMEOUT),
-        };
-        let is_shuffled = parameters
-            .choice("load_balance_hosts", &[("disable", false), ("random", true)])?
-            .unwrap_or(false);
-        let targets = [("any", None), ("read-write", Some(false)), ("read-only", Some(true))];
-        let is_read_only = parameters.choice("target_session_attrs", &targets)?.flatten();
-        let socket = SocketOptions::of(&parameters)?;
-        let mut config = Config::new();
-        config.user(&user).dbname(&database);
-        config.application_name(parameters.text("application_name").unwrap_or("backlog"));
-        if let Some(options) = parameters.text("options") {
-            config.options(options);
+        let mut mode = Mode::of(&parameters)?;
+        if endpoints.iter().all(Endpoint::is_socket) {
+            mode = Mode::Disable;
         }
+        let timeout = match parameters.number("connect_timeout")? {
+            None => Some(CONNECT_TIMEOUT),
+            Some(secs) => Some(Duration::from_secs(secs.into())).filter(|limit| !limit.is_zero()),
+        };
+        let targets = [("any", None), ("read-write", Some(false)), ("read-only", Some(true))];
         let bindings = [
             ("disable", ChannelBinding::Disable),
             ("prefer", ChannelBinding::Prefer),
             ("require", ChannelBinding::Require),
         ];
         let binding = parameters.choice("channel_binding", &bindings)?;
-        config.channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
+        // By default a server that is gone is noticed within a minute, and not after two hours.
+        let number = |key, default: u32| -> Result<u32> {
+            Ok(parameters.number(key)?.filter(|number| *number > 0).unwrap_or(default))
+        };
+        let mut config = Config::new();
+        config
+            .user(&user)
+            .dbname(&database)
+            .application_name(parameters.text("application_name").unwrap_or("backlog"))
+            .channel_binding(binding.unwrap_or(ChannelBinding::Prefer))
+            .keepalives(parameters.number("keepalives")? != Some(0))
+            .keepalives_idle(Duration::from_secs(number("keepalives_idle", 30)?.into()))
+            .keepalives_interval(Duration::from_secs(number("keepalives_interval", 10)?.into()))
+            .keepalives_retries(number("keepalives_count", 3)?);
+        // Poolers refuse this parameter, even if it is empty.
+        if let Some(options) = parameters.text("options") {
+            config.options(options);
+        }
         Ok(Self {
             endpoints,
             user,
             database,
             config,
             timeout,
-            is_shuffled,
-            is_read_only,
-            socket,
+            is_read_only: parameters.choice("target_session_attrs", &targets)?.flatten(),
             mode,
-            tls,
+            tls: tls::connector(mode, &parameters, home.as_deref())?,
             connections: Mutex::default(),
             changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .context("could not make an eventfd")?,
-            answers: Arc::default(),
-            runtime: Arc::new(runtime().context("could not prepare to wait for a server")?),
+            answered_at: AtomicU64::default(),
+            runtime: runtime().context("could not prepare to wait for a server")?,
         })
     }
 
     /// Opens a connection to the first host that is within reach. An error that may pass with the
     /// time is one to try again later.
-    pub fn connect(&self) -> Result<Connection> {
+    pub fn connect(self: &Arc<Self>) -> Result<Connection> {
         let mut refusals = Vec::new();
-        for endpoint in in_order(&self.endpoints, self.is_shuffled) {
+        for endpoint in &self.endpoints {
             match self.connect_to(endpoint) {
                 Ok(connection) => return Ok(connection),
-                Err(refusal) if refusal.kind.is_of_this_host() => {
+                Err(refusal) if refusal.kind.is_temporary() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
+                // A host that refuses the user is not passed over.
                 Err(refusal) => {
                     let from = endpoint.password.as_ref().map_or("", |password| &password.from);
                     refusals = vec![(endpoint.shown(), refusal.with_password_from(from))];
@@ -156,9 +156,9 @@ impl Server {
     pub fn shown(&self) -> String {
         let user = encode(&self.user);
         match &self.endpoints[..] {
-            [Endpoint { place: Place::Socket(directory), port, .. }] => {
+            [Endpoint { host, port, .. }] if host.starts_with('/') => {
                 let database = encode(&self.database);
-                format!("postgres://{user}@/{database}?host={directory}&port={port}")
+                format!("postgres://{user}@/{database}?host={host}&port={port}")
             }
             _ => format!("postgres://{user}@{}", self.identity()),
         }
@@ -180,100 +180,103 @@ impl Server {
         Some(&password.from)
     }
 
-    fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, Refusal> {
+    /// Connects with TLS or without, and the other way round where the mode leaves that open.
+    fn connect_to(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Connection, Refusal> {
         let mut config = self.config.clone();
         if let Some(password) = &endpoint.password {
             config.password(&password.secret);
         }
-        let mut refused = Refusal::unknown_host("the host has no address");
-        for address in in_order(&endpoint.addresses()?, self.is_shuffled) {
-            match self.negotiate(address, &mut config) {
-                Err(refusal) if refusal.kind.is_of_this_host() => refused = refusal,
-                connected => return connected,
+        let modes: &[SslMode] = match self.mode {
+            _ if endpoint.is_socket() => &[SslMode::Disable],
+            Mode::Disable => &[SslMode::Disable],
+            Mode::Allow => &[SslMode::Disable, SslMode::Require],
+            Mode::Prefer => &[SslMode::Prefer, SslMode::Disable],
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => &[SslMode::Require],
+        };
+        let mut refused = Refusal::no_answer("the host has no address");
+        for address in endpoint.addresses()? {
+            for (index, mode) in modes.iter().enumerate() {
+                let refusal = match self.attempt(endpoint, &address, config.ssl_mode(*mode)) {
+                    Ok(connection) => return Ok(connection),
+                    Err(refusal) => refusal,
+                };
+                let goes_on = refusal.kind.depends_on_tls();
+                if index == 0 || matches!(refusal.kind, Kind::PasswordWrong | Kind::Other) {
+                    refused = refusal;
+                }
+                if !goes_on {
+                    break;
+                }
+            }
+            if !refused.kind.is_temporary() {
+                break;
             }
         }
         Err(refused)
     }
 
-    /// Connects with TLS or without, and the other way round where the mode leaves that open.
-    fn negotiate(&self, address: &Address, config: &mut Config) -> Result<Connection, Refusal> {
-        let (first, second) = match (address, self.mode) {
-            (Address::Unix(_), _) | (_, Mode::Disable) => (SslMode::Disable, None),
-            (_, Mode::Allow) => (SslMode::Disable, Some(SslMode::Require)),
-            (_, Mode::Prefer) => (SslMode::Prefer, Some(SslMode::Disable)),
-            (_, Mode::Require | Mode::VerifyCa | Mode::VerifyFull) => (SslMode::Require, None),
-        };
-        let mut attempt = |mode| self.attempt(address, config.ssl_mode(mode));
-        match (attempt(first), second) {
-            (Err(refused), Some(second)) if refused.kind.may_differ_without_tls() => {
-                attempt(second).map_err(|again| refused.or_second(again))
-            }
-            (connected, _) => connected,
-        }
-    }
-
-    fn attempt(&self, address: &Address, config: &Config) -> Result<Connection, Refusal> {
+    fn attempt(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        address: &Address,
+        config: &Config,
+    ) -> Result<Connection, Refusal> {
         let limit = self.timeout.unwrap_or(Duration::MAX);
-        let opened = self
-            .runtime
-            .block_on(async { timeout(limit, self.open(address, config)).await })
-            .unwrap_or_else(|_| Err(Refusal::no_answer(format!("no answer within {limit:?}"))));
+        let open = async { timeout(limit, self.open(&endpoint.host, address, config)).await };
+        let opened = self.runtime.block_on(open);
+        let no_answer = || Err(Refusal::no_answer(format!("no answer within {limit:?}")));
+        let opened = opened.unwrap_or_else(|_| no_answer());
         if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
-            self.answers.note();
+            self.note_answer();
         }
         let (client, exchange, socket) = opened?;
         let handle = self.enlist(Handle {
             cancel: client.cancel_token(),
             address: address.clone(),
+            host: endpoint.host.clone(),
             socket: Arc::new(socket),
             has_ended: AtomicBool::new(false),
             is_waiting: AtomicBool::new(false),
-            answers: self.answers.clone(),
         });
-        Ok(Connection::new(client, Driver { runtime: self.runtime.clone(), exchange }, handle))
+        let mut connection = Connection::new(self.clone(), client, exchange, handle);
+        if let Some(wanted) = self.is_read_only {
+            connection.limit = self.timeout;
+            if is_read_only(&mut connection) != Some(wanted) {
+                let cause = if wanted { "is not read only" } else { "does not allow writes" };
+                let hint = "; target_session_attrs asks for that";
+                return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
+            }
+            connection.limit = None;
+        }
+        Ok(connection)
     }
 
     async fn open(
         &self,
+        host: &str,
         address: &Address,
         config: &Config,
     ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
-        let (stream, socket) = self.socket.open(address).await?;
-        let tls = Handshake::new(self.tls.as_ref(), address);
-        let (has_begun, needs_tls) =
-            (tls.has_begun.clone(), config.get_ssl_mode() == SslMode::Require);
-        let refused = |error| {
-            let lacks_tls = needs_tls && !has_begun.get();
+        let (stream, socket) = open_socket(address, config).await?;
+        let tls = Handshake::new(&self.tls, host);
+        let has_begun = tls.has_begun.clone();
+        let (client, exchange) = config.connect_raw(stream, tls).await.map_err(|error| {
+            let lacks_tls = config.get_ssl_mode() == SslMode::Require && !has_begun.get();
             Refusal::of(&error, lacks_tls, config.get_password().is_some())
-        };
-        let (client, connection) = config.connect_raw(stream, tls).await.map_err(refused)?;
-        let mut exchange = Exchange(Some(connection));
-        if let Some(wanted) = self.is_read_only {
-            let asked = client.simple_query(SHOW_READ_ONLY);
-            let found = is_on(&exchange.answer(asked).await.map_err(refused)?);
-            if found != wanted {
-                let cause = if found { "does not allow writes" } else { "is not read only" };
-                let hint = "; target_session_attrs asks for that";
-                return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
-            }
-        }
+        })?;
         Ok((client, exchange, socket))
     }
 }
 
-const SHOW_READ_ONLY: &str = "SHOW transaction_read_only";
-
-fn is_on(rows: &[SimpleQueryMessage]) -> bool {
-    rows.iter().any(|it| matches!(it, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
+/// None if the server does not say so.
+fn is_read_only(connection: &mut Connection) -> Option<bool> {
+    let show = async |client: &Client| client.simple_query("SHOW transaction_read_only").await;
+    let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+    Some(connection.wait(show).ok()?.iter().any(is_on))
 }
 
-fn in_order<T>(places: &[T], is_shuffled: bool) -> Vec<&T> {
-    let mut order: Vec<_> = places.iter().enumerate().collect();
-    if is_shuffled {
-        let random = RandomState::new();
-        order.sort_by_cached_key(|(index, _)| random.hash_one(index));
-    }
-    order.into_iter().map(|(_, place)| place).collect()
+fn millis_since_boot() -> u64 {
+    u64::try_from(boottime().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The name of the user who runs this, which libpq takes as well.
@@ -307,17 +310,18 @@ impl Server {
         let _ = rustix::io::write(&self.changed, &1u64.to_ne_bytes());
     }
 
+    fn note_answer(&self) {
+        self.answered_at.store(millis_since_boot(), Ordering::Relaxed);
+    }
+
     fn open_handles(&self) -> Vec<Arc<Handle>> {
         let open = lock(&self.connections).iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         open.into_iter().filter(|handle| !handle.has_ended.load(Ordering::Relaxed)).collect()
     }
 
     /// Whether a new connection could write.
-    pub fn can_write(&self) -> bool {
-        self.connect().is_ok_and(|mut connection| {
-            let shown = connection.wait(async |client| client.simple_query(SHOW_READ_ONLY).await);
-            shown.is_ok_and(|rows| !is_on(&rows))
-        })
+    pub fn can_write(self: &Arc<Self>) -> bool {
+        self.connect().is_ok_and(|mut connection| is_read_only(&mut connection) == Some(false))
     }
 
     /// Closes all open connections, even while a statement runs.
@@ -346,20 +350,17 @@ impl Server {
     /// Has the server cancel the statement of a connection, without waiting for that.
     pub fn cancel_soon(self: &Arc<Self>, handle: &Arc<Handle>) {
         let (server, handle) = (self.clone(), handle.clone());
-        let run = move || server.cancel_statement(&handle);
-        let _ = thread::Builder::new().name("cancel".into()).spawn(run);
-    }
-
-    fn cancel_statement(&self, handle: &Handle) {
-        let request = async {
-            if let Ok((stream, _)) = self.socket.open(&handle.address).await {
-                let tls = Handshake::new(self.tls.as_ref(), &handle.address);
-                let _ = handle.cancel.cancel_query_raw(stream, tls).await;
+        let run = move || {
+            let request = async {
+                let (stream, _) = open_socket(&handle.address, &server.config).await.ok()?;
+                let tls = Handshake::new(&server.tls, &handle.host);
+                handle.cancel.cancel_query_raw(stream, tls).await.ok()
+            };
+            if let Ok(runtime) = runtime() {
+                let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
             }
         };
-        if let Ok(runtime) = runtime() {
-            let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
-        }
+        let _ = thread::Builder::new().name("cancel".into()).spawn(run);
     }
 }
 
@@ -381,10 +382,10 @@ impl Sessions for Arc<Server> {
         if came[1] {
             let _ = rustix::io::read(&self.changed, &mut [0; 8]);
         }
-        let ended = handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended);
-        let ended =
-            ended.map(|(handle, _)| handle.has_ended.store(true, Ordering::Relaxed)).count();
-        if ended == 0 { Wakeup::Time } else { Wakeup::SessionEnded }
+        for (handle, _) in handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended) {
+            handle.has_ended.store(true, Ordering::Relaxed);
+        }
+        if came[2..].contains(&true) { Wakeup::SessionEnded } else { Wakeup::Time }
     }
 
     fn cancel(&self) {
@@ -394,11 +395,12 @@ impl Sessions for Arc<Server> {
     /// Zero for a server that is reached by a Unix socket, because its sessions end with it. Also zero while
     /// a request such as a search runs, which may take minutes: meanwhile TCP keepalives probe the server.
     fn silent_for(&self) -> Duration {
-        let is_remote = |endpoint: &Endpoint| matches!(endpoint.place, Place::Tcp { .. });
         let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);
-        match self.endpoints.iter().any(is_remote) && !self.open_handles().iter().any(is_waiting) {
-            true => self.answers.silent_for(),
-            false => Duration::ZERO,
+        let is_local = self.endpoints.iter().all(Endpoint::is_socket);
+        if is_local || self.open_handles().iter().any(is_waiting) {
+            return Duration::ZERO;
         }
+        let answered_at = self.answered_at.load(Ordering::Relaxed);
+        Duration::from_millis(millis_since_boot().saturating_sub(answered_at))
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     verify_server_cert_signed_by_trust_anchor as verify_chain, verify_server_name,
@@ -14,12 +14,10 @@ use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::server::ParsedCertificate;
-use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
 };
-use rustls_pki_types::pem::{Error as PemError, PemObject};
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -59,65 +57,34 @@ impl Mode {
             return Ok(mode.unwrap_or(Self::Prefer));
         }
         // Anybody has a certificate from one of those, so it proves nothing but the name.
-        if mode.is_some_and(|mode| mode != Self::VerifyFull) {
-            bail!("sslrootcert=system needs sslmode=verify-full");
-        }
+        let is_full = mode.is_none_or(|mode| mode == Self::VerifyFull);
+        ensure!(is_full, "sslrootcert=system needs sslmode=verify-full");
         Ok(Self::VerifyFull)
     }
 }
 
-/// The protocol versions by libpq's names, oldest first. The first two are obsolete: rustls has
-/// neither, so that they only name a bound.
-const VERSIONS: [&str; 4] = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
-
-/// The TLS versions that a connection may have, TLS 1.2 at least; checked without TLS as well.
-pub fn versions(parameters: &Parameters) -> Result<Vec<&'static SupportedProtocolVersion>> {
-    let place = |key| {
-        parameters.read(key, &format!("one of: {}", VERSIONS.join(", ")), |text| {
-            VERSIONS.iter().position(|version| version.eq_ignore_ascii_case(text))
-        })
-    };
-    let (min, max) = ("ssl_min_protocol_version", "ssl_max_protocol_version");
-    let (first, last) = (place(min)?.unwrap_or(0), place(max)?.unwrap_or(VERSIONS.len() - 1));
-    let (min, max) = (parameters.said_by(min), parameters.said_by(max));
-    if first > last {
-        bail!("{min} is {}, later than {max} ({})", VERSIONS[first], VERSIONS[last]);
-    }
-    let mut allowed = vec![(2, &TLS12), (3, &TLS13)];
-    allowed.retain(|(place, _)| (first..=last).contains(place));
-    if allowed.is_empty() {
-        bail!(
-            "{max} is {}, and no version before TLSv1.2 is supported; say TLSv1.2 or TLSv1.3",
-            VERSIONS[last]
-        );
-    }
-    Ok(allowed.into_iter().map(|(_, version)| version).collect())
-}
-
-/// What makes TLS connections; reads the certificates, and fails if one that is needed is missing.
+/// Makes TLS connections. Reads the certificates if `mode` says so, and fails if one that is needed is missing.
 pub fn connector(
     mode: Mode,
-    versions: &[&'static SupportedProtocolVersion],
     parameters: &Parameters,
     home: Option<&Path>,
 ) -> Result<MakeRustlsConnect> {
-    let default = |name: &str| {
-        let path = home?.join(".postgresql").join(name);
-        path.exists().then_some(path)
+    let file = |key: &str, default: &str| {
+        let default = || home.map(|home| home.join(".postgresql").join(default));
+        let stated = parameters.text(key).map(PathBuf::from);
+        let file = stated.or_else(|| default().filter(|path| path.exists()));
+        file.filter(|_| mode != Mode::Disable)
     };
-    let given = |key: &str| parameters.text(key).map(PathBuf::from);
-    let authorities = match parameters.text("sslrootcert") {
-        Some(SYSTEM) => Some(tls_roots::of_system("sslrootcert=FILE")?),
-        Some(path) => Some(tls_roots::of_file(Path::new(path))?),
-        None => default("root.crt").map(|path| tls_roots::of_file(&path)).transpose()?,
+    let authorities = match file("sslrootcert", "root.crt") {
+        Some(path) if path == Path::new(SYSTEM) => Some(tls_roots::of_system("sslrootcert=FILE")?),
+        path => path.map(|path| tls_roots::of_file(&path)).transpose()?,
     };
-    if authorities.is_none() && matches!(mode, Mode::VerifyCa | Mode::VerifyFull) {
-        bail!(
-            "sslmode verify-ca and verify-full need the certificate of the authority: name its \
-             file with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the \
-             system with sslrootcert=system"
-        );
-    }
+    ensure!(
+        authorities.is_some() || !matches!(mode, Mode::VerifyCa | Mode::VerifyFull),
+        "sslmode verify-ca and verify-full need the certificate of the authority: name its file \
+         with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the system with \
+         sslrootcert=system"
+    );
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier {
         roots: authorities.as_deref().map(tls_roots::roots).transpose()?,
@@ -126,17 +93,15 @@ pub fn connector(
         algorithms: provider.signature_verification_algorithms,
     };
     let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
+        .with_safe_default_protocol_versions()
         .context("could not set up TLS")?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
-    let certificate = given("sslcert").or_else(|| default("postgresql.crt"));
-    let certificate = certificate.filter(|_| parameters.text("sslcertmode") != Some("disable"));
-    let Some(certificate) = certificate else {
+    let Some(certificate) = file("sslcert", "postgresql.crt") else {
         return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
     };
     let shown = certificate.display();
-    let key = given("sslkey").or_else(|| default("postgresql.key")).with_context(|| {
+    let key = file("sslkey", "postgresql.key").with_context(|| {
         format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
     })?;
     let config = config.with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?);
@@ -147,28 +112,25 @@ pub fn connector(
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let shown = path.display();
-    let found = fs::metadata(path).with_context(|| format!("could not read the key {shown}"))?;
+    let could_not = || format!("could not read the key {shown}");
+    let found = fs::metadata(path).with_context(could_not)?;
     // Administrators share one with a group, as libpq allows them to.
     let forbidden = if found.uid() == 0 { 0o037 } else { 0o077 };
-    if found.mode() & forbidden != 0 {
-        bail!("others have access to the key {shown}; `chmod 600 {shown}` mends that");
-    }
-    let bytes = read_pem(path).with_context(|| format!("could not read the key {shown}"))?;
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
-        if matches!(error, PemError::NoItemsFound) {
-            return anyhow!(
-                "there is no key in {shown} that can be read; it must be a PEM file without a \
-                 passphrase"
-            );
-        }
-        anyhow!("could not read the key {shown}: {}", tls_roots::words(&error))
+    ensure!(
+        found.mode() & forbidden == 0,
+        "others have access to the key {shown}; `chmod 600 {shown}` mends that"
+    );
+    let bytes = read_pem(path).with_context(could_not)?;
+    // The error of the library may quote the file.
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
+        anyhow!("there is no key in {shown} that can be read; it must be a PEM file without a passphrase")
     })
 }
 
 /// Checks what the mode asks for, and always that the server has the key of its certificate.
 #[derive(Debug)]
 struct Verifier {
-    /// None: any certificate will do.
+    /// None if any certificate will do.
     roots: Option<RootCertStore>,
     trusted: Vec<CertificateDer<'static>>,
     checks_name: bool,

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, FixedOffset, NaiveDateTime};
-use clap::ValueEnum;
 
 use crate::iso::{self, Iso};
 use crate::record::Value;
@@ -22,7 +21,7 @@ pub struct Dates {
     pub zone: Zone,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `2026-11-21 03:40:00` and its many relatives.
     Iso,
@@ -38,9 +37,26 @@ pub enum Format {
     Filetime,
     /// Seconds or nanoseconds since 2001, as Core Data and `CFAbsoluteTime` count them.
     Apple,
-    #[value(skip)]
     AppleNs,
 }
+
+/// The number of units in a second, and the instant from which they are counted: 1970, or the first of
+/// January of the years 1, 1601 and 2001.
+type Scale = (i64, i64);
+
+const FORMATS: [(Format, &str, Option<Scale>); 10] = [
+    (Format::Iso, "iso", None),
+    (Format::Compact, "compact", None),
+    (Format::Epoch, "epoch", Some((1, 0))),
+    (Format::EpochMs, "epoch-ms", Some((1_000, 0))),
+    (Format::EpochUs, "epoch-us", Some((1_000_000, 0))),
+    (Format::EpochNs, "epoch-ns", Some((1_000_000_000, 0))),
+    (Format::Ticks, "ticks", Some((10_000_000, -62_135_596_800))),
+    (Format::Filetime, "filetime", Some((10_000_000, -11_644_473_600))),
+    (Format::Apple, "apple", Some((1, YEAR_2001))),
+    (Format::AppleNs, "apple", Some((1_000_000_000, YEAR_2001))),
+];
+const YEAR_2001: i64 = 978_307_200;
 
 /// A stretch of a column, in the column's own order, that can hold instants of a window.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +71,10 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        ValueEnum::from_str(text, false).map_err(|_| {
-            let names: Vec<_> = Self::value_variants().iter().map(Self::to_string).collect();
+        let found = FORMATS.iter().find(|(_, name, _)| *name == text);
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            let mut names = FORMATS.map(|(_, name, _)| name).to_vec();
+            names.dedup();
             format!("{text:?} is no format of dates; legal are {}", names.join(", "))
         })
     }
@@ -64,15 +82,10 @@ impl FromStr for Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = if *self == Self::AppleNs { Self::Apple } else { *self };
-        named.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+        let (_, name, _) = FORMATS[*self as usize];
+        f.write_str(name)
     }
 }
-
-/// Seconds from 1970 to the first of January of the years 1, 1601 and 2001.
-const YEAR_1: i64 = -62_135_596_800;
-const YEAR_1601: i64 = -11_644_473_600;
-const YEAR_2001: i64 = 978_307_200;
 
 impl Format {
     /// Those that the size of a number tells apart, in the order of the numbers.
@@ -81,25 +94,15 @@ impl Format {
     /// Those that must be named, because their numbers look like others.
     pub const NAMED_ONLY: [Self; 3] = [Self::Ticks, Self::Filetime, Self::Apple];
 
-    /// The number of its units in a second, and the instant from which it counts them.
-    fn scale(self) -> Option<(i64, i64)> {
-        match self {
-            Self::Iso | Self::Compact => None,
-            Self::Epoch => Some((1, 0)),
-            Self::EpochMs => Some((1_000, 0)),
-            Self::EpochUs => Some((1_000_000, 0)),
-            Self::EpochNs => Some((1_000_000_000, 0)),
-            Self::Ticks => Some((10_000_000, YEAR_1)),
-            Self::Filetime => Some((10_000_000, YEAR_1601)),
-            Self::Apple => Some((1, YEAR_2001)),
-            Self::AppleNs => Some((1_000_000_000, YEAR_2001)),
-        }
+    fn scale(self) -> Option<Scale> {
+        let (.., scale) = FORMATS[self as usize];
+        scale
     }
 
     /// Numbers that can be an instant in this format: the years 1973 to 2286, of nanoseconds to 2262,
     /// of Apple's from 2004 on. So a number's size says which of [`Format::DETECTED`] it has, and what
     /// lies outside of them (0, 20261120) is none.
-    fn range(self) -> Range<i64> {
+    pub fn range(self) -> Range<i64> {
         let Some((unit, origin)) = self.scale() else { return COMPACT };
         let [first, last] = [LEAST.max(LEAST - origin), 100 * LEAST - origin];
         first.saturating_mul(unit)..last.saturating_mul(unit)
@@ -128,7 +131,6 @@ impl Default for Dates {
     }
 }
 
-/// A date as a value has it.
 #[derive(Clone, Copy)]
 enum Reading {
     At(Instant),
@@ -238,15 +240,10 @@ impl Dates {
         let formats = match named {
             None => Format::DETECTED.map(Some),
             Some(Format::Iso) => [None; 5],
-            Some(Format::Apple) => [Some(Format::Apple), Some(Format::AppleNs), None, None, None],
+            Some(Format::Apple) => [named, Some(Format::AppleNs), None, None, None],
             Some(_) => [named, None, None, None, None],
         };
         formats.into_iter().flatten()
-    }
-
-    /// Of numbers that can be an instant, in ascending order.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<i64>> {
-        self.numbers().map(Format::range)
     }
 
     /// The formats that have to be named for numbers, with the instant that each makes of this one.
@@ -295,7 +292,6 @@ fn is_compact(text: &str) -> bool {
     text.len() == 14 && is_digits(text)
 }
 
-/// Whether a text is a number, perhaps with a fraction.
 pub fn is_number(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     is_digits(whole) && is_digits(fraction)
@@ -380,7 +376,6 @@ const EXAMPLE: Instant = Instant(1_795_232_401);
 /// An instant as RFC 3339 has it, without the Z of UTC, as chrono formats it.
 const RFC3339: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// The day alone, as chrono formats it.
 const DATE: &str = "%Y-%m-%d";
 
 /// The spelling of instants in one column. An ISO date has the format in which chrono writes its day
@@ -466,12 +461,11 @@ impl Spelling {
 
     /// Whether each instant has a spelling of its own: not where a clock shows an hour twice.
     pub fn is_unique(&self, zone: &Zone) -> bool {
-        match self {
-            Self::Number { format, .. } => {
-                *format != Format::Compact || zone.fixed_secs().is_some()
-            }
-            Self::Iso { suffix, .. } => !suffix.is_empty() || zone.fixed_secs().is_some(),
-        }
+        let is_local = match self {
+            Self::Number { format, .. } => *format == Format::Compact,
+            Self::Iso { suffix, .. } => suffix.is_empty(),
+        };
+        !is_local || zone.fixed_secs().is_some()
     }
 
     /// Whether what is spelt so sorts as time passes.
@@ -605,8 +599,8 @@ mod tests {
             ("apple", Value::Real(816_925_200.25)),
             ("apple", Value::Integer(816_925_200_000_000_000)),
         ] {
-            for name in Format::value_variants().iter().map(Format::to_string) {
-                let read = dates(&name, "UTC").read(&good);
+            for name in FORMATS.map(|(_, name, _)| name) {
+                let read = dates(name, "UTC").read(&good);
                 // By its size alone a number may be a date of another time.
                 assert_eq!(read == Some(AT), name == format, "{good:?} as {name}");
             }

@@ -126,7 +126,6 @@ impl Stop {
         self.end_within(self.grace);
     }
 
-    /// What runs is to have ended by then.
     pub fn end_within(&self, grace: Duration) {
         // Without an end that the clock can say there is none.
         self.end_by(self.clock.monotonic().checked_add(grace));

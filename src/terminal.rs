@@ -23,11 +23,9 @@ pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     Some(width.unwrap_or(USUAL_WIDTH))
 }
 
-/// The variable that says which log lines are wanted.
 const LOG: &str = "RUST_LOG";
 /// Below this a progress bar is counts alone.
 const NARROW: usize = 60;
-/// That of a terminal that does not say.
 const USUAL_WIDTH: usize = 80;
 
 #[derive(Clone)]

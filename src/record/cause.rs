@@ -12,7 +12,6 @@ use crate::time::Instant;
 
 /// How many digits at the end of a name are part of it.
 const OF_A_NAME: usize = 2;
-/// Stands for what differs.
 const ANY: char = '*';
 /// How much of an error is looked at.
 pub const COMPARED: usize = 500;
@@ -23,7 +22,6 @@ const TELLING: [&str; 10] =
 const MOST_GROUPS: usize = 10_000;
 const TOO_MANY: &str = "(other errors: there are more than 10,000 causes)";
 const UNKNOWN: &str = "(no error is known)";
-/// How many ids of a group are kept.
 const SAMPLES: usize = 3;
 
 /// A cause in words, which all errors of its group share.
@@ -47,7 +45,6 @@ impl Cause {
     }
 }
 
-/// The records of one cause.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
     pub records: u64,
@@ -99,7 +96,6 @@ impl Causes {
         self.0.iter()
     }
 
-    /// Those with the most records first.
     pub fn ranked(&self) -> Vec<(&Cause, &Group)> {
         let mut groups: Vec<_> = self.0.iter().collect();
         groups.sort_by(|(one, a), (other, b)| b.records.cmp(&a.records).then(one.cmp(other)));
@@ -222,7 +218,6 @@ fn is_short_number(word: &str) -> bool {
     word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a number behind this text is one that tells errors apart.
 fn is_telling(before: &str) -> bool {
     let before = before.trim_end_matches([' ', '=', '(', '#', ':']);
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -235,20 +230,13 @@ fn fold_numbers(word: &str, folded: &mut String) {
     let mut rest = word;
     while let Some((before, number)) = rest.find(is_digit).and_then(|at| rest.split_at_checked(at))
     {
-        folded.push_str(before);
-        rest = number.trim_start_matches(is_digit);
-        let digits = number.strip_suffix(rest).unwrap_or_default();
-        if digits.len() <= OF_A_NAME && before.ends_with(char::is_alphabetic) {
-            folded.push_str(digits);
-            continue;
-        }
-        folded.push(ANY);
-        while let Some(more) = rest.strip_prefix(|c| ".:-+/TZ".contains(c))
-            && more.starts_with(is_digit)
-        {
-            rest = more.trim_start_matches(is_digit);
-        }
-        rest = if rest == "Z" { "" } else { rest };
+        let digits = number.split(|c| !is_digit(c)).next().unwrap_or_default();
+        let is_of_name = digits.len() <= OF_A_NAME && before.ends_with(char::is_alphabetic);
+        let span = number.split(|c| !is_digit(c) && !".:-+/TZ".contains(c)).next();
+        let span = span.unwrap_or_default().trim_end_matches(['.', ':', '-', '+', '/', 'T']);
+        *folded += before;
+        *folded += if is_of_name { digits } else { "*" };
+        rest = number.strip_prefix(if is_of_name { digits } else { span }).unwrap_or_default();
     }
     folded.push_str(rest);
 }

@@ -62,7 +62,6 @@ impl Id {
         }
     }
 
-    /// Whether these bytes are the id, or one of its parts.
     pub fn has_part(&self, bytes: &[u8]) -> bool {
         self.parts().iter().any(|part| matches!(part, Self::Bytes(part) if **part == *bytes))
     }
@@ -85,7 +84,6 @@ impl Id {
     }
 }
 
-/// Bytes as two digits each, in lower case.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |four: u8| char::from_digit(four.into(), 16).unwrap_or_default();
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

@@ -40,11 +40,8 @@ pub fn is_begun(last_error: &str) -> bool {
 /// The error of a column without the notes in front of it.
 pub fn bare(last_error: &str) -> &str {
     let error = split_snooze(last_error).map_or(last_error, |(_, error)| error);
-    let has_mark = error.starts_with(NEXT) || [OPEN, UNSENT].iter().any(|it| error.starts_with(it));
-    match error.split_once(": ").filter(|_| has_mark && marked(error).is_some()) {
-        Some((_, error)) => error,
-        None => error,
-    }
+    let behind = marked(error).and_then(|_| error.split_once(": "));
+    behind.map_or(error, |(_, error)| error)
 }
 
 /// An error that says of itself that the record is snoozed, and does not mean it.

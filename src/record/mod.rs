@@ -22,7 +22,6 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What the store of a table and its handler can do.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities {
     /// Whether the store keeps the schedule itself: when a record is due, and in what order.
@@ -332,7 +331,6 @@ pub struct Attempt {
     /// Of a command that was started and not ended by a signal; 124 after a timeout, as timeout(1).
     pub exit: Option<i32>,
     pub duration: Duration,
-    /// Of an answer to a webhook.
     pub http_status: Option<u16>,
     /// The end of what a command wrote to it, if the handlers keep that.
     pub stderr: Option<String>,

@@ -46,12 +46,12 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// A file in TOML, in whose strings and comments hidden characters are escapes.
-pub fn toml_text(text: &str) -> String {
+/// A text whose hidden characters are escaped.
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_hidden(c) && c != '\n' {
-            shown += &format!("\\U{:08X}", u32::from(c));
+        if is_hidden(c) {
+            shown += &escape(c);
         } else {
             shown.push(c);
         }
@@ -59,19 +59,17 @@ pub fn toml_text(text: &str) -> String {
     shown
 }
 
+/// A file in TOML, in whose strings and comments hidden characters are escapes.
+pub fn toml_text(text: &str) -> String {
+    escaped(text, |c| if c == '\n' { c.into() } else { format!("\\U{:08X}", u32::from(c)) })
+}
+
 /// The text with its hidden characters escaped, `\n` and `\u{202e}`: it stays on one line.
 pub fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            line.extend(c.escape_debug());
-        } else if is_hidden(c) {
-            line.extend(c.escape_unicode());
-        } else {
-            line.push(c);
-        }
-    }
-    line
+    escaped(text, |c| match c.is_control() {
+        true => c.escape_debug().to_string(),
+        false => c.escape_unicode().to_string(),
+    })
 }
 
 pub fn cut_line(text: &str) -> String {
@@ -80,16 +78,11 @@ pub fn cut_line(text: &str) -> String {
 
 /// A value as a line of JSON, in whose strings hidden characters are escapes: the same value.
 pub fn json_line(value: &impl Serialize) -> String {
-    let mut line = String::new();
     // Nothing that is shown fails to be JSON, and only its strings have hidden characters.
-    for c in serde_json::to_string(value).unwrap_or_default().chars() {
-        if is_hidden(c) {
-            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
-        } else {
-            line.push(c);
-        }
-    }
-    line + "\n"
+    let line = serde_json::to_string(value).unwrap_or_default();
+    escaped(&line, |c| {
+        c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    }) + "\n"
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
-use crate::date::Stretch;
+use crate::date::{Format, Stretch};
 use crate::query::{Order, Query, Window};
 use crate::record::Value;
 use crate::store::sql::{Dialect, EVERY, due_params, number_has_phase};
@@ -99,7 +99,7 @@ impl Dialect for Sqlite {
         ];
         if can_hold_numbers(&table.inserted) {
             let mut lower = String::new();
-            for range in table.dates.ranges() {
+            for range in table.dates.numbers().map(Format::range) {
                 places.push(format!("{lower}{column} < {}", range.start));
                 lower = format!("{column} >= {} AND ", range.end);
             }

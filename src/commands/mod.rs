@@ -9,9 +9,7 @@ mod crontab;
 mod edit;
 mod failures;
 mod look;
-mod manual;
 mod monitoring;
-mod page;
 mod passes;
 mod pause;
 mod process;
@@ -20,22 +18,26 @@ mod signals;
 mod simulate;
 mod status;
 
+use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 pub use monitoring::Endings;
 pub use signals::Signals;
 
 use crate::cli::{self, Cli, Command, Process, Typed};
 use crate::exit::{self, Exit, usage};
+use crate::manual::pages;
 use crate::options::value::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
 use crate::ownership::OwnerRule;
 use crate::record::{Id, Record, one_line, split};
 use crate::report::{self, Screen};
 use crate::schedule::Policy;
+use crate::secure_file;
 use crate::store::{self, Access, Database, Found, Reader, StateDir, Table};
 use crate::terminal::Terminal;
 use crate::time::Clock;
@@ -123,8 +125,11 @@ fn run_command(
         Command::Pause(args) => pause::pause(&one()?, args, console),
         Command::Resume => pause::resume(&one()?, console),
         Command::Simulate(args) => simulate::run(&one()?, args, console),
-        Command::Completions(args) => manual::completions(args.shell, console),
-        Command::Man(args) => manual::man(&args.directory, console),
+        Command::Completions(args) => {
+            console.out.write_all(&cli::registration(args.shell)?)?;
+            Ok(Exit::Done)
+        }
+        Command::Man(args) => man(&args.directory, console),
         Command::Watchdog => store::run_watchdog().map(|()| Exit::Done),
     }
 }
@@ -226,6 +231,19 @@ impl Queues<'_> {
     }
 }
 
+/// Writes the manual pages below a directory, where `man` looks for them: `man1/backlog.1`.
+fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
+    for page in pages()? {
+        let section = directory.join(format!("man{}", page.section));
+        let path = section.join(&page.file);
+        let made = fs::create_dir_all(section);
+        let written = made.and_then(|()| secure_file::replace_unfollowed(&path, &page.text, 0o644));
+        written.with_context(|| format!("could not write {}", path.display()))?;
+        writeln!(console.out, "{}", path.display())?;
+    }
+    Ok(Exit::Done)
+}
+
 fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
@@ -299,7 +317,6 @@ fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Reco
     Ok(Err(gone(id, columns)))
 }
 
-/// Why there is no record with an id that was typed.
 fn gone(id: &str, columns: usize) -> String {
     let parts = split(id).len();
     if columns == 1 || parts == columns {

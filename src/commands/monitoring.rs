@@ -1,5 +1,5 @@
-//! Monitoring of a pass: the pings of a service and the file of metrics. None of it changes what the pass
-//! does or how it exits, and no later pass waits for it.
+//! Monitoring of passes and queues: the pings of a service, the file of metrics, and the page. None of it
+//! changes what a pass does or how it exits, and no later pass waits for it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result, anyhow};
 
+use super::Console;
 use super::assemble::line_policy;
 use super::passes::own_interval;
 use super::signals::Signals;
@@ -17,14 +18,13 @@ use crate::exit::{self, Exit};
 use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
-use crate::report::{Labels, Metrics, PassFigures};
+use crate::report::{Labels, Metrics, QueueStatus, page};
 use crate::secure_file;
 use crate::store::{Complaint, Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
 use crate::time::{Clock, Instant};
 
-/// The longest name of a line in a URL.
 const SLUG: usize = 80;
 /// How often a wait for a service looks whether a signal has come.
 const LOOK: Duration = Duration::from_millis(20);
@@ -92,10 +92,12 @@ impl<'a> Monitoring<'a> {
         let Some(path) = self.settings.metrics.as_deref() else { return };
         self.has_metrics = true;
         let every = own_interval(&self.settings.schedule.policy);
-        let figures = PassFigures { ended_at: now, took, exit: exit.code(), every, totals };
+        let (labels, exit) = (&self.labels, exit.code());
         let written = update_metrics(path, self.mode, |metrics| match self.phase {
-            Phase::Busy => metrics.of_hung_line(&self.labels, figures.exit),
-            Phase::Opening | Phase::Running(_) => metrics.of_pass(&self.labels, &figures),
+            Phase::Busy => metrics.of_hung_line(labels, exit),
+            Phase::Opening | Phase::Running(_) => {
+                metrics.of_pass(labels, now, took, exit, every, totals);
+            }
         });
         if let Err(error) = written {
             self.complaints.complain(Complaint::Metrics, &chain(&error), now);
@@ -142,15 +144,10 @@ impl<'a> Monitoring<'a> {
 /// one when there are many: each has a thread and a connection.
 #[derive(Default)]
 pub struct Endings {
-    pings: VecDeque<LastPing>,
+    /// Each with what may be complained of, and when it was sent.
+    pings: VecDeque<(Pings, Complaints, Monotonic)>,
     /// Whether a signal has ended a wait, so that nothing is waited for any more.
     is_over: bool,
-}
-
-struct LastPing {
-    pings: Pings,
-    complaints: Complaints,
-    sent_at: Monotonic,
 }
 
 impl Endings {
@@ -158,7 +155,7 @@ impl Endings {
         if self.pings.len() >= MOST_PINGS {
             signals.await_for(|| self.wait_for_oldest(clock, signals, signals.count()));
         }
-        self.pings.push_back(LastPing { pings, complaints, sent_at: clock.monotonic() });
+        self.pings.push_back((pings, complaints, clock.monotonic()));
     }
 
     /// Waits for all pings, each until a signal comes or its time is over.
@@ -173,7 +170,7 @@ impl Endings {
 
     /// `heard` is the number of signals that have come before.
     fn wait_for_oldest(&mut self, clock: &Clock, signals: &Signals, heard: usize) {
-        let Some(LastPing { pings, complaints, sent_at }) = self.pings.pop_front() else { return };
+        let Some((pings, complaints, sent_at)) = self.pings.pop_front() else { return };
         let result = loop {
             let passed = clock.monotonic().saturating_duration_since(sent_at);
             if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(passed))) {
@@ -223,6 +220,28 @@ pub fn mode_of_reports<'a>(queues: impl IntoIterator<Item = &'a Queue>) -> u32 {
     modes.fold(0o644, |all, mode| all & (mode | 0o600))
 }
 
+/// Makes the page of these queues, a file of this mode if there is none. Of one that could not be looked at
+/// standard error says so as well: that is what cron mails.
+pub fn make_page(
+    queues: &[QueueStatus],
+    path: &Path,
+    mode: u32,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let mut exit = Exit::Done;
+    for (queue, report) in queues {
+        let Err(error) = report else { continue };
+        console.terminal.name_queue(Some(queue.as_str()).filter(|_| queues.len() > 1));
+        console.terminal.say_error(error);
+        console.terminal.name_queue(None);
+        exit = exit.max(exit::of(error));
+    }
+    let page = page(queues, console.clock.now())?;
+    secure_file::replace(path, page.as_bytes(), mode)
+        .with_context(|| format!("could not write {}", path.display()))?;
+    Ok(exit)
+}
+
 /// Changes the figures in a file that other lines write as well, and that is made with this mode if there is
 /// none. One with anything else in it is refused.
 pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics)) -> Result<()> {
@@ -239,19 +258,21 @@ pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics))
 /// The name of a line as a service takes it: `mails-min-ndays-1-ndays-7`. Where that leaves anything out a
 /// hash follows, so that no two lines have the same.
 fn slug(LineName { queue, policy, .. }: &LineName) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = format!("{queue} {policy}").chars().map(legal).collect();
-    let parts: Vec<_> = name.split('-').filter(|part| !part.is_empty()).collect();
-    let mut slug = parts.join("-");
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_whole = queue.chars().all(|c| is_plain(c) || c == '-')
-        && queue.split('-').all(|part| !part.is_empty())
-        && policy.chars().all(|c| is_plain(c) || " -.:,=/%".contains(c))
+    let dashed = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        let parts = text.split(|c: char| !c.is_ascii_alphanumeric());
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+    };
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || " -.:,=/%".contains(c);
+    let name = format!("{queue} {policy}");
+    let mut slug = dashed(&name);
+    let is_whole = dashed(queue) == *queue
+        && policy.chars().all(is_plain)
         && !policy.contains(" --where ")
         && slug.len() <= SLUG;
     if !is_whole {
         slug.truncate(SLUG);
-        slug += &format!("-{:08x}", fnv1a64(format!("{queue} {policy}").as_bytes()) >> 32);
+        slug += &format!("-{:08x}", fnv1a64(name.as_bytes()) >> 32);
     }
     slug
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
+use serde_json::{Value as Json, json};
 
 use super::archived::ArchivedRecords;
 use super::assemble::{self, Assembly, handlers, require};
@@ -21,7 +22,7 @@ use crate::exit::{self, Exit};
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::query::Cursor;
 use crate::record::{Cause, Outcome, Record, Status, counted, cut_line, hexadecimal};
-use crate::report::{self, JoblogContext, Screen, dry_run_line, verdict_line};
+use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::secure_file;
 use crate::stop::Stop;
@@ -105,7 +106,6 @@ fn locked(
     exit
 }
 
-/// A pass whose line is locked.
 struct LockedPass<'a> {
     queue: &'a Queue,
     settings: &'a PassSettings,
@@ -133,13 +133,13 @@ impl LockedPass<'_> {
             opened.with_context(|| format!("could not open the joblog {}", path.display()))
         });
         let observer = PassObserver {
-            joblog_context: JoblogContext {
-                run: log.run.clone(),
-                queue: context.queue.clone(),
-                table: context.table.clone(),
-                policy: policy.line(),
-                tick: now.tick_begin(policy.every_secs()),
-            },
+            joblog_context: json!({
+                "run": log.run,
+                "queue": context.queue,
+                "table": context.table,
+                "policy": policy.line(),
+                "tick": now.tick_begin(policy.every_secs()),
+            }),
             joblog: joblog.transpose()?,
             joblog_result: Ok(()),
             state: assembly.state.clone(),
@@ -245,7 +245,6 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     Ok(Exit::Done)
 }
 
-/// How many of the values that are mapped to nothing are named.
 const UNMAPPED_NAMED: usize = 5;
 
 /// Says that nothing is pending because no row has a status that is mapped, which else would pass
@@ -326,7 +325,8 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
 struct PassObserver {
     /// Its lines are appended in one write each, so that passes may share it.
     joblog: Option<File>,
-    joblog_context: JoblogContext,
+    /// The members that all of its lines share.
+    joblog_context: Json,
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
     state: StateDir,

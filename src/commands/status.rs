@@ -8,8 +8,8 @@ use anyhow::Result;
 
 use super::assemble::look;
 use super::failures::Failed;
-use super::monitoring::{mode_of_reports, update_metrics};
-use super::{Console, page, passes, state_dir};
+use super::monitoring::{make_page, mode_of_reports, update_metrics};
+use super::{Console, passes, state_dir};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
@@ -107,7 +107,7 @@ fn answer(
     let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
     let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
     if let Some(path) = &args.html {
-        let made = page::make(&found, path, mode, console);
+        let made = make_page(&found, path, mode, console);
         if !args.has_limits() {
             return Ok(made?.max(least));
         }

@@ -5,8 +5,7 @@ use std::iter;
 
 use serde_json::{Value as Json, json};
 
-use super::columns::{Column, table};
-use super::screen::{Screen, grouped};
+use super::screen::{Column, Screen, grouped, table};
 use crate::record::{Cause, Causes, Group, Id, json_line, one_line};
 
 /// How many causes stand below a status and a summary.
@@ -55,7 +54,6 @@ fn groups_table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {
     table(columns(), &rows, screen)
 }
 
-/// All causes, those with the most records first.
 pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     groups_table(&causes.ranked(), screen)
 }
@@ -85,7 +83,6 @@ pub(super) fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json 
     })
 }
 
-/// One line for each cause.
 pub fn failures_json(causes: &Causes, queue: &str) -> String {
     let groups = causes.ranked().into_iter().map(|group| group_json(group, queue));
     groups.map(|group| json_line(&group)).collect()
@@ -95,7 +92,6 @@ pub fn top_failures_json(causes: &Causes, queue: &str) -> Json {
     causes.ranked().into_iter().take(TOP).map(|group| group_json(group, queue)).collect()
 }
 
-/// The most frequent causes of several queues.
 pub fn top_failures_of_all(queues: &[(&str, &Causes)], screen: &Screen) -> String {
     let mut groups = Vec::new();
     for (queue, causes) in queues {

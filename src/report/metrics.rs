@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::status::{StatusReport, status_totals};
+use super::status::{StatusReport, status_lines};
 use crate::record::one_line;
 use crate::store::{Counts, LineName};
 use crate::time::{DAY, Instant};
@@ -70,17 +70,6 @@ fn labels(labels: &[(&str, &str)]) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
-/// The figures of the last pass of a line.
-pub struct PassFigures {
-    pub ended_at: Instant,
-    pub took: Duration,
-    pub exit: u8,
-    /// How often one is expected, in seconds, if that is known.
-    pub every: Option<i64>,
-    /// All attempts of the line; `None` if the pass has not come so far as to know them.
-    pub totals: Option<Counts>,
-}
-
 /// Series with their values, by family and labels.
 #[derive(Default)]
 pub struct Metrics(BTreeMap<(usize, String), String>);
@@ -105,14 +94,23 @@ impl Metrics {
         Ok(Self(series.collect()))
     }
 
-    pub fn of_pass(&mut self, labels: &Labels, figures: &PassFigures) {
-        self.forget_gone_lines(figures.ended_at);
-        let PassFigures { ended_at, took, exit, every, totals } = figures;
+    /// The last pass of a line, of which one is expected `every` so many seconds. Without `totals`, all
+    /// attempts of the line, it has not come so far as to know them.
+    pub fn of_pass(
+        &mut self,
+        labels: &Labels,
+        ended_at: Instant,
+        took: Duration,
+        exit: u8,
+        every: Option<i64>,
+        totals: Option<Counts>,
+    ) {
+        self.forget_gone_lines(ended_at);
         if let Some(every) = every {
             self.set("backlog_pass_interval_seconds", labels, every);
         }
         self.set(PASS_END, labels, ended_at.0);
-        if *exit == 0 {
+        if exit == 0 {
             self.set(PASS_SUCCESS, labels, ended_at.0);
         } else {
             // One that has never succeeded must be told from one that is not known.
@@ -141,8 +139,9 @@ impl Metrics {
         self.forget_table(labels);
         self.set(READABLE, labels, 1);
         self.set(MADE, labels, report.now.0);
-        for (status, records) in status_totals(&report.counts) {
-            self.set("backlog_records", &labels.with("status", &status), records);
+        for (status, records) in status_lines(&report.counts) {
+            let labels = labels.with("status", &status);
+            self.set("backlog_records", &labels, records.iter().sum::<u64>());
         }
         self.set("backlog_failed_records", labels, report.failed);
         self.set("backlog_snoozed_records", labels, report.snoozed);
@@ -222,22 +221,17 @@ mod tests {
         Labels::of_line("/a\"b\\.db", &name)
     }
 
-    fn figures(exit: u8, succeeded: Option<u64>) -> PassFigures {
+    fn pass(metrics: &mut Metrics, policy: &str, at: i64, exit: u8, succeeded: Option<u64>) {
         let totals = succeeded.map(|succeeded| Counts { succeeded, ..Counts::default() });
-        PassFigures {
-            ended_at: Instant(70),
-            took: Duration::from_millis(1_500),
-            exit,
-            every: Some(60),
-            totals,
-        }
+        let took = Duration::from_millis(1_500);
+        metrics.of_pass(&line(policy), Instant(at), took, exit, Some(60), totals);
     }
 
     #[test]
     fn lines_share_a_file_and_what_is_read_is_what_was_written() {
         let mut metrics = Metrics::default();
-        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
-        metrics.of_pass(&line("--ndays 7"), &figures(1, Some(2)));
+        pass(&mut metrics, "--ndays 1", 70, 0, Some(7));
+        pass(&mut metrics, "--ndays 7", 70, 1, Some(2));
         let text = metrics.to_text();
         assert_eq!(Metrics::read(&text).unwrap().to_text(), text);
         let labels = r#"{db="/a\"b\\.db",queue="mails",table="t",line="--ndays 1""#;
@@ -255,9 +249,8 @@ mod tests {
     #[test]
     fn a_pass_that_failed_early_leaves_the_counters_and_the_last_success() {
         let mut metrics = Metrics::default();
-        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
-        let late = PassFigures { ended_at: Instant(99), ..figures(75, None) };
-        metrics.of_pass(&line("--ndays 1"), &late);
+        pass(&mut metrics, "--ndays 1", 70, 0, Some(7));
+        pass(&mut metrics, "--ndays 1", 99, 75, None);
         let text = metrics.to_text();
         for series in ["success_timestamp_seconds", "attempts_total", "exit_code"] {
             assert!(text.contains(series));
@@ -287,10 +280,9 @@ mod tests {
     #[test]
     fn a_line_without_a_pass_for_a_month_is_gone() {
         let mut metrics = Metrics::default();
-        metrics.of_pass(&line("--ndays 1"), &figures(0, Some(7)));
-        metrics.of_pass(&line("--ndays 1 --where x"), &figures(0, Some(7)));
-        let month = PassFigures { ended_at: Instant(71 + GONE_AFTER), ..figures(0, Some(8)) };
-        metrics.of_pass(&line("--ndays 1"), &month);
+        pass(&mut metrics, "--ndays 1", 70, 0, Some(7));
+        pass(&mut metrics, "--ndays 1 --where x", 70, 0, Some(7));
+        pass(&mut metrics, "--ndays 1", 71 + GONE_AFTER, 0, Some(8));
         let text = metrics.to_text();
         assert!(text.contains("\"--ndays 1\"") && !text.contains("--where"), "{text}");
     }

@@ -1,7 +1,5 @@
 //! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
 
-mod by_hour;
-mod columns;
 mod failures;
 mod metrics;
 mod page;
@@ -16,17 +14,16 @@ mod thresholds;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use columns::padded;
+use screen::padded;
 
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::record::{Status, counted, json_line, one_line};
 use crate::stop::signal_name;
-use crate::time::Instant;
 
 pub use failures::{failures_json, failures_text, top_failures};
-pub use metrics::{Labels, Metrics, PassFigures};
+pub use metrics::{Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use record::{
@@ -61,7 +58,6 @@ fn aligned(rows: &[Vec<String>]) -> String {
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Ok,
-    /// To be known.
     Warning,
     /// To be mended, or records are lost sight of.
     Error,
@@ -88,22 +84,10 @@ pub fn findings_text(findings: &[Finding]) -> String {
     text
 }
 
-/// The members that all lines of a pass in a joblog share.
-#[derive(Debug)]
-pub struct JoblogContext {
-    /// Tells the pass from others.
-    pub run: String,
-    pub queue: String,
-    pub table: String,
-    pub policy: String,
-    /// When the tick began in which the pass began.
-    pub tick: Instant,
-}
-
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-pub fn joblog_line(settled: &SettledAttempt, context: &JoblogContext) -> String {
+/// The members that all lines of a pass share are those of `pass`.
+pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
-    let JoblogContext { run, queue, table, policy, tick } = context;
     json_line(&json!({
         "id": attempt.id,
         "attempt": number,
@@ -113,11 +97,11 @@ pub fn joblog_line(settled: &SettledAttempt, context: &JoblogContext) -> String 
         "exit": attempt.exit,
         "error": attempt.outcome.error(),
         "status": status.map(Status::name),
-        "run": run,
-        "queue": queue,
-        "table": table,
-        "policy": policy,
-        "tick": tick,
+        "run": pass["run"],
+        "queue": pass["queue"],
+        "table": pass["table"],
+        "policy": pass["policy"],
+        "tick": pass["tick"],
         "failures": failures,
         "date_inserted": inserted_at,
         "http_status": attempt.http_status,

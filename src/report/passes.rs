@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::columns::{Column, table};
-use super::screen::{Screen, grouped};
+use super::screen::{Column, Screen, grouped, table};
 use crate::stop::signal_name;
 use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
 use crate::time::{Instant, rough_span};

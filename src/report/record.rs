@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::columns::{Column, Columns};
 use super::passes::running_text;
-use super::screen::Screen;
+use super::screen::{Column, Screen, Table};
 use crate::hash::phase;
 use crate::record::{Facts, Record, Status, counted, cut_line, json_line, last_error, one_line};
 use crate::schedule::{
@@ -40,7 +39,6 @@ pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }
 
-/// `7: next attempt now`
 pub fn next_attempt_line(record: &Record, verdict: Verdict, screen: &Screen) -> String {
     let when = match verdict {
         Verdict::Due(_) => "now".into(),
@@ -62,55 +60,34 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     .into()
 }
 
-/// How many records are looked at to tell how wide columns are.
-const FIRST: usize = 200;
-
-/// A list of records in columns, which are as wide as the first of them need.
 pub struct Listing {
-    with_verdict: bool,
     /// Whether the table has the columns to count failures in.
     counts: bool,
     screen: Screen,
-    first: Vec<Vec<String>>,
-    columns: Option<Columns>,
+    table: Table,
 }
 
 impl Listing {
     pub fn new(with_verdict: bool, counts: bool, screen: Screen) -> Self {
-        Self { with_verdict, counts, screen, first: Vec::new(), columns: None }
-    }
-
-    /// The lines that can be told with one more record.
-    pub fn add(&mut self, record: &Record, verdict: Option<Verdict>) -> String {
-        let row = self.row(record, verdict);
-        if let Some(columns) = &self.columns {
-            return columns.row(&row);
-        }
-        self.first.push(row);
-        if self.first.len() < FIRST { String::new() } else { self.finish() }
-    }
-
-    /// The lines that wait for more records, and the header if there was none.
-    pub fn finish(&mut self) -> String {
-        if self.columns.is_some() {
-            return String::new();
-        }
-        let next = Column::text("NEXT ATTEMPT", 20);
         let columns = [
             Some(Column::text("ID", 10)),
             Some(Column::text("STATUS", 8)),
             Some(Column::text("INSERTED", 20).wide(60)),
             Some(Column::number("FAILURES", 8).wide(100)),
             Some(Column::text("LAST FAILURE", 20).wide(80)),
-            self.with_verdict.then_some(next),
+            with_verdict.then_some(Column::text("NEXT ATTEMPT", 20)),
             Some(Column::text("LAST ERROR", 10)),
         ];
-        let first = std::mem::take(&mut self.first);
-        let columns = Columns::new(columns.into_iter().flatten().collect(), &first, self.screen);
-        let rows: String = first.iter().map(|row| columns.row(row)).collect();
-        let text = columns.header() + &rows;
-        self.columns = Some(columns);
-        text
+        let table = Table::new(columns.into_iter().flatten().collect(), screen);
+        Self { counts, screen, table }
+    }
+
+    pub fn add(&mut self, record: &Record, verdict: Option<Verdict>) -> String {
+        self.table.add(self.row(record, verdict))
+    }
+
+    pub fn finish(&mut self) -> String {
+        self.table.finish()
     }
 
     fn row(&self, record: &Record, verdict: Option<Verdict>) -> Vec<String> {
@@ -185,12 +162,9 @@ pub fn explanation(
     } else if next.len() > 1 {
         next.push("if each of them fails, and cron starts a pass in every tick".into());
     }
-    let running = history.and_then(|history| Some((history, history.running()?)));
-    let running = running.map(|(history, it)| {
-        format!(
-            "{}; nothing else of this line is tried meanwhile",
-            running_text(history, it, screen)
-        )
+    let running = history.and_then(|history| {
+        let running = running_text(history, history.running()?, screen);
+        Some(format!("{running}; nothing else of this line is tried meanwhile"))
     });
     [
         headline(record, has_counter, rule.schedule.limits, screen),
@@ -212,7 +186,6 @@ pub fn unscheduled(record: &Record, has_counter: bool, screen: &Screen) -> Strin
     headline(record, has_counter, RetryLimits::default(), screen) + &ended.unwrap_or_default()
 }
 
-/// The line of `explain` about an error that the table does not take.
 pub fn unstored(why: &str) -> String {
     lines("error", &[format!("could not be stored in the table: {why}")])
 }
@@ -224,10 +197,9 @@ fn lines(what: &str, all: &[String]) -> String {
 }
 
 fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Screen) -> String {
-    let of = |most: u32| format!("{} of {}", record.failures, counted(most.into(), "attempt"));
-    let attempts = || counted(record.failures.into(), "attempt");
-    let failed = || {
-        format!("{} failed", limits.most_attempts(record.max_attempts).map_or_else(attempts, of))
+    let failed = || match limits.most_attempts(record.max_attempts) {
+        Some(most) => format!("{} of {} failed", record.failures, counted(most.into(), "attempt")),
+        None => format!("{} failed", counted(record.failures.into(), "attempt")),
     };
     let last = match (has_counter, record.failures) {
         (false, _) => "failed last",
@@ -244,13 +216,12 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     let facts: Vec<_> = facts.into_iter().flatten().collect();
     let noted = record.last_error.as_deref();
     let snooze = noted.and_then(last_error::split_snooze);
-    let error =
-        snooze.map(|(_, error)| error).or(noted).map(|error| format!(": {}", cut_line(error)));
-    let until =
-        snooze.map(|(until, _)| format!("until {}, as its handler asked", screen.when(until)));
-    let headline = format!("record {}: {}", record.id, facts.join(", "));
-    let snoozed = until.map(|until| lines("snoozed", &[until]));
-    format!("{headline}{}\n{}", error.unwrap_or_default(), snoozed.unwrap_or_default())
+    let error = snooze.map_or(noted, |(_, error)| Some(error));
+    let error = error.map_or_else(String::new, |error| format!(": {}", cut_line(error)));
+    let snoozed = snooze.map_or_else(String::new, |(until, _)| {
+        lines("snoozed", &[format!("until {}, as its handler asked", screen.when(until))])
+    });
+    format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
 }
 
 /// What the last pass, which began at `at`, had to do with the record, as far as the row shows it.
@@ -265,11 +236,6 @@ fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> St
         }
         _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
             "not tried: the record is younger than that".into()
-        }
-        Verdict::Due(Reason::New) => {
-            "was due, but not tried: the pass was cut short, another one held it, its handler asked \
-             for later, or it was archived then"
-                .into()
         }
         Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
         Verdict::Wait { until } => format!("not tried: waited until {}", screen.at(until)),
@@ -309,12 +275,11 @@ fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> 
     }
     if let Some(at) = facts.due_at {
         let at = screen.at(at);
-        return vec![match rule.capabilities.has_due_column {
-            true => format!("its due column says {at}; a failure writes the next attempt there"),
-            false => {
-                format!("the queue shows it from {at} on; a failure puts that off by the policy")
-            }
-        }];
+        let in_column =
+            format!("its due column says {at}; a failure writes the next attempt there");
+        let in_queue =
+            format!("the queue shows it from {at} on; a failure puts that off by the policy");
+        return vec![if rule.capabilities.has_due_column { in_column } else { in_queue }];
     }
     let time = rule.time;
     match &rule.schedule.policy {

@@ -1,7 +1,11 @@
 //! The screen that a report is for: a terminal, whose reader wants his own time and lines that fit, or
-//! a pipe, which gets UTC and everything.
+//! a pipe, which gets UTC and everything. Tables of records in columns: in a pipe a value is whole, unless
+//! it is longer than any id may be, and one that is wider than its column pushes its line to the right. A
+//! terminal that is too narrow for all columns goes without the least important ones, and cuts what still
+//! does not fit.
 
 use chrono::{DateTime, Datelike, Local};
+use indicatif::HumanCount;
 
 use crate::record::{cut_to, one_line};
 use crate::time::{DAY, Instant, rough_span};
@@ -91,10 +95,106 @@ impl Screen {
 
 /// A number of records with its thousands apart: `4,055`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let apart = |(place, digit): (usize, char)| {
-        let is_thousand = place > 0 && (digits.len() - place).is_multiple_of(3);
-        is_thousand.then_some(',').into_iter().chain([digit])
-    };
-    digits.chars().enumerate().flat_map(apart).collect()
+    HumanCount(number).to_string()
+}
+
+pub struct Column {
+    pub name: &'static str,
+    /// What nearly every value needs.
+    pub least: usize,
+    pub is_number: bool,
+    /// The narrowest terminal that has room for it.
+    pub from_width: usize,
+}
+
+impl Column {
+    pub const fn text(name: &'static str, least: usize) -> Self {
+        Self { name, least, is_number: false, from_width: 0 }
+    }
+
+    pub const fn number(name: &'static str, least: usize) -> Self {
+        Self { name, least, is_number: true, from_width: 0 }
+    }
+
+    pub const fn wide(self, from_width: usize) -> Self {
+        Self { from_width, ..self }
+    }
+}
+
+/// A table whose columns are as wide as their least widths and the first rows need.
+pub struct Table {
+    columns: Vec<Column>,
+    screen: Screen,
+    /// Rows that wait until the widths are known.
+    first: Vec<Vec<String>>,
+    /// The place in a row of each column that is shown, and its width.
+    widths: Option<Vec<(usize, usize)>>,
+}
+
+/// How many rows tell how wide the columns are.
+const FIRST: usize = 200;
+
+/// How much of a terminal one column gets, and of a line in a pipe.
+const MOST_OF_ONE: usize = 36;
+const MOST_IN_PIPE: usize = 200;
+
+/// No cell has more characters, also in a pipe: an id is never longer.
+const MOST_OF_CELL: usize = 4096;
+
+/// A cell with blanks before it or behind it up to a width. A format takes no width above 65,535.
+pub fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
+    let cell = cut_to(cell.into(), MOST_OF_CELL, "...");
+    let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+    if to_the_right { blanks + &cell } else { cell + &blanks }
+}
+
+impl Table {
+    pub fn new(columns: Vec<Column>, screen: Screen) -> Self {
+        Self { columns, screen, first: Vec::new(), widths: None }
+    }
+
+    /// The lines that can be written with one more row.
+    pub fn add(&mut self, row: Vec<String>) -> String {
+        if let Some(widths) = &self.widths {
+            return self.line(widths, &row);
+        }
+        self.first.push(row);
+        if self.first.len() < FIRST { String::new() } else { self.finish() }
+    }
+
+    /// The lines that wait for more rows, and the header if there was none.
+    pub fn finish(&mut self) -> String {
+        if self.widths.is_some() {
+            return String::new();
+        }
+        let rows = std::mem::take(&mut self.first);
+        let is_terminal = self.screen.is_terminal();
+        let width = |(place, column): (usize, &Column)| {
+            let longest = rows.iter().map(|row| row[place].chars().count()).max().unwrap_or(0);
+            let least = if is_terminal { column.name.len() } else { column.least };
+            let most = if is_terminal { MOST_OF_ONE.max(least) } else { MOST_IN_PIPE };
+            (place, longest.max(least).max(column.name.len()).min(most))
+        };
+        let is_shown = |column: &Column| self.screen.width.is_none_or(|it| it >= column.from_width);
+        let shown = self.columns.iter().enumerate().filter(|(_, column)| is_shown(column));
+        let widths: Vec<_> = shown.map(width).collect();
+        let header: Vec<String> = self.columns.iter().map(|column| column.name.into()).collect();
+        let lines = [header].iter().chain(&rows).map(|row| self.line(&widths, row)).collect();
+        self.widths = Some(widths);
+        lines
+    }
+
+    fn line(&self, widths: &[(usize, usize)], row: &[String]) -> String {
+        let cells = widths.iter().zip(1..).map(|((place, width), number)| {
+            let is_number = self.columns[*place].is_number;
+            let width = if number == widths.len() && !is_number { 0 } else { *width };
+            padded(&row[*place], width, is_number)
+        });
+        format!("{}\n", self.screen.fit(&cells.collect::<Vec<_>>().join("  ")))
+    }
+}
+
+/// A whole table, as wide as all of its rows need.
+pub fn table(columns: Vec<Column>, rows: &[Vec<String>], screen: &Screen) -> String {
+    Table { first: rows.to_vec(), ..Table::new(columns, *screen) }.finish()
 }

@@ -7,16 +7,14 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::aligned;
-use super::by_hour::ByHour;
-use super::columns::{Column, table};
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
-use super::screen::{Screen, grouped};
+use super::screen::{Column, Screen, grouped, table};
 use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
 use crate::schedule::{Policy, Verdict};
 use crate::store::{Count, Pause};
 use crate::system_error::chain;
-use crate::time::{Instant, span};
+use crate::time::{HOUR, Instant, span};
 
 /// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
@@ -56,7 +54,6 @@ pub struct StatusReport {
     /// Those that a pass which runs here most likely has in hand.
     pub in_hand: u64,
     pub failures: Failures,
-    /// The pause that the queue's lines obey now.
     pub paused: Option<Pause>,
     /// The crontab line that the schedule belongs to, with its conditions.
     #[serde(skip)]
@@ -124,6 +121,26 @@ impl DueReport {
     }
 }
 
+/// Number of records that are due in each of the next hours, and after that.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ByHour {
+    pub hours: [u64; 24],
+    pub later: u64,
+    /// When the first of them is due.
+    pub next: Option<Instant>,
+}
+
+impl ByHour {
+    fn add(&mut self, until: Instant, now: Instant) {
+        self.next = self.next.into_iter().chain([until]).min();
+        let hour = until.0.saturating_sub(now.0).max(0) / HOUR;
+        match usize::try_from(hour).ok().and_then(|hour| self.hours.get_mut(hour)) {
+            Some(records) => *records += 1,
+            None => self.later += 1,
+        }
+    }
+}
+
 pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
     if let Some(date_inserted) = record.inserted_at
         && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
@@ -132,18 +149,12 @@ pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
     }
 }
 
-/// How many records of the table have a status.
 pub(super) fn of_status(report: &StatusReport, status: Status) -> u64 {
     report.counts.iter().filter(|count| count.status == status).map(|count| count.rows).sum()
 }
 
 pub(super) fn pending(report: &StatusReport) -> u64 {
     Status::PENDING.map(|status| of_status(report, status)).iter().sum()
-}
-
-/// The rows of each status, ours first, also without any.
-pub fn status_totals(counts: &[Count]) -> impl Iterator<Item = (String, u64)> {
-    status_lines(counts).into_iter().map(|(status, cells)| (status, cells.iter().sum()))
 }
 
 /// The rows of each status by band, older than all, and undated: ours first, also without any.
@@ -268,7 +279,6 @@ pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
     lines + &section(top_failures_of_all(&causes, screen))
 }
 
-/// A section behind others, if there is anything in it.
 fn section(text: String) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
@@ -316,4 +326,20 @@ fn pending_by_age(counts: &[Count]) -> [u64; 4] {
         ages[age] += count.rows;
     }
     ages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_begins_with_its_first_second_and_ends_before_the_next() {
+        let mut by_hour = ByHour::default();
+        for until in [0, 1, 3_599, 3_600, 86_399, 86_400, i64::MAX] {
+            by_hour.add(Instant(until), Instant(0));
+        }
+        assert_eq!((by_hour.hours[0], by_hour.hours[1], by_hour.hours[23]), (3, 1, 1));
+        assert_eq!((by_hour.hours.iter().sum::<u64>(), by_hour.later), (5, 2));
+        assert_eq!(by_hour.next, Some(Instant(0)));
+    }
 }

@@ -13,11 +13,11 @@ use crate::time::{DAY, Instant, parse_duration, span};
 
 /// A figure that a limit may be set for.
 pub struct Figure {
-    pub name: &'static str,
-    pub says: &'static str,
+    pub name: Text,
+    pub says: Text,
     source: Source,
     is_time: bool,
-    value: fn(&StatusReport) -> Value,
+    value: Reading,
 }
 
 /// A count or seconds; nothing for what has never been, and an error for what cannot be told.
@@ -31,20 +31,17 @@ pub enum Source {
     /// The record of passes and the pauses, which are kept outside the database.
     Passes,
 }
+
 use Source::{Counts, Passes, PendingRecords};
 
-type Name = &'static str;
+type Text = &'static str;
+type Reading = fn(&StatusReport) -> Value;
 
-const fn count(
-    name: Name,
-    source: Source,
-    says: Name,
-    value: fn(&StatusReport) -> Value,
-) -> Figure {
+const fn count(name: Text, source: Source, says: Text, value: Reading) -> Figure {
     Figure { name, says, source, is_time: false, value }
 }
 
-const fn time(name: Name, source: Source, says: Name, value: fn(&StatusReport) -> Value) -> Figure {
+const fn time(name: Text, source: Source, says: Text, value: Reading) -> Figure {
     Figure { name, says, source, is_time: true, value }
 }
 

@@ -36,7 +36,6 @@ const IN_WORDS: usize = 10;
 pub const ARCHIVED: usize = 50;
 /// More statuses than these are summed up.
 const MOST_STATUSES: usize = 12;
-/// How many characters of a name are shown.
 const NAME: usize = 80;
 
 /// The most bytes of a page, as long as less detail makes it smaller.

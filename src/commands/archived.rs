@@ -12,7 +12,6 @@ use crate::time::Instant;
 
 /// How many records are named.
 const NAMED: u64 = 10;
-/// How many causes are.
 const CAUSES: usize = 5;
 
 /// What a pass and its observer know of the records that were archived.

@@ -29,21 +29,17 @@ use crate::time::Instant;
 
 const TABLE: &str = "BACKLOG";
 
-const SCHEMAS: Schemas = Schemas {
-    sqlite: include_str!("../../schema.sql"),
-    postgres: include_str!("../../schema.postgres.sql"),
-};
-
-/// The three columns that every table needs and the payload, nothing else.
-const MINIMAL: Schemas =
-    Schemas { sqlite: include_str!("minimal.sql"), postgres: include_str!("minimal.postgres.sql") };
-
 pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exit> {
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
-    let schemas = if args.minimal { &MINIMAL } else { &SCHEMAS };
-    let Created { what, is_new } = queue.db.create(TABLE, schemas)?;
+    let (sqlite, postgres) = if args.minimal {
+        // The three columns that every table needs and the payload, nothing else.
+        (include_str!("minimal.sql"), include_str!("minimal.postgres.sql"))
+    } else {
+        (include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql"))
+    };
+    let Created { what, is_new } = queue.db.create(TABLE, &Schemas { sqlite, postgres })?;
     if !is_new && !args.if_missing {
         bail!("{what} already exists in {}", queue.db);
     }
@@ -175,7 +171,6 @@ struct Work<'a> {
     dry_run: bool,
     now: Instant,
     out: &'a mut dyn Write,
-    /// Records changed, or that would be.
     done: u64,
     /// The first of those that were brought back.
     renewed: Vec<Id>,
@@ -205,10 +200,7 @@ pub fn edit(
     (verb.require)(table)?;
     let id_columns = table.id.len();
     let now = console.clock.now();
-    let (chosen, cause) = match args.ids.is_empty() {
-        true => chosen(verb, args, &from, &queue, &mut *database, now)?,
-        false => (Vec::new(), None),
-    };
+    let (chosen, cause) = chosen(verb, args, &from, &queue, &mut *database, now)?;
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
         return confirm(console.out, "nothing was changed");
     }
@@ -268,7 +260,7 @@ impl Edit {
     }
 }
 
-/// The ids of the records that are chosen by what they are.
+/// The ids of the records that are chosen by what they are, if none are named.
 fn chosen(
     verb: &Verb,
     args: &Edit,
@@ -277,6 +269,9 @@ fn chosen(
     database: &mut dyn Database,
     now: Instant,
 ) -> Result<(Vec<Id>, Option<CauseFilter>)> {
+    if !args.ids.is_empty() {
+        return Ok((Vec::new(), None));
+    }
     let filter = |meant: &String| CauseFilter::new(meant, queue, database, from);
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age.0));
@@ -340,23 +335,21 @@ impl Work<'_> {
                     self.store.release(&id);
                     (Exit::Done, "is in another shard, and is left so".into())
                 }
-                Claim::Held(mut record)
-                    if is_to_be_changed(self.verb, &record, &self.from, self.now) =>
+                Claim::Held(record)
+                    if !is_to_be_changed(self.verb, &record, &self.from, self.now) =>
                 {
-                    // A person may have been asked for a while.
-                    let record_of = Arc::make_mut(&mut record);
-                    if !self.cause.as_ref().is_none_or(|cause| cause.holds(record_of)) {
-                        self.store.release(&id);
-                        let why = "failed by another cause meanwhile, and is left so";
-                        self.tell(&id, Exit::Done, why)?;
-                        continue;
-                    }
-                    claimed.push(record);
-                    continue;
-                }
-                Claim::Held(record) => {
                     self.store.release(&id);
                     (Exit::Done, format!("is {}, and is left so", cut_line(&record.status_text)))
+                }
+                Claim::Held(mut record) => {
+                    // A person may have been asked for a while.
+                    let record_of = Arc::make_mut(&mut record);
+                    if self.cause.as_ref().is_none_or(|cause| cause.holds(record_of)) {
+                        claimed.push(record);
+                        continue;
+                    }
+                    self.store.release(&id);
+                    (Exit::Done, "failed by another cause meanwhile, and is left so".into())
                 }
                 Claim::Busy => (Exit::TryLater, "a pass is handling it; try again later".into()),
                 Claim::Ambiguous => (Exit::Failed, AMBIGUOUS.into()),
@@ -403,7 +396,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Says of the first records that were brought back when they are tried next.
     fn tell_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
         for id in &self.renewed {
             if let Found::Record(record) = self.store.reader().read(id)? {

@@ -24,10 +24,12 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     }
     let mut statuses = args.status.clone();
     if args.due {
-        let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
-        statuses = all.iter().copied().filter(|status| status.is_pending()).collect();
-        if statuses.is_empty() {
+        statuses.retain(|status| status.is_pending());
+        if statuses.is_empty() && !args.status.is_empty() {
             bail!(usage("only NEW and ERROR records can be due"));
+        }
+        if statuses.is_empty() {
+            statuses = Status::PENDING.into();
         }
     }
     let (mut database, assembly) = look(&queue, schedule.as_ref(), console.clock)?;
@@ -51,10 +53,8 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
             && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
-            let text = match args.json {
-                true => report::list_json(&record, verdict, counts),
-                false => listing.add(&record, verdict),
-            };
+            let json = args.json.then(|| report::list_json(&record, verdict, counts));
+            let text = json.unwrap_or_else(|| listing.add(&record, verdict));
             console.out.write_all(text.as_bytes())?;
             left -= 1;
         }
@@ -69,7 +69,6 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     Ok(Exit::Done)
 }
 
-/// How many of the attempts to come are shown.
 const ATTEMPTS: usize = 5;
 
 pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {

@@ -1,6 +1,8 @@
 //! `backlog pause` and `resume`: whether passes may begin attempts. A pause is a file in the state
 //! directory, which each pass of its queue or table looks for before it claims records.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 
 use super::edit::confirm;
@@ -40,17 +42,15 @@ impl Target {
         let table = database.table().name.clone();
         let is_of_pgmq = database.table().capabilities().keeps_schedule;
         let table_option = if is_of_pgmq { "--pgmq" } else { "--table" };
-        let scope = match resolved.is_named {
-            true => PauseScope::Queue(queue.name.clone()),
-            false => PauseScope::Table(table.clone()),
-        };
+        let (of_queue, of_table) = (PauseScope::Queue, PauseScope::Table);
+        let is_named = resolved.is_named;
+        let scope = if is_named { of_queue(queue.name.clone()) } else { of_table(table.clone()) };
         // What cannot be read of the passes keeps nobody from a pause.
         let (mut histories, _) = state.histories(1);
         histories.retain(|it| scope.covers(&it.line.queue, &it.line.table));
         Ok(Self { state, scope, table_option, queue, table, histories })
     }
 
-    /// The command that ends a pause.
     fn ending(&self, scope: &PauseScope) -> String {
         let (option, name) = match scope {
             PauseScope::Queue(name) => ("--queue", name),
@@ -65,10 +65,8 @@ impl Target {
         match &self.scope {
             PauseScope::Queue(_) => vec![PauseScope::Table(self.table.clone())],
             PauseScope::Table(_) => {
-                let known = self.histories.iter().map(|it| it.line.queue.clone());
-                let mut queues: Vec<_> = known.chain([self.queue.name.clone()]).collect();
-                queues.sort_unstable();
-                queues.dedup();
+                let known = self.histories.iter().map(|history| history.line.queue.clone());
+                let queues: BTreeSet<_> = known.chain([self.queue.name.clone()]).collect();
                 queues.into_iter().map(PauseScope::Queue).collect()
             }
         }
@@ -103,11 +101,9 @@ pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit
     let target = Target::find(resolved, console.clock)?;
     let now = console.clock.now();
     let scope = &target.scope;
-    let done = match target.state.end_pause(scope, now)? {
-        true => format!("resumed {scope}"),
-        false => format!("{scope} is not paused"),
-    };
-    confirm(console.out, &done)?;
+    let was_paused = target.state.end_pause(scope, now)?;
+    let (done, not) = (format!("resumed {scope}"), format!("{scope} is not paused"));
+    confirm(console.out, if was_paused { &done } else { &not })?;
     for other in target.others() {
         if let Some(pause) = target.state.pause_of(&other, now) {
             let (said, ending) =

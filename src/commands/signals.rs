@@ -34,7 +34,6 @@ impl Signals {
         StoppedBySignals(self.clone())
     }
 
-    /// The first signal that has come.
     pub fn first(&self) -> Option<i32> {
         lock(&self.0).first
     }

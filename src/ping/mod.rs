@@ -13,7 +13,7 @@ use crate::options::{Event, Ping};
 #[cfg(feature = "webhook")]
 use request::Reporter;
 
-const TRIES: u32 = 2;
+/// How long the second try of a request waits.
 const PAUSE: Duration = Duration::from_millis(500);
 /// For how long the end of a pass waits for all that is still to be told.
 pub const MOST_WAIT: Duration = Duration::from_secs(10);
@@ -65,7 +65,6 @@ impl Pings {
     }
 }
 
-/// As much of a summary as is told.
 fn cut(summary: &str) -> String {
     let mut ends = (0..=summary.len().min(MOST_BODY)).rev();
     ends.find_map(|end| summary.get(..end)).unwrap_or_default().into()
@@ -77,25 +76,23 @@ struct Failure {
     is_lasting: bool,
 }
 
-/// Reports what is told up to the end of the pass. The first failure is that of all.
+/// Reports what is told up to the end of the pass, each event by two tries at most. The first failure is
+/// that of all.
 fn report_all(mut reporter: Reporter, told: &Receiver<(Event, String)>) -> Result<(), String> {
     let (mut result, mut next) = (Ok(()), told.recv().ok());
     while let Some((event, summary)) = next.take() {
-        for left in (0..TRIES).rev() {
-            let Err(failure) = reporter.report(event, &summary) else { break };
-            if !failure.is_lasting && left > 0 {
-                // Once the pass has ended nobody wants to know when it began.
-                next = told.recv_timeout(PAUSE).ok();
-            }
-            if failure.is_lasting || left == 0 || next.is_some() {
-                result = result.and(Err(failure.message));
-                break;
+        let mut reported = reporter.report(event, &summary);
+        if reported.as_ref().is_err_and(|failure| !failure.is_lasting) {
+            // Once the pass has ended nobody wants to know when it began.
+            next = told.recv_timeout(PAUSE).ok();
+            if next.is_none() {
+                reported = reporter.report(event, &summary);
             }
         }
-        if event != Event::Start {
-            break;
+        result = result.and(reported.map_err(|failure| failure.message));
+        if event == Event::Start {
+            next = next.or_else(|| told.recv().ok());
         }
-        next = next.or_else(|| told.recv().ok());
     }
     result
 }

@@ -13,7 +13,6 @@ use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failu
 use crate::options::{Event, Ping};
 use crate::system_error::chain;
 
-/// For how long one request is waited for.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How an answer begins that is a refusal, although its status is 200: `OK (not found)`.
 const REFUSED: &[u8] = b"OK (";
@@ -23,7 +22,6 @@ pub struct Reporter {
     proxies: Proxies,
     line: String,
     run: String,
-    /// The authorities of the system, once they were read.
     tls: Option<TlsConfig>,
 }
 
@@ -76,7 +74,6 @@ fn request(uri: &Uri, target: &Target, summary: &str) -> Result<Request<String>>
     Ok(request.body(summary.into())?)
 }
 
-/// What is wrong by an answer, if anything is.
 fn refusal(host: &str, status: StatusCode, answer: &[u8]) -> Option<Failure> {
     let is_lasting = !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS;
     let told = if !status.is_success() {

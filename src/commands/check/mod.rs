@@ -308,7 +308,6 @@ fn other_status(queue: &Queue, table: &Table, found: &Inspection) -> Option<Stri
     ))
 }
 
-/// How many values of a status column are named.
 const VALUES_NAMED: usize = 5;
 
 fn the_statuses(findings: &mut Findings, queue: &Queue, table: &Table, found: &Inspection) {

@@ -56,12 +56,10 @@ fn of_file(queue: &Queue, resolved: &Resolved<'_>) -> Vec<(String, Queue)> {
     names.filter(|name| *name != queue.name).filter_map(other).collect()
 }
 
-/// Whether they are different parts of the same division.
 fn are_shards(queue: &Queue, other: &Queue) -> bool {
     queue.shard.zip(other.shard).is_some_and(|(one, other)| one.is_apart_from(other))
 }
 
-/// What is wrong with two queues in one table, if anything is.
 fn complaint(
     queue: &Queue,
     other: &Queue,
@@ -120,7 +118,6 @@ fn is_other_work(here: &Table, there: &Table) -> bool {
     !deletes && !is_shared && !own.is_empty() && !others.is_empty()
 }
 
-/// The columns that say that a record is done.
 fn columns_of_success(table: &Table) -> Vec<&str> {
     match &table.statuses.column {
         Some(column) => vec![&column.name],
@@ -128,7 +125,6 @@ fn columns_of_success(table: &Table) -> Vec<&str> {
     }
 }
 
-/// The columns of failures that both have.
 fn shared_counters<'a>(here: &'a Table, there: &Table) -> Vec<&'a str> {
     let others = names(there.counter_columns());
     let own = names(here.counter_columns()).into_iter();

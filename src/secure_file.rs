@@ -119,11 +119,11 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
 
 /// Opens a file to append to it, and makes it with this mode, less the umask, if there is none.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
-    open(Followed::to_work_in(path)?, OFlags::APPEND | OFlags::CREATE, mode)
+    open(&Followed::to_work_in(path)?, OFlags::APPEND | OFlags::CREATE, mode)
 }
 
 pub fn create(path: &Path) -> io::Result<File> {
-    open(Followed::new(path)?, OFlags::TRUNC | OFlags::CREATE, 0o666)
+    open(&Followed::new(path)?, OFlags::TRUNC | OFlags::CREATE, 0o666)
 }
 
 /// Makes an empty file. Made by root, it belongs to the owner of its directory.
@@ -171,7 +171,7 @@ pub fn update(
     followed.replace(&change(&bytes)?, mode)
 }
 
-fn open(followed: Followed, flags: OFlags, mode: u32) -> io::Result<File> {
+fn open(followed: &Followed, flags: OFlags, mode: u32) -> io::Result<File> {
     let file = followed.open(flags | OFlags::WRONLY, mode).map_err(|errno| match errno {
         Errno::NXIO => io::Error::other("it is a FIFO that nobody reads from"),
         errno => errno.into(),

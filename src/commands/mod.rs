@@ -146,11 +146,10 @@ fn owner_rule(cli: &Cli, environment: &Environment) -> Result<OwnerRule> {
         let why = || usage(format!("BACKLOG_TRUST_OWNER is {text:?}; it must be 1 or 0"));
         truth(&text).ok_or_else(why)
     });
-    Ok(match cli.command {
-        _ if cli.global.trust_owner || set.transpose()?.unwrap_or(false) => OwnerRule::Waived,
-        Command::Check(_) => OwnerRule::Reported,
-        _ => OwnerRule::Enforced,
-    })
+    let is_waived = cli.global.trust_owner || set.transpose()?.unwrap_or(false);
+    let is_check = matches!(cli.command, Command::Check(_));
+    let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
+    Ok(if is_waived { OwnerRule::Waived } else { usual })
 }
 
 /// The queues that a command may be about.
@@ -162,8 +161,7 @@ struct Queues<'a> {
 impl Queues<'_> {
     /// The options of the queue that is chosen.
     fn one(&self) -> Result<Resolved<'_>> {
-        let resolved = self.sources.resolve(self.typed, None)?;
-        resolved.require_trusted()?;
+        let resolved = self.sources.resolve(self.typed, None)?.require_trusted()?;
         if let Some(name) = self.sources.mere_name(self.typed) {
             log::warn!("no backlog.toml, {name:?} is only a name");
         }
@@ -206,7 +204,7 @@ impl Queues<'_> {
             console.terminal.name_queue(Some(queue));
             let resolved = self.sources.resolve(self.typed, Some(queue));
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
-                resolved.require_trusted()?;
+                let resolved = resolved.require_trusted()?;
                 // What panics over one queue has said so, and is no reason to leave the others.
                 let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))

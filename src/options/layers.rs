@@ -205,38 +205,35 @@ impl Resolved<'_> {
     pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
         let environment = &self.sources.environment;
         let path = |key| self.path(key, self.layers.text(key).map(PathBuf::from));
-        let is_server = |db: &PathBuf| db.to_str().is_some_and(store::is_url);
-        let (server, file) = path("db").map_or((false, None), |db| match is_server(&db) {
-            true => (true, None),
-            false => (false, Some(environment.directory.join(db))),
-        });
-        let usual = || if server { environment.state_dir() } else { None };
+        let (db, config) = (path("db"), self.sources.file.as_ref().map(|file| file.path.clone()));
+        let is_url = |db: &PathBuf| db.to_str().is_some_and(store::is_url);
+        let usual = || environment.state_dir().filter(|_| db.as_ref().is_some_and(is_url));
+        let file = db.clone().filter(|db| !is_url(db)).map(|db| environment.directory.join(db));
         let beside = file.iter().flat_map(|file| store::kept_beside(file));
-        let config =
-            self.sources.file.as_ref().map(|file| ("config", file.path.clone(), Kind::Config));
+        let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
         let files = [
+            ("config", config, Kind::Config),
             ("database", file.clone(), Kind::File),
             ("claims", path("state_dir").or_else(usual), Kind::Directory),
             ("joblog", path("joblog"), Kind::File),
             ("handler", path("ca_file"), Kind::File),
         ];
-        let files = files.into_iter().filter_map(|(about, path, kind)| Some((about, path?, kind)));
-        let beside = beside.map(|path| ("database", path, Kind::Directory));
-        let all = config.into_iter().chain(files).chain(beside);
-        let complaints = all
-            .filter_map(|(about, path, kind)| Some((about, environment.complaint(&path, kind)?)));
+        let complaints = files
+            .into_iter()
+            .chain(beside)
+            .filter_map(|(about, path, kind)| Some((about, environment.complaint(&path?, kind)?)));
         let mut complaints: Vec<_> = complaints.collect();
         complaints.dedup_by(|one, other| one.1 == other.1);
         complaints
     }
 
     /// Fails if root would work on what other users can change.
-    pub fn require_trusted(&self) -> Result<(), ExitError> {
+    pub fn require_trusted(self) -> Result<Self, ExitError> {
         match self.complaints_of_owners().into_iter().next() {
             Some((_, why)) if self.sources.environment.rule == OwnerRule::Enforced => {
                 Err(usage(why))
             }
-            _ => Ok(()),
+            _ => Ok(self),
         }
     }
 

@@ -274,7 +274,7 @@ fn the_record_of_passes_has_the_mode_of_the_database() {
     use std::os::unix::fs::PermissionsExt;
     let env = TestEnv::new();
     std::fs::set_permissions(env.db(), std::fs::Permissions::from_mode(0o660)).unwrap();
-    env.run(&["process", "--fibonacci", "--", "true"]).silent();
+    env.run(&["process", "--fibonacci", "--trust-owner", "--", "true"]).silent();
     let mode = std::fs::metadata(history(&env)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
 }

@@ -5,7 +5,6 @@ use std::os::unix::fs::FileExt;
 use anyhow::Result;
 
 use super::StateDir;
-use super::directory::{HUNG, UNMEASURED, UNREAD, UNREPORTED};
 use super::history::{LineName, tail};
 use crate::system_error::chain;
 use crate::time::Instant;
@@ -29,10 +28,10 @@ pub enum Complaint {
 impl Complaint {
     fn suffix(self) -> &'static str {
         match self {
-            Self::Hung => HUNG,
-            Self::Ping => UNREPORTED,
-            Self::Metrics => UNMEASURED,
-            Self::Pause => UNREAD,
+            Self::Hung => "hung",
+            Self::Ping => "unreported",
+            Self::Metrics => "unmeasured",
+            Self::Pause => "unread",
         }
     }
 }
@@ -49,7 +48,7 @@ impl StateDir {
     }
 
     fn note_complaint(&self, line: &LineName, of: Complaint, now: Instant) -> Result<bool> {
-        let name = format!("{}{}", self.file_name(&line.to_string()), of.suffix());
+        let name = format!("{}.{}", self.file_name(&line.to_string()), of.suffix());
         let file = self.file(&name)?;
         let (_, said) = tail(&file, 32)?;
         let said: Option<Instant> =

@@ -26,14 +26,6 @@ const MOST_READ: u64 = 64 * 1024;
 /// How often something is tried again when others make and remove the file.
 pub const TRIES: u32 = 5;
 
-pub const CURSOR: &str = ".cursor";
-pub const HISTORY: &str = ".history";
-pub const FAILURES: &str = ".failures";
-pub const HUNG: &str = ".hung";
-pub const UNREPORTED: &str = ".unreported";
-pub const UNREAD: &str = ".unread";
-pub const UNMEASURED: &str = ".unmeasured";
-pub const PAUSED: &str = ".paused";
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
 /// The locks of the crontab lines.
@@ -166,7 +158,8 @@ impl Directory {
             entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into())).collect()
         };
         let listed = listed().map_err(|errno| self.place.not_opened(&errno.into()))?;
-        Ok(listed.into_iter().filter(|name| name.ends_with(suffix)).collect())
+        let is_meant = |name: &String| name.ends_with(suffix) && ![".", ".."].contains(&&**name);
+        Ok(listed.into_iter().filter(is_meant).collect())
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {

@@ -12,10 +12,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{FAILURES, Purpose};
+use super::directory::Purpose;
 use crate::record::{COMPARED, Causes, Id, Record, Status, json_line, last_error};
 use crate::time::{DAY, Instant};
 
+const FAILURES: &str = ".failures";
 /// How many errors of records are kept, those of the last failures.
 const KEPT: usize = 10_000;
 /// How many causes are.

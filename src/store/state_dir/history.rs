@@ -15,11 +15,12 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{HISTORY, LINES, Purpose, TRIES};
+use super::directory::{LINES, Purpose, TRIES};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
 
+const HISTORY: &str = ".history";
 /// How many passes with something to do a line has in a day, at most: cron counts in minutes.
 pub const PASSES_OF_A_DAY: usize = 1_440;
 /// How many entries a line keeps. The file is cut when it has twice as many.

@@ -26,10 +26,7 @@ use crate::record::{Key, Value};
 use crate::secure_file::is_same;
 use crate::system_error::chain;
 use crate::time::Instant;
-use directory::{
-    CLAIMS, CURSOR, Directory, FAILURES, HISTORY, HUNG, LINES, PASSES, Place, UNMEASURED, UNREAD,
-    UNREPORTED, not_opened,
-};
+use directory::{CLAIMS, Directory, LINES, PASSES, Place, not_opened};
 
 pub use complaint::Complaint;
 pub use directory::Purpose;
@@ -37,6 +34,9 @@ pub use failures::{Failures, NewFailures};
 pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
 pub use pause::{Pause, PauseScope, PauseWatch};
+
+/// What the name of a line's cursor ends in.
+const CURSOR: &str = ".cursor";
 
 /// What is remembered of a line takes a multiple of this many bytes.
 const STATE_LENGTH: usize = 256;
@@ -145,14 +145,11 @@ impl StateDir {
         let path = self.path();
         ensure!(!self.is_none(), NO_HOME);
         if let Some(directory) = self.opened()? {
-            let mut own = [LINES, PASSES].map(|kind| self.own_name(kind)).to_vec();
-            own.push(self.claims_name(table));
             if !self.place.is_named {
-                for end in [CURSOR, HISTORY, FAILURES, HUNG, UNREPORTED, UNMEASURED, UNREAD] {
-                    own.extend(directory.with_suffix(end)?);
-                }
+                return directory.check_writable(&directory.with_suffix("")?);
             }
-            return directory.check_writable(&own);
+            let [lines, passes] = [LINES, PASSES].map(|kind| self.own_name(kind));
+            return directory.check_writable(&[lines, passes, self.claims_name(table)]);
         }
         let above = path.ancestors().skip(1).find(|place| place.exists()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)

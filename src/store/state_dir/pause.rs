@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{Directory, FileTime, PAUSED, Purpose};
+use super::directory::{Directory, FileTime, Purpose};
 use crate::record::one_line;
 use crate::system_error::chain;
 use crate::time::{Clock, Instant};
@@ -135,7 +135,7 @@ impl StateDir {
     }
 
     fn pause_name(&self, scope: &PauseScope) -> String {
-        format!("{}{PAUSED}", self.file_name(&scope.to_string()))
+        format!("{}.paused", self.file_name(&scope.to_string()))
     }
 }
 

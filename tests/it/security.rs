@@ -237,7 +237,7 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
         assert!(!shop.state("").exists());
     }
     shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
-    shop.pass_as(SOMEBODY, SOMEBODY, &[]).fails(1, &["shop/app.db: permission denied"]);
+    shop.pass_as(SOMEBODY, SOMEBODY, &[]).fails(1, &["shop/app.db: attempt to write a readonly"]);
     assert!(!shop.state("").exists());
     shop.own("shop/app.db", NOBODY, NOBODY, 0o244);
     shop.pass_of_root(&["--trust-owner"]).silent();

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use rustix::fs::{
     Access, AtFlags, CWD, Dir, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, fstat,
     mkdirat, openat, renameat, unlinkat,
@@ -301,8 +301,14 @@ impl Place {
                 found.mode() & 0o777
             );
         }
-        accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)
-            .map_err(|errno| not_opened(path, &errno.into()))
+        let is_writable = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+        ensure!(
+            is_writable,
+            "could not write to {}: attempt to write a readonly database; the file and its directory \
+             must be writable for this user",
+            path.display()
+        );
+        Ok(())
     }
 
     /// The mode of the database; of a server's passes nobody else may see anything.

@@ -170,7 +170,7 @@ fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Forma
     let newest = |format: Format| {
         let dates = Dates { format: Some(format), ..Dates::default() };
         let read = |value: &&&Value| dates.read(value).filter(|at| plausible.contains(at));
-        let instants: Option<Vec<_>> = values.iter().map(|value| read(&value)).collect();
+        let instants: Option<Vec<_>> = values.iter().map(read).collect();
         Some((format, instants?.into_iter().max()?))
     };
     FORMATS.into_iter().filter_map(newest).collect()

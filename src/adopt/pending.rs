@@ -72,9 +72,9 @@ impl Values {
 
     /// The values of a column such as `is_sent` that says yes or no.
     fn of_flag(column: &Column<'_>) -> Option<Self> {
-        let values = match column.column.holds {
-            Holds::Booleans => [false, true].map(Value::Boolean),
-            _ => [0, 1].map(Value::Integer),
+        let values = match column.column.holds == Holds::Booleans {
+            true => [false, true].map(Value::Boolean),
+            false => [0, 1].map(Value::Integer),
         };
         let is_one = |counted: &Counted| values.contains(&counted.value);
         if !column.is(Role::Done) || !column.values.iter().all(is_one) {

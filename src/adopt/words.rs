@@ -78,7 +78,7 @@ pub fn role(name: &str) -> Option<Role> {
         // `timestamp`, and a truth such as `is_sent`
         _ if core.is_empty() => Some(Role::Created),
         name => {
-            let of_truth = name.strip_prefix("is").and_then(|bare| role(bare));
+            let of_truth = name.strip_prefix("is").and_then(role);
             of_truth.filter(|role| *role == Role::Done)
         }
     };

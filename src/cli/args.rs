@@ -104,6 +104,14 @@ pub struct Status {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
 
+    /// Forget the passes of a line that is gone
+    ///
+    /// LINE is its policy, as status shows it behind the passes: --forget='--ndays 1'. A line is forgotten
+    /// by itself after 30 days without a pass, and when backlog.toml does not describe it any more.
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["all_queues", "json", "html", "warn_if", "fail_if", "table_metrics"])]
+    pub forget: Option<String>,
+
     /// Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h
     #[arg(long, long_help = warn_if(), value_name = "LIMITS", conflicts_with = "json")]
     pub warn_if: Option<String>,
@@ -256,15 +264,26 @@ pub struct Edit {
     pub dry_run: bool,
 }
 
+/// Whose systemd runs a timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Systemd {
+    System,
+    User,
+}
+
 #[derive(Args)]
 pub struct Crontab {
     /// Six lines, one for each range of ages
     #[arg(long)]
     pub classic: bool,
 
-    /// A service and a timer of systemd for each line
-    #[arg(long)]
-    pub systemd: bool,
+    /// A service and a timer of systemd instead
+    ///
+    /// They are those of the system, with the user who types this; with --systemd=user those of that
+    /// user's own systemd.
+    #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "system")]
+    #[arg(conflicts_with = "classic")]
+    pub systemd: Option<Systemd>,
 
     #[command(flatten)]
     pub queues: AllQueues,

@@ -18,7 +18,7 @@ use crate::time::Instant;
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
-    Process, Shell, Simulate, Status,
+    Process, Shell, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use examples::{examples, exits};

@@ -16,6 +16,7 @@ use crate::handlers::{
 };
 use crate::names::listed;
 use crate::options::{self, PassSettings, Queue, Schedule};
+use crate::query::Shard;
 use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose, StateDir,
@@ -120,8 +121,18 @@ impl Assembly {
 
 /// The policy of a crontab line as it is typed, with the condition and the shard that narrow the records.
 pub fn line_policy(queue: &Queue, schedule: &Schedule) -> String {
-    let conditions = queue.mapping.conditions.iter().map(|it| format!(" --where {it}"));
-    let shard = queue.shard.map(|shard| format!(" --shard {shard}"));
+    policy_text(schedule, &queue.mapping.conditions, queue.shard)
+}
+
+/// The same of what backlog.toml alone says of a line.
+pub fn policy_of_file(described: &(Schedule, Vec<String>, Option<Shard>)) -> String {
+    let (schedule, conditions, shard) = described;
+    policy_text(schedule, conditions, *shard)
+}
+
+fn policy_text(schedule: &Schedule, conditions: &[String], shard: Option<Shard>) -> String {
+    let conditions = conditions.iter().map(|it| format!(" --where {it}"));
+    let shard = shard.map(|shard| format!(" --shard {shard}"));
     iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
 }
 

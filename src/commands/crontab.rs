@@ -4,9 +4,10 @@
 use anyhow::{Context, Result, bail};
 
 use super::assemble::refuse_placeholders;
+use super::passes::user_name;
 use super::queue_arguments::{make_absolute, queue_arguments, utf8};
 use super::{Console, open};
-use crate::cli::Crontab;
+use crate::cli::{Crontab, Systemd};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
@@ -57,26 +58,28 @@ pub fn run(
     let url = environment.typed_or(resolved.typed.layer.text("post"), "post")?;
     let has_login = url.is_some_and(|url| without_login(&url) != url);
     let sets_ping = resolved.typed.set.iter().any(|setting| setting.key == "ping");
-    let variables = variables(&chosen, &queue, args.systemd, has_login, sets_ping, environment)?;
+    let variables = variables(&chosen, &queue, has_login, sets_ping, environment)?;
     if has_login {
         text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
     }
-    if !args.systemd {
+    if args.systemd.is_none() {
         text += if is_first { "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n" } else { "" };
         for (name, value) in &variables {
             text += &assignment(name, value)?;
         }
     }
-    for ((what, secs, schedule), number) in lines.iter().zip(1..) {
+    let user = user_name();
+    let user = args.systemd.filter(|of| *of == Systemd::System).map(|_| user.as_str());
+    for (what, secs, schedule) in &lines {
         let command = [&command[..], schedule, &handler].concat();
         let period = Period::new(*secs).map_err(usage)?;
         let what = format!("{what}, every {}", span(*secs));
-        if args.systemd {
-            let number = if lines.len() > 1 { format!("-{number}") } else { String::new() };
-            let name = format!("backlog-{}{number}", unit_name(&queue.name));
+        if args.systemd.is_some() {
+            let name = format!("backlog-{}", unit_name(&queue.name));
             let queue = one_line(&queue.name).replace('%', "%%");
             let what = format!("backlog, queue {queue}: {what}");
-            text += &format!("{}\n", period.systemd_units(&name, &what, &variables, &command));
+            text +=
+                &format!("{}\n", period.systemd_units(&name, &what, user, &variables, &command));
         } else {
             let line = period.cron_line(&command).map_err(usage)?;
             text += &format!("\n# {what}.\n{line}\n");
@@ -89,7 +92,6 @@ pub fn run(
 fn variables(
     handler: &Handler,
     queue: &Queue,
-    is_systemd: bool,
     has_login: bool,
     sets_ping: bool,
     environment: &Environment,
@@ -101,10 +103,6 @@ fn variables(
         variables.extend(text);
         variables.retain(|(name, _)| name.starts_with("PG") && name != "PGPASSWORD");
         variables.sort();
-    }
-    if is_systemd && !variables.is_empty() {
-        // A service of the system has none, and the password file is there.
-        variables.extend(environment.text("HOME").map(|home| ("HOME".into(), home)));
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
     let webhook = if let Handler::Post(webhook) = handler { Some(webhook) } else { None };
@@ -168,17 +166,14 @@ fn ages(age: &AgeWindow) -> String {
 }
 
 /// The name of a queue as a part of a unit's: what may not stand there is written as systemd-escape
-/// has it. So is a hyphen before a number at the end, which would be that of another queue's line.
+/// has it.
 fn unit_name(queue: &str) -> String {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    let number = queue.rsplit_once('-').filter(|(_, end)| is_number(end)).map(|(it, _)| it.len());
-    let escape = |(at, byte): (usize, u8)| match byte {
-        b':' | b'_' | b'.' => char::from(byte).to_string(),
-        b'-' if number != Some(at) => "-".into(),
+    let escape = |byte| match byte {
+        b':' | b'_' | b'.' | b'-' => char::from(byte).to_string(),
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
         byte => format!("\\x{byte:02x}"),
     };
-    queue.bytes().enumerate().map(escape).collect()
+    queue.bytes().map(escape).collect()
 }
 
 fn span(secs: i64) -> String {
@@ -190,8 +185,6 @@ fn span(secs: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::unit_name;
 
     #[test]
@@ -199,17 +192,10 @@ mod tests {
         for (queue, name) in [
             ("e-mail", "e-mail"),
             ("a b", r"a\x20b"),
-            ("a-1", r"a\x2d1"),
-            ("a-1-", "a-1-"),
             ("a@b/c", r"a\x40b\x2fc"),
             ("\u{fc}\\", r"\xc3\xbc\x5c"),
         ] {
             assert_eq!(unit_name(queue), name);
         }
-        let queues = ["a", "a b", "a-b", "a_b", "a.b", "a-1", "a 1", r"a\x2d1", "a-1-1"];
-        let numbered = |name: &String| [format!("{name}-1"), format!("{name}-12"), name.clone()];
-        let names: Vec<_> = queues.iter().map(|queue| unit_name(queue)).collect();
-        let all: HashSet<_> = names.iter().flat_map(numbered).collect();
-        assert_eq!(all.len(), 3 * queues.len(), "{all:?}");
     }
 }

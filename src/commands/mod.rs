@@ -3,7 +3,6 @@
 mod adopt;
 mod archived;
 mod assemble;
-mod cadence;
 mod check;
 mod crontab;
 mod edit;
@@ -181,7 +180,8 @@ impl Queues<'_> {
         if args.format.queues.all_queues {
             return self.all().map(Some);
         }
-        let undecided = if args.passes == 0 { self.sources.undecided(self.typed)? } else { None };
+        let is_overview = args.passes == 0 && args.forget.is_none();
+        let undecided = if is_overview { self.sources.undecided(self.typed)? } else { None };
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 

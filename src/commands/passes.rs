@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::assemble::Assembly;
-use super::cadence::Cadence;
+use super::assemble::{Assembly, policy_of_file};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::lock;
-use crate::options::{Environment, PassSettings, Queue};
+use crate::options::{PassSettings, Resolved};
 use crate::record::{Attempt, Causes, Outcome, Status};
-use crate::report::{LinePasses, Passes};
+use crate::report::{GONE_AFTER, LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
     Complaint, Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
@@ -52,9 +51,10 @@ impl PassLog {
         table: &Table,
         run: String,
         began: Instant,
+        by_hand: bool,
     ) -> Self {
         let state = &assembly.state;
-        let entry = entry(assembly, settings, &run, began);
+        let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
         let opened = (!state.is_none()).then(|| state.pass_record(entry));
         // A message of a queue has a place for its error in the archive only.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
@@ -154,7 +154,9 @@ fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant
     PassEntry {
         schedule: settings.schedule.line(),
         host: host_name(),
-        every: own_interval(&settings.schedule.policy),
+        every: settings.every,
+        of_file: settings.described.as_ref().map(policy_of_file)
+            == Some(assembly.name.policy.clone()),
         hangs_after: hangs_after(settings),
         ..PassEntry::new(assembly.name.clone(), run.into(), began)
     }
@@ -219,28 +221,25 @@ pub fn report(
     }
 }
 
-/// The passes of a queue's lines among the histories of a database.
+/// The passes of a queue's lines among the histories of a database. A line that has not run for long is
+/// forgotten, and one that backlog.toml described and describes no more.
 pub fn of_queue(
-    queue: &Queue,
+    resolved: &Resolved<'_>,
     table: &Table,
     histories: Vec<LineHistory>,
-    environment: &Environment,
+    now: Instant,
 ) -> Vec<LinePasses> {
-    let is_own = |it: &LineHistory| it.line.queue == queue.name && it.line.table == table.name;
-    let own = histories.into_iter().filter(is_own);
-    let lines = own.map(|history| {
-        let every = history.entries.last().and_then(|last| last.every);
-        LinePasses { history, every }
-    });
-    let mut lines: Vec<_> = lines.collect();
-    // How often a line by age alone runs is for cron to say.
-    if lines.iter().any(|it| it.every.is_none()) {
-        let cadence = Cadence::read(environment);
-        for LinePasses { history, every } in &mut lines {
-            *every = every.or_else(|| cadence.interval(queue, &history.line));
-        }
-    }
-    lines
+    let is_file = resolved.sources.file.is_some();
+    let described = resolved.described().as_ref().map(policy_of_file);
+    let is_own = |history: &LineHistory| {
+        let LineHistory { line, entries, is_running, .. } = history;
+        let Some(last) = entries.last() else { return false };
+        let is_gone = is_file && last.of_file && described.as_ref() != Some(&line.policy);
+        let is_old = now.0.saturating_sub(last.last_began().0) > GONE_AFTER;
+        let is_forgotten = !is_running && (is_gone || is_old);
+        line.queue == resolved.name() && line.table == table.name && !is_forgotten
+    };
+    histories.into_iter().filter(is_own).map(|history| LinePasses { history }).collect()
 }
 
 fn host_name() -> String {

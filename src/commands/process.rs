@@ -76,7 +76,8 @@ fn locked(
     }
     monitoring.begin(&assembly.state);
     let began = clock.monotonic();
-    let log = PassLog::open(&assembly, settings, database.table(), run, clock.now());
+    let log =
+        PassLog::open(&assembly, settings, database.table(), run, clock.now(), terminal.attended);
     let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
     let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
     let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop, signals };

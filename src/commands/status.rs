@@ -4,22 +4,23 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::assemble::look;
 use super::failures::Failed;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
-use super::{Console, passes, state_dir};
+use super::{Console, open, passes, state_dir};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
+use crate::names::listed;
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::query::Order;
-use crate::record::{Causes, Record, Status, json_line};
+use crate::record::{Causes, Record, Status, json_line, one_line};
 use crate::report::{
     self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Severity, Source,
     StatusReport, Thresholds, keep_older, severity_line,
 };
-use crate::store::{Database, PASSES_OF_A_DAY};
+use crate::store::{Access, Database, LineName, PASSES_OF_A_DAY};
 use crate::system_error::chain;
 use crate::time::{Clock, DAY, Instant};
 
@@ -33,6 +34,9 @@ struct Looked {
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
     let thresholds = thresholds(args)?;
     let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
+    if let Some(policy) = &args.forget {
+        return forget(resolved, policy, console);
+    }
     let looked = look_at(resolved, depth, clock);
     answer(vec![looked], args, &thresholds, console, |mut found, console| {
         let (_, report) = found.swap_remove(0);
@@ -44,6 +48,28 @@ pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_
         console.out.write_all(text.as_bytes())?;
         Ok(Exit::Done)
     })
+}
+
+/// Removes what is known of the passes of a line, which is none any more.
+fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> Result<Exit> {
+    let queue = resolved.queue()?;
+    let database = open(&queue, Access::ReadOnly, console.clock)?;
+    let state = state_dir(&queue, &*database)?;
+    let table = database.table().name.clone();
+    let line = LineName { queue: queue.name, table, policy: policy.into() };
+    match state.history(&line)? {
+        Some(history) if history.is_running => bail!("a pass of {policy} is running"),
+        Some(_) => state.forget(&line)?,
+        None => {
+            let (histories, _) = state.histories(0);
+            let lines =
+                passes::of_queue(resolved, database.table(), histories, console.clock.now());
+            let known = lines.iter().map(|it| it.history.line.policy.as_str());
+            bail!(usage(format!("no line {policy:?}; known are {}", listed(known))));
+        }
+    }
+    writeln!(console.out, "forgot the passes of {}", one_line(policy))?;
+    Ok(Exit::Done)
 }
 
 /// All queues on one screen. One that cannot be looked at says why in its place.
@@ -209,8 +235,7 @@ fn report_on(
     let state = state_dir(queue, &*database)?;
     let (histories, unread) = state.histories(depth.read);
     let known = Failed::new(&state, database.table(), &histories);
-    let environment = &resolved.sources.environment;
-    let lines = passes::of_queue(queue, database.table(), histories, environment);
+    let lines = passes::of_queue(resolved, database.table(), histories, now);
     let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
     let (next_pass, last_complete) =
         (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));

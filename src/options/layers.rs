@@ -20,6 +20,7 @@ use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, without_login};
 use crate::names::listed;
 use crate::ownership::{Kind, OwnerRule};
+use crate::query::Shard;
 use crate::record::one_line;
 use crate::store;
 
@@ -332,6 +333,15 @@ impl Resolved<'_> {
     /// The schedule of the queue's passes for a subcommand that has no option for it, if it is configured.
     pub fn schedule_of_passes(&self) -> Option<Schedule> {
         Schedule::chosen(&self.all.read().ok()?).ok().flatten()
+    }
+
+    /// The schedule that backlog.toml alone describes, and the conditions and the shard that narrow its
+    /// records.
+    pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
+        let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
+        let schedule = Schedule::chosen(&layer.read().ok()?).ok()??;
+        let shard = layer.read::<QueueOptions>().ok()?.shard;
+        Some((schedule, layer.conditions, shard))
     }
 
     /// The schedules that a simulation compares; of policies as many as were typed.

@@ -12,14 +12,14 @@ use super::sources::utf8;
 use super::value::{
     self, CommandLine, GiveUpOn, Grace, Limit, MostFailures, Records, Runtime, UpTo1024,
 };
-use super::{Environment, Ping, Queue, Resolved, Schedule};
+use super::{Environment, Ping, Queue, Resolved, Schedule, ScheduleOptions};
 use crate::engine::{PassLimits, RateLimit};
 use crate::exit::{ExitError, usage};
 use crate::handlers::{
     GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
     Webhook,
 };
-use crate::query::Order;
+use crate::query::{Order, Shard};
 use crate::system_error::chain;
 
 #[derive(Default, Args, Deserialize)]
@@ -112,6 +112,10 @@ pub struct PassOptions {
 
 pub struct PassSettings {
     pub schedule: Schedule,
+    /// How often a pass is to come, in seconds, if the option or the key says so.
+    pub every: Option<i64>,
+    /// What backlog.toml alone says of the line.
+    pub described: Option<(Schedule, Vec<String>, Option<Shard>)>,
     pub limits: PassLimits,
     pub order: Order,
     pub wait: bool,
@@ -137,6 +141,8 @@ impl PassSettings {
         require_ping(pass.ping.as_ref())?;
         Ok(Self {
             schedule: schedule.ok_or_else(Schedule::none)?,
+            every: resolved.read::<ScheduleOptions>()?.pace.every.map(|every| every.0),
+            described: resolved.described(),
             limits: PassLimits {
                 max_records: pass.max_records.map(|most| most.0),
                 max_runtime: pass.max_runtime.map(|runtime| runtime.0),

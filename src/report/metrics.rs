@@ -13,7 +13,7 @@ use crate::time::{DAY, Instant};
 
 const PREFIX: &str = "backlog_";
 /// After how many seconds without a pass a line is gone.
-const GONE_AFTER: i64 = 30 * DAY;
+pub const GONE_AFTER: i64 = 30 * DAY;
 
 const PASS_END: &str = "backlog_pass_timestamp_seconds";
 const PASS_SUCCESS: &str = "backlog_pass_success_timestamp_seconds";

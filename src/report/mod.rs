@@ -23,7 +23,7 @@ use crate::record::{Status, counted, json_line, one_line};
 use crate::stop::signal_name;
 
 pub use failures::{failures_json, failures_text, top_failures};
-pub use metrics::{Labels, Metrics};
+pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use record::{

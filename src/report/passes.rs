@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use super::screen::{Column, Screen, grouped, table};
 use crate::stop::signal_name;
 use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
-use crate::time::{Instant, rough_span};
+use crate::time::{HOUR, Instant, rough_span};
 
 /// The passes of a queue, as far as this state directory knows of them.
 pub struct Passes {
@@ -25,6 +25,13 @@ pub struct Passes {
 }
 
 impl Passes {
+    /// Passes at a terminal make no line, unless one runs now, or no others are known.
+    fn lines(&self) -> impl Iterator<Item = &LinePasses> {
+        let is_any = self.lines.iter().any(LinePasses::is_scheduled);
+        let is_line = |line: &&LinePasses| line.is_scheduled() || line.history.running().is_some();
+        self.lines.iter().filter(move |line| !is_any || is_line(line))
+    }
+
     /// The last passes of all lines, the latest first, each with its line.
     pub(super) fn recent(&self) -> Vec<(&PassEntry, &LineHistory)> {
         let histories = self.lines.iter().map(|line| &line.history);
@@ -40,32 +47,66 @@ impl Passes {
 /// The passes of a crontab line.
 pub struct LinePasses {
     pub history: LineHistory,
-    /// How often one is expected, in seconds, if that is known.
-    pub every: Option<i64>,
 }
 
 impl LinePasses {
-    /// For how long no pass has begun, if that is longer than it should be; and how often one does.
-    pub fn overdue(&self, now: Instant) -> Option<(i64, String)> {
-        let last = self.history.last()?;
+    /// Whether cron, or something like it, has started a pass: those at a terminal make no line.
+    pub fn is_scheduled(&self) -> bool {
+        !self.scheduled().is_empty()
+    }
+
+    /// The last of them, as many as say how often a pass comes now: the same however many were read.
+    fn scheduled(&self) -> Vec<&PassEntry> {
+        let entries = self.history.entries.iter().rev().filter(|entry| !entry.by_hand);
+        let mut entries: Vec<_> = entries.take(RHYTHM).collect();
+        entries.reverse();
+        entries
+    }
+
+    /// How often a pass is expected, in seconds: as `every` says, or as its passes have come so far.
+    fn interval(&self) -> Option<i64> {
+        self.scheduled().last()?.every.or_else(|| self.usual_interval())
+    }
+
+    /// The median of the times between the beginnings of two passes.
+    fn usual_interval(&self) -> Option<i64> {
+        let entries = self.scheduled();
+        let between = entries.windows(2).map(|it| it[1].began.0 - it[0].last_began().0);
+        let within = entries.iter().filter(|it| it.passes > 1).map(|it| {
+            let others = i64::try_from(it.passes - 1).unwrap_or(i64::MAX);
+            (it.last_began().0 - it.began.0) / others
+        });
+        let mut all: Vec<_> = between.chain(within).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied()
+    }
+
+    /// For how long no pass has begun, if that is longer than it should be. A few passes, or those of
+    /// a few minutes, may be of somebody who tries a line out, and are not judged.
+    pub fn overdue(&self, now: Instant) -> Option<i64> {
+        let entries = self.scheduled();
+        let (first, last) = (entries.first()?, entries.last()?);
+        let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
+        let is_judged = passes >= HABIT && last.last_began().0 - first.began.0 >= HOUR;
         let silent = now.0.saturating_sub(last.last_began().0);
-        let usual = usual_gap(&self.history.entries);
-        let (expected, how) = match (self.every, usual) {
-            (Some(every), _) => (every, format!("every {} expected", rough_span(every))),
-            (None, Some(usual)) if self.history.passes() >= HABIT => {
-                (usual, format!("usually every {}", rough_span(usual)))
-            }
-            (None, _) => return None,
-        };
-        let is_overdue = silent > expected.max(usual.unwrap_or(0)).saturating_mul(2);
-        (is_overdue && !self.history.is_running).then_some((silent, how))
+        let is_overdue = silent > self.interval()?.saturating_mul(2).max(HOUR);
+        (is_judged && is_overdue && !self.history.is_running).then_some(silent)
     }
 
     /// When the next pass is expected, as far as is known: none while one runs.
     pub fn next(&self) -> Option<Instant> {
-        let last = self.history.last().filter(|_| !self.history.is_running)?;
-        let every = self.every.or_else(|| usual_gap(&self.history.entries))?;
-        Some(last.last_began().saturating_add(every))
+        let last = self.scheduled().last()?.last_began();
+        (!self.history.is_running).then_some(last.saturating_add(self.interval()?))
+    }
+
+    /// `last pass 3 m ago, every 5 m`
+    pub fn in_short(&self, screen: &Screen) -> String {
+        if let Some(running) = self.history.running() {
+            return running_text(&self.history, running, screen);
+        }
+        let last = self.scheduled().last().map(|last| screen.distance(last.last_began()));
+        let every = self.interval().map(|secs| format!(", every {}", rough_span(secs)));
+        format!("last pass {}{}", last.unwrap_or_default(), every.unwrap_or_default())
     }
 
     /// What is wrong: a pass hangs, or does not come, or the last one was killed or failed.
@@ -79,9 +120,16 @@ impl LinePasses {
     }
 
     /// `no pass for 3 h: every 1 m expected`
-    fn missing(&self, now: Instant) -> Option<String> {
-        let (silent, how) = self.overdue(now)?;
-        Some(format!("no pass for {}: {how}", rough_span(silent)))
+    pub fn missing(&self, now: Instant) -> Option<String> {
+        let silent = rough_span(self.overdue(now)?);
+        let every = rough_span(self.interval()?);
+        let is_said = self.scheduled().last()?.every.is_some();
+        let how = if is_said {
+            format!("every {every} expected")
+        } else {
+            format!("usually every {every}")
+        };
+        Some(format!("no pass for {silent}: {how}"))
     }
 
     /// When the last pass began that tried everything due: what is due now has waited since then at most.
@@ -131,17 +179,16 @@ impl LinePasses {
 
     fn json(&self, now: Instant) -> Json {
         let history = &self.history;
-        let overdue = self.overdue(now).map(|(silent, _)| silent);
         json!({
             "queue": history.line.queue,
             "table": history.line.table,
             "line": history.line.policy,
-            "every_secs": self.every,
+            "every_secs": self.interval(),
             "last": history.last().map(|it| entry_json(it, history)),
             "running": history.running().map(|it| entry_json(it, history)),
             "last_outcome_at": history.running().map(|_| history.last_outcome),
             "hangs_for_secs": history.hangs_for(now),
-            "no_pass_for_secs": overdue,
+            "no_pass_for_secs": self.overdue(now),
             "totals": history.entries.last().map(|it| it.totals),
         })
     }
@@ -161,20 +208,11 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     format!("running since {since} (pid {pid}), {last}{hangs}")
 }
 
-/// How many passes make a habit, where nothing else says how often they come.
-const HABIT: u64 = 5;
+/// How many entries are enough to tell how often a pass comes: at a pass a minute more than an hour.
+const RHYTHM: usize = 100;
 
-/// The usual time between the beginnings of two passes: the median of those that are known.
-fn usual_gap(entries: &[PassEntry]) -> Option<i64> {
-    let between = entries.windows(2).map(|it| it[1].began.0 - it[0].last_began().0);
-    let within = entries.iter().filter(|it| it.passes > 1).map(|it| {
-        let others = i64::try_from(it.passes - 1).unwrap_or(i64::MAX);
-        (it.last_began().0 - it.began.0) / others
-    });
-    let mut gaps: Vec<_> = between.chain(within).collect();
-    gaps.sort_unstable();
-    gaps.get(gaps.len() / 2).copied()
-}
+/// How many passes make a habit, if there is an hour at least between the first and the last.
+const HABIT: u64 = 5;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
 fn behind_its_time(entry: &PassEntry) -> String {
@@ -306,10 +344,10 @@ fn of_lines(
 ) -> Vec<String> {
     let of_line = |line: &LinePasses| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
-        let policy = if passes.lines.len() > 1 { policy } else { String::new() };
+        let policy = if passes.lines().count() > 1 { policy } else { String::new() };
         say(line).into_iter().map(move |sentence| format!("{policy}{sentence}"))
     };
-    passes.lines.iter().flat_map(of_line).collect()
+    passes.lines().flat_map(of_line).collect()
 }
 
 /// The last passes one by one; nothing if none are wanted.
@@ -332,12 +370,12 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
 
 /// The most urgent that is to be said of a queue's passes: one hangs, is missing, runs, or was the last.
 pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
-    let lines = || passes.lines.iter();
+    let lines = || passes.lines();
     let hung = lines().find_map(|line| line.history.hangs_for(passes.now));
     if let Some(silent) = hung {
         return format!("hangs, no outcome for {}", rough_span(silent));
     }
-    if let Some((silent, _)) = lines().find_map(|line| line.overdue(passes.now)) {
+    if let Some(silent) = lines().find_map(|line| line.overdue(passes.now)) {
         return format!("none for {}", rough_span(silent));
     }
     if let Some(running) = lines().find_map(|line| line.history.running()) {
@@ -361,7 +399,7 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
 }
 
 pub fn passes_json(passes: &Passes) -> Json {
-    let lines: Vec<_> = passes.lines.iter().map(|line| line.json(passes.now)).collect();
+    let lines: Vec<_> = passes.lines().map(|line| line.json(passes.now)).collect();
     let (user, host) = passes.worker.clone().unzip();
     let entry = |(entry, history): (&PassEntry, &LineHistory)| entry_json(entry, history);
     let recent: Vec<_> = passes.recent().into_iter().map(entry).collect();

@@ -153,15 +153,6 @@ impl Policy {
         }
     }
 
-    /// The ages, in seconds, from and to which a record can be due.
-    pub fn ages(&self) -> (i64, Option<i64>) {
-        match self {
-            Self::Age(age) => (age.min_secs, Some(age.max_secs)),
-            Self::Slots(Slots::Progressive(tiers)) => (0, tiers.steps().map(|(_, to, _)| to).max()),
-            Self::Counted(_) | Self::Slots(Slots::ByAge(_)) => (0, None),
-        }
-    }
-
     /// FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         matches!(self, Self::Counted(_))
@@ -231,24 +222,6 @@ impl AgeWindow {
     }
 }
 
-/// From and to which age.
-type Ages = (i64, Option<i64>);
-
-/// Ages up to the oldest that no line takes, and those that more than one takes.
-pub fn coverage(mut ages: Vec<Ages>) -> (Vec<(i64, i64)>, Vec<Ages>) {
-    ages.sort_unstable();
-    let (mut gaps, mut overlaps, mut covered) = (Vec::new(), Vec::new(), Some(0));
-    for (from, to) in ages {
-        gaps.extend(covered.filter(|end| from > *end).map(|end| (end, from)));
-        let end = [covered, to].into_iter().flatten().min();
-        if end.is_none_or(|end| end > from) {
-            overlaps.push((from, end));
-        }
-        covered = covered.zip(to).map(|(covered, to)| covered.max(to));
-    }
-    (gaps, overlaps)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,16 +267,5 @@ mod tests {
     fn a_record_without_a_date_is_never_taken_for_old_or_new() {
         let age = AgeWindow { min_secs: 0, max_secs: DAY };
         assert_eq!(age.verdict(None, NOW), Verdict::Never(Obstacle::Undated));
-    }
-
-    #[test]
-    fn gaps_and_overlaps_are_found_in_any_order() {
-        let classic = [(7, Some(14)), (0, Some(1)), (1, Some(7))];
-        assert_eq!(coverage(classic.to_vec()), (vec![], vec![]));
-        let holes = [(20, Some(30)), (2, Some(7)), (9, None)];
-        assert_eq!(coverage(holes.to_vec()), (vec![(0, 2), (7, 9)], vec![(20, Some(30))]));
-        let nested = [(0, Some(1)), (0, Some(7)), (0, Some(30))];
-        assert_eq!(coverage(nested.to_vec()).1, [(0, Some(1)), (0, Some(7))]);
-        assert_eq!(coverage(vec![(0, None), (0, None)]).1, [(0, None)]);
     }
 }

@@ -69,12 +69,12 @@ fn no_alarm_comes_whatever_the_schedule_is() {
 #[test]
 fn a_dead_cron_is_told() {
     let env = table();
-    for tick in 0..4 {
+    for tick in 0..=12 {
         assert_eq!(pass(&env, MIDNIGHT + tick * 5 * MINUTE, &[], &["true"]), Some(0));
     }
-    let last = MIDNIGHT + 15 * MINUTE;
-    assert_eq!(alarm(&env, last + 9 * MINUTE).split(':').next(), Some("0 OK"));
-    let said = alarm(&env, last + 16 * MINUTE);
+    let last = MIDNIGHT + HOUR;
+    assert_eq!(alarm(&env, last + HOUR).split(':').next(), Some("0 OK"));
+    let said = alarm(&env, last + HOUR + 1);
     assert_eq!(said, "2 CRITICAL: overdue_lines 1 (>0)");
 }
 

@@ -128,8 +128,9 @@ fn the_option_of_each_key_is_one() {
 fn options(long: &str) -> Vec<String> {
     let lines = long.lines().filter(|line| line.starts_with("  ")).map(str::trim_start);
     let options = lines.filter(|line| line.starts_with('-'));
-    let long =
-        |line: &str| line.split([' ', ',', '.']).find(|it| it.starts_with("--")).map(String::from);
+    let long = |line: &str| {
+        line.split([' ', ',', '.', '[']).find(|it| it.starts_with("--")).map(String::from)
+    };
     options.filter_map(long).collect()
 }
 

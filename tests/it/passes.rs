@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
 
 /// The lines about passes at the end of a status.
 fn passes(env: &TestEnv, now: i64) -> Vec<String> {
@@ -54,7 +54,7 @@ fn status_says_when_the_last_pass_ran_and_what_came_of_it() {
     assert_eq!(last["schedule"], "--fibonacci");
     let runs = std::fs::read_to_string(env.path("run")).unwrap();
     assert_eq!(runs, format!("{}\n", last["run"].as_str().unwrap()).repeat(5));
-    assert_eq!(found["lines"][0]["every_secs"], 60);
+    assert_eq!(found["lines"][0]["every_secs"], Value::Null, "one pass is no rhythm");
     assert_eq!(found["user"], Value::Null, "whose database it is, everybody sees");
 }
 
@@ -116,14 +116,92 @@ fn the_passes_of_all_lines_are_told_in_the_order_of_time() {
 #[test]
 fn a_pass_that_does_not_come_is_missed() {
     let env = TestEnv::new();
-    for minute in [0, 5, 10, 15] {
-        env.run_at(MIDNIGHT + minute * MINUTE, &["process", "--fibonacci", "--", "true"]).silent();
-    }
-    let last = MIDNIGHT + 15 * MINUTE;
-    // That cron starts it every five minutes shows.
-    assert_eq!(passes(&env, last + 9 * MINUTE).len(), 1);
-    assert_eq!(passes(&env, last + 3 * HOUR)[1], "no pass for 3 h: every 1 m expected");
+    let pass = |minute: i64, line: &[&str]| {
+        let words = [&["process"], line, &["--", "true"]].concat();
+        env.run_at(MIDNIGHT + minute * MINUTE, &words).silent();
+    };
+    let count = |at: i64| passes(&env, at).iter().filter(|it| it.contains("no pass for")).count();
+    let age = ["--ndays", "1"];
+    // Nobody knows whether these are a habit.
+    (0..4).for_each(|tick| pass(tick * 5, &age));
+    assert_eq!(count(MIDNIGHT + 3 * HOUR), 0);
+    (4..=12).for_each(|tick| pass(tick * 5, &age));
+    let last = MIDNIGHT + HOUR;
+    assert_eq!(count(last + HOUR), 0);
+    assert_eq!(passes(&env, last + 3 * HOUR)[1], "no pass for 3 h: usually every 5 m");
     assert_eq!(json(&env, last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
+    assert_eq!(json(&env, last)["lines"][0]["every_secs"], 300);
+
+    // What is said of the interval counts more than what was usual.
+    let every = ["--fibonacci", "--every", "2h"];
+    (0..=12).for_each(|tick| pass(tick * 5, &every));
+    let lines = json(&env, last)["lines"].clone();
+    assert!(lines.as_array().unwrap().iter().any(|line| line["every_secs"] == 7_200), "{lines}");
+    assert_eq!(count(last + 4 * HOUR), 1);
+    assert_eq!(count(last + 4 * HOUR + 1), 2);
+}
+
+#[test]
+fn passes_at_a_terminal_make_no_line_and_teach_no_rhythm() {
+    let env = TestEnv::new();
+    let at_a_terminal = |minute: i64, line: &str| {
+        let now = MIDNIGHT + minute * MINUTE;
+        env.at_terminal(80, &format!("process --now @{now} {line} -- true"), "").success();
+    };
+    (0..=6).for_each(|tick| at_a_terminal(tick * 10, "--ndays 9"));
+    let last = MIDNIGHT + HOUR;
+    assert_eq!(passes(&env, last + 9 * HOUR).len(), 1, "nothing is missed");
+    let by_cron = |tick: i64| {
+        env.run_at(MIDNIGHT + tick * 10 * MINUTE, &["process", "--ndays", "1", "--", "true"])
+            .silent();
+    };
+    (0..=6).for_each(by_cron);
+    at_a_terminal(61, "--ndays 1");
+    at_a_terminal(62, "--ndays 1");
+    let found = json(&env, last + HOUR);
+    let lines = found["lines"].as_array().unwrap();
+    assert_eq!((lines.len(), &lines[0]["line"]), (1, &"--ndays 1".into()));
+    assert_eq!(lines[0]["every_secs"], 600);
+    assert_eq!(json(&env, last + 3 * HOUR)["lines"][0]["no_pass_for_secs"], 3 * HOUR);
+}
+
+#[test]
+fn a_line_that_is_gone_is_forgotten() {
+    let env = TestEnv::new();
+    let pass = |at: i64, line: &[&str]| {
+        env.run_at(at, &[&["process"], line, &["--", "true"]].concat()).silent();
+    };
+    let names = |at: i64| -> Vec<String> {
+        let found = json(&env, at);
+        let lines = found["lines"].as_array().unwrap().iter();
+        lines.map(|line| line["line"].as_str().unwrap().into()).collect()
+    };
+    pass(MIDNIGHT, &["--ndays", "1"]);
+    pass(MIDNIGHT + HOUR, &["--ndays", "2", "--where", "ID > 0"]);
+    assert_eq!(names(MIDNIGHT + 30 * DAY), ["--ndays 1", "--ndays 2 --where ID > 0"]);
+    assert_eq!(names(MIDNIGHT + 30 * DAY + 1), ["--ndays 2 --where ID > 0"]);
+
+    let ran = env.run_at(MIDNIGHT, &["status", "--forget", "--ndays 2 --where ID > 0"]).success();
+    assert_eq!(ran.stdout, "forgot the passes of --ndays 2 --where ID > 0\n");
+    assert_eq!(names(MIDNIGHT), ["--ndays 1"]);
+    let unknown = env.run_at(MIDNIGHT, &["status", "--forget=--ndays 3"]);
+    unknown.fails(2, &["no line \"--ndays 3\"; known are --ndays 1"]);
+
+    // Of a schedule that stands in backlog.toml the file says whether it is there.
+    let file = |schedule: &str| {
+        std::fs::write(env.path("backlog.toml"), format!("[defaults]\n{schedule}")).unwrap();
+    };
+    file("ndays = 7\n");
+    pass(MIDNIGHT, &[]);
+    pass(MIDNIGHT, &["--where", "ID > 1"]);
+    let mut all = names(MIDNIGHT);
+    all.sort_unstable();
+    assert_eq!(all, ["--ndays 1", "--ndays 7", "--ndays 7 --where ID > 1"]);
+    for schedule in ["ndays = 8\n", ""] {
+        file(schedule);
+        assert!(!names(MIDNIGHT).contains(&"--ndays 7".into()), "{schedule}");
+        assert_eq!(names(MIDNIGHT).len(), 2, "{schedule}");
+    }
 }
 
 #[test]
@@ -169,12 +247,7 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     assert!(status.contains("attempt * began at * and has not reported back"), "{status}");
     assert_eq!(
         passes(&env, late),
-        [
-            format!(
-                "last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid}) after 1 succeeded"
-            ),
-            "no pass for 2 h: every 1 m expected".into()
-        ]
+        [format!("last pass 2026-11-21T00:00:00Z, 2 h ago: killed (pid {pid}) after 1 succeeded")]
     );
     // The next one goes on behind it.
     let next = ["process", "--fibonacci", "--drain", "--", "sh", "-c", &staying.is_dead];
@@ -280,31 +353,6 @@ fn the_record_of_passes_has_the_mode_of_the_database() {
 }
 
 #[test]
-fn how_often_a_line_by_age_alone_runs_is_told_by_its_timer() {
-    let env = TestEnv::new();
-    let line = ["--ndays", "1", "--", "/bin/true"];
-    let printed = env.run(&[&["crontab", "--systemd"], &line[..]].concat()).success().stdout;
-    let units = env.path("config/systemd/user");
-    std::fs::create_dir_all(&units).unwrap();
-    for unit in printed.split("# /etc/systemd/system/").skip(1) {
-        let (name, text) = unit.split_once('\n').unwrap();
-        std::fs::write(units.join(name), text).unwrap();
-    }
-    env.run_at(MIDNIGHT, &[&["process"], &line[..]].concat()).silent();
-    let status = |now: i64| {
-        let mut command = env.command(&["status", "--now", &format!("@{now}")]);
-        let output = command.env("XDG_CONFIG_HOME", env.path("config")).output().unwrap();
-        crate::testenv::ran(&output).success().stdout
-    };
-    let late = status(MIDNIGHT + 3 * HOUR);
-    assert!(late.ends_with("\nno pass for 3 h: every 5 m expected\n"), "{late}");
-    let in_time = status(MIDNIGHT + 9 * MINUTE);
-    assert!(!in_time.contains("no pass"), "{in_time}");
-    // Where nothing tells, nothing is missed.
-    assert_eq!(passes(&env, MIDNIGHT + 3 * HOUR).len(), 1);
-}
-
-#[test]
 fn a_file_that_cannot_be_used_hides_no_other_line() {
     let env = TestEnv::new();
     env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
@@ -336,11 +384,11 @@ fn a_line_by_age_alone_is_missed_when_it_breaks_its_own_habit() {
         env.run_at(MIDNIGHT + minutes * MINUTE, &["process", "--ndays", "1", "--", "false"])
             .silent();
     };
-    (0..4).for_each(|it| pass(5 * it));
+    (0..4).for_each(|it| pass(20 * it));
     assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR).len(), 1, "four times is no habit");
-    pass(20);
-    assert_eq!(passes(&env, MIDNIGHT + 30 * MINUTE).len(), 1);
-    assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR)[1], "no pass for 8 h: usually every 5 m");
+    pass(80);
+    assert_eq!(passes(&env, MIDNIGHT + 140 * MINUTE).len(), 1);
+    assert_eq!(passes(&env, MIDNIGHT + 9 * HOUR)[1], "no pass for 7 h: usually every 20 m");
 }
 
 #[test]

@@ -1,111 +1,91 @@
-//! Lines of crontabs, and timers: whether each does under cron what it is meant to do, and what those of
-//! a queue cover together.
+//! Lines of crontabs: whether one is installed that names this program and this queue, and whether
+//! cron runs it. What the reader does not understand is not checked, and never called good.
 
-use std::collections::HashSet;
-use std::ffi::OsString;
-use std::path::Path;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use chrono::{Local, NaiveDateTime, TimeZone};
+use nix::unistd::{User, geteuid};
+use toml::Value;
 
 use super::super::assemble::require;
-use super::super::cadence::{self, LinePass};
-use super::super::require_columns;
 use super::Findings;
-use super::programs::{of_handler, of_line, of_shell};
-use crate::crontab::{Crontab, Line, Scheduled, Scheduler, Sink};
+use super::programs::Search;
+use crate::crontab::{CRON_PATH, Command, Crontab, Line, Sink, is_user};
 use crate::exit::ExitError;
-use crate::handlers::StreamSettings;
-use crate::options::{Environment, Handler, Queue};
-use crate::report::Level;
-use crate::schedule::{self, Policy};
-use crate::secure_file::is_root;
-use crate::store::{Table, is_url};
-use crate::system_error::chain;
-use crate::time::{days, span};
+use crate::handlers::{StreamSettings, is_executable};
+use crate::options::{Environment, Handler, Origin, Queue, Resolved, Sources, TypedOptions};
+use crate::ownership::OwnerRule;
+use crate::report::{Level, Screen};
+use crate::secure_file;
+use crate::store::{Location, Table};
+use crate::system_error::{chain, words};
+use crate::time::Instant;
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// The lines of a machine, as far as a queue is concerned.
+/// What is said of the lines that name a queue.
 pub struct QueueLines {
-    scheduled: Scheduled,
-    read: Vec<ReadLine>,
-    /// The queues of the other lines, with where these are.
-    pub others: Vec<(String, Queue)>,
-    /// The names of the users of this machine.
-    users: Vec<String>,
-}
-
-/// A line that works on the queue, or that is not understood.
-struct ReadLine {
-    line: Line,
-    passes: Result<Vec<LinePass>, ExitError>,
-    /// The variables that this shell has, and that it needs to work on the queue.
-    lacks: Vec<String>,
+    found: Vec<(Level, String)>,
+    /// Why files could not be read.
+    unread: Vec<String>,
+    /// Whether there is a cron.
+    is_any: bool,
+    /// Whether one of the lines says something to somebody by mail.
+    is_mailed: bool,
 }
 
 impl QueueLines {
-    pub fn read(queue: &Queue, shell: &Environment) -> Self {
-        let mut scheduled = cadence::scheduled(shell);
-        let lines = std::mem::take(&mut scheduled.lines).into_iter();
-        let lines = lines.filter(is_of_a_pass);
-        let mut others = Vec::new();
-        let read =
-            lines.filter_map(|line| ReadLine::new(line, queue, shell, &mut others)).collect();
-        Self { scheduled, read, others, users: cadence::user_names() }
+    /// `table` is that of the queue, if it can be opened.
+    pub fn read(
+        queue: &Queue,
+        resolved: &Resolved<'_>,
+        table: Option<&Table>,
+        screen: &Screen,
+    ) -> Self {
+        let (crontabs, unread) = crontabs();
+        let is_any = crontabs.iter().any(|it| it.path.is_none());
+        let mut lines = Self { found: Vec::new(), unread, is_any, is_mailed: false };
+        let now = local(screen.now);
+        for line in crontabs.iter().flat_map(|crontab| crontab.lines(now)) {
+            lines.judge(&line, (queue, table), resolved, screen);
+        }
+        lines
     }
 
+    /// Whether a line names the queue, or may do so.
     pub fn is_any(&self) -> bool {
-        self.first().is_some()
+        !self.found.is_empty()
     }
 
-    /// The passes over the queue, each with its line.
-    fn passes(&self) -> impl Iterator<Item = (&Line, &LinePass)> {
-        let lines = self.read.iter().filter_map(|it| Some((&it.line, it.passes.as_ref().ok()?)));
-        lines.flat_map(|(line, passes)| passes.iter().map(move |pass| (line, pass)))
-    }
-
-    pub fn first(&self) -> Option<&LinePass> {
-        self.passes().next().map(|(_, pass)| pass)
-    }
-
-    /// Whether a line goes by counts of failures.
-    pub fn need_counter(&self) -> bool {
-        self.passes().any(|(_, pass)| pass.schedule.policy.needs_counter())
-    }
-
-    /// What the schedules and the handlers of the lines miss in the table, once for all.
-    pub fn check_table(&self, findings: &mut Findings, table: &Table) {
-        let mut told: HashSet<_> = findings.0.iter().map(|finding| finding.text.clone()).collect();
-        for (Line { scheduler, .. }, LinePass { queue, schedule, handler, .. }) in self.passes() {
-            // Its commands are looked for where the line looks for them.
-            let queue = Queue { on_archive: None, ..queue.clone() };
-            let handler = handler.as_ref().ok().and_then(Option::as_ref);
-            for found in [require_columns(table, schedule), require(handler, &queue, table)] {
-                let Err(why) = found else { continue };
-                if told.insert(chain(&why)) {
-                    findings.error(scheduler.about(), format!("{scheduler}: {}", chain(&why)));
-                }
+    /// `is_running` says that passes come as they should.
+    pub fn check(self, findings: &mut Findings, is_running: bool) {
+        let has_lines = !self.found.is_empty();
+        for (level, text) in self.found {
+            findings.add(level, "crontab", text);
+        }
+        match (has_lines, is_running) {
+            (true, _) => {}
+            (false, true) => {
+                findings.ok("crontab", "no line of this user: something else starts the passes");
+            }
+            (false, false) if !self.is_any => {
+                findings.warning("crontab", "there is no cron here");
+            }
+            (false, false) => {
+                let none = "no line of this user works on this queue; `backlog crontab` prints one";
+                findings.warning("crontab", none);
             }
         }
-    }
-
-    pub fn check(&self, findings: &mut Findings, queue: &Queue) {
-        let Scheduled { unread, ignored, is_any, .. } = &self.scheduled;
-        for line in ignored.iter().filter(|line| is_of_a_pass(line)) {
-            let text = "cron passes over a file whose name has more than letters, digits, - and _";
-            findings.warning("crontab", format!("{}: {text}: rename it", line.scheduler));
+        if !self.unread.is_empty() {
+            findings.warning("unread", format!("not checked: {}", self.unread.join("; ")));
         }
-        if *is_any {
-            self.read.iter().for_each(|it| it.check(findings, queue, &self.users));
-            self.coverage(findings, queue);
-        } else {
-            findings.warning("crontab", "there is no cron here");
-        }
-        if !unread.is_empty() {
-            let unread: Vec<_> = unread.iter().map(String::as_str).collect();
-            findings.ok("unread", unread.join("; "));
-        }
-        let is_mailed = |it: &ReadLine| it.line.is_mailed() && it.line.recipient() != Some("");
-        if self.read.iter().any(is_mailed) && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
+        if self.is_mailed && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
             findings.warning(
                 "mail",
                 "cron has nothing to send mail with: without sendmail what a pass says is lost, so \
@@ -114,330 +94,282 @@ impl QueueLines {
         }
     }
 
-    /// What the lines of the queue leave out, or do twice.
-    fn coverage(&self, findings: &mut Findings, queue: &Queue) {
-        let Some((first, _)) = self.passes().next() else {
-            let none = "no line of this user works on this queue; `backlog crontab` prints one";
-            return findings.warning("crontab", none);
-        };
-        let about = first.scheduler.about();
-        let working = self.read.iter().flat_map(|it| it.working(queue, &self.users));
-        let ages: Vec<_> = working.map(|pass| pass.schedule.policy.ages()).collect();
-        if ages.is_empty() {
-            return findings.error(about, "no line works on this queue as it stands");
+    /// Lines of other queues and other users are passed over.
+    fn judge(
+        &mut self,
+        line: &Line,
+        queue: (&Queue, Option<&Table>),
+        resolved: &Resolved<'_>,
+        screen: &Screen,
+    ) {
+        let me = User::from_uid(geteuid()).ok().flatten();
+        let is_of_others =
+            |name: &String| is_user(name) && me.as_ref().is_none_or(|me| me.name != *name);
+        if line.user.as_ref().is_some_and(is_of_others) {
+            return;
         }
-        let (gaps, overlaps) = schedule::coverage(ages);
-        for (from, to) in gaps {
-            findings.error(about, format!("no line tries records of {}", band(from, Some(to))));
+        let home = line.variables.get("HOME").map(PathBuf::from);
+        let home = home.or_else(|| resolved.sources.environment.path("HOME"));
+        let home = home.or(me.map(|me| me.dir)).unwrap_or_else(|| "/".into());
+        let mut found: Vec<_> = line.faults.iter().map(|why| (Level::Error, why.clone())).collect();
+        match &line.command {
+            Some(command) if command.is_program() => {
+                let place = LinePlace::new(line, command, home);
+                match place.found(queue, resolved) {
+                    Ok(None) => return,
+                    Ok(Some(complaints)) => found.extend(complaints),
+                    Err(why) => found.push(not_checked(&why.to_string())),
+                }
+                self.is_mailed |= command.stderr == Sink::Mail
+                    && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
+            }
+            Some(command) if line.user.is_none() && is_user(&command.program) => {
+                let why = format!("it begins with the user {}", command.program);
+                let why = format!("{why}, which is for /etc/crontab and /etc/cron.d: a user's");
+                found.push((Level::Error, format!("{why} crontab has no such field")));
+            }
+            Some(_) | None if found.is_empty() => {
+                found.push(not_checked("a shell makes more of it than plain words"));
+            }
+            Some(_) | None => {}
         }
-        for (from, to) in overlaps {
-            findings.warning(about, format!("several lines try records of {}", band(from, to)));
+        if line.is_passed_over {
+            let why = "cron passes over a file whose name has more than letters, digits, - and _";
+            found = vec![(Level::Warning, format!("{why}: rename it"))];
+        } else if found.is_empty() {
+            found.push((Level::Ok, next_runs(line, screen)));
         }
+        let named = found.into_iter().map(|(level, why)| (level, format!("{}: {why}", line.place)));
+        self.found.extend(named);
     }
 }
 
-impl ReadLine {
-    /// None if the line is understood, and about something else.
-    fn new(
-        line: Line,
-        queue: &Queue,
-        shell: &Environment,
-        others: &mut Vec<(String, Queue)>,
-    ) -> Option<Self> {
-        let mut passes = cadence::passes(&line, &[]);
-        let mut lacks = Vec::new();
-        if !is_complete(&passes)
-            && !line.has_more_variables
-            && let Some((found, more)) = with_variables(&line, queue, shell)
+fn not_checked(why: &str) -> (Level, String) {
+    (Level::Warning, format!("not checked: {why}; read it yourself"))
+}
+
+/// The crontab of this user, those of the system, and what could not be read of them.
+fn crontabs() -> (Vec<Crontab>, Vec<String>) {
+    let own = process::Command::new("crontab").arg("-l").output().ok();
+    let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let own = own.map(|text| Crontab { path: None, text, fault: None, is_passed_over: false });
+    let (mut crontabs, mut unread): (Vec<_>, _) = (own.into_iter().collect(), Vec::new());
+    let directory = fs::read_dir("/etc/cron.d").into_iter().flatten().flatten();
+    let mut paths: Vec<_> = directory.map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths.insert(0, "/etc/crontab".into());
+    for path in paths.into_iter().filter(|path| path.is_file()) {
+        let shown = path.display().to_string();
+        match secure_file::read(&path) {
+            Ok((bytes, _)) => crontabs.push(Crontab {
+                path: Some(shown),
+                text: String::from_utf8_lossy(&bytes).into_owned(),
+                fault: fault(&path),
+                is_passed_over: is_passed_over(&path),
+            }),
+            Err(error) => unread.push(format!("{shown}: {}", words(&error))),
+        }
+    }
+    (crontabs, unread)
+}
+
+fn is_passed_over(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
+}
+
+/// Why Debian's cron does not trust a file of the system.
+fn fault(path: &Path) -> Option<String> {
+    let (named, found) = (fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?);
+    if named.uid() != 0 || found.uid() != 0 {
+        return Some("it does not belong to root".into());
+    }
+    if found.mode() & (secure_file::GROUP_WRITE | secure_file::OTHERS_WRITE) != 0 {
+        return Some("its group or others may write it: chmod 644".into());
+    }
+    (found.nlink() != 1).then(|| "it has another name, a hard link".into())
+}
+
+/// `*/5 * * * *, next 2026-11-21T00:05:00Z and 2026-11-21T00:10:00Z`
+fn next_runs(line: &Line, screen: &Screen) -> String {
+    let instant = |at: &NaiveDateTime| Local.from_local_datetime(at).earliest();
+    let next = line.next.iter().filter_map(instant);
+    let next: Vec<_> = next.map(|at| screen.at(Instant(at.timestamp()))).collect();
+    format!("{}, next {}", line.times, next.join(" and "))
+}
+
+fn local(now: Instant) -> NaiveDateTime {
+    Local.timestamp_opt(now.0, 0).single().unwrap_or_default().naive_local()
+}
+
+/// A line with where its command starts.
+struct LinePlace<'a> {
+    line: &'a Line,
+    command: &'a Command,
+    home: PathBuf,
+    directory: PathBuf,
+    /// The words of the program, and those behind `--`.
+    options: &'a [String],
+    handler: &'a [String],
+}
+
+impl<'a> LinePlace<'a> {
+    fn new(line: &'a Line, command: &'a Command, home: PathBuf) -> Self {
+        let directory = command.directory.as_ref().map_or(home.clone(), |path| home.join(path));
+        let mut parts = command.arguments.splitn(2, |word| word == "--");
+        let mut part = || parts.next().unwrap_or_default();
+        Self { line, command, home, directory, options: part(), handler: part() }
+    }
+
+    /// The last value of an option.
+    fn option(&self, name: &str) -> Option<String> {
+        let value = |(at, word): (usize, &String)| {
+            let rest = word.strip_prefix(name)?;
+            let next = || self.options.get(at + 1).cloned();
+            if rest.is_empty() { next() } else { rest.strip_prefix('=').map(String::from) }
+        };
+        self.options.iter().enumerate().filter_map(value).next_back()
+    }
+
+    /// What is wrong with the line; `None` if it names another queue. Its options count as under cron.
+    fn found(
+        &self,
+        (queue, table): (&Queue, Option<&Table>),
+        resolved: &Resolved<'_>,
+    ) -> Result<Option<Vec<(Level, String)>>, ExitError> {
+        let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
+        let mut variables: HashMap<_, _> = variables.collect();
+        variables.insert("HOME".into(), self.home.clone().into());
+        let is_waived = self.options.iter().any(|word| word == "--trust-owner")
+            || self.line.variables.contains_key("BACKLOG_TRUST_OWNER");
+        let rule = if is_waived { OwnerRule::Waived } else { OwnerRule::Reported };
+        let environment = Environment { variables, directory: self.directory.clone(), rule };
+        let sources =
+            Sources::find(self.option("--config").as_deref().map(Path::new), environment)?;
+        let mut typed = TypedOptions {
+            known: resolved.typed.known.clone(),
+            name: self.option("--queue"),
+            handler: self.handler.iter().map(OsString::from).collect(),
+            is_about_a_table: true,
+            ..TypedOptions::default()
+        };
+        for key in ["db", "table", "pgmq", "shard"] {
+            if let Some(value) = self.option(&format!("--{key}")) {
+                typed.layer.insert(key, Value::String(value), Origin::CommandLine);
+            }
+        }
+        typed.layer.conditions.extend(self.option("--where"));
+        let is_all = self.options.iter().any(|word| word == "--all-queues");
+        let names =
+            if is_all { sources.queues()?.into_iter().map(Some).collect() } else { vec![None] };
+        for name in names {
+            let resolved = sources.resolve(&typed, name.as_deref())?;
+            let mut named = resolved.queue()?;
+            if let Some(path) = named.db.file() {
+                named.db = Location::File(self.directory.join(path));
+            }
+            if named.is_same(queue) {
+                return Ok(Some(self.complaints((queue, table), &named, &resolved)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// `named` is the queue as the line has it.
+    fn complaints(
+        &self,
+        (queue, table): (&Queue, Option<&Table>),
+        named: &Queue,
+        resolved: &Resolved<'_>,
+    ) -> Vec<(Level, String)> {
+        let Self { line, command, directory, .. } = self;
+        let variable = |name: &str| line.variables.get(name).map(String::as_str);
+        let path = variable("PATH").unwrap_or(CRON_PATH);
+        let search = Search { path, directory, is_chosen: command.directory.is_some() };
+        let is_missing = |directory: &Path| matches!(directory.try_exists(), Ok(false));
+        let mut errors = Vec::new();
+        if is_missing(directory) {
+            let directory = directory.display();
+            errors.push(format!("there is no directory {directory}, where it goes first"));
+        }
+        let shell = variable("SHELL");
+        let is_understood =
+            |it: &str| ["/sh", "/dash", "/bash"].iter().any(|end| it.ends_with(end));
+        if let Some(shell) = shell.filter(|it| !is_executable(Path::new(it))) {
+            let why = format!("SHELL={shell} above the line is no program: cron cannot start it");
+            errors.push(why);
+        }
+        for file in &command.files {
+            if directory.join(file).parent().is_some_and(is_missing) {
+                let why =
+                    format!("there is no directory for {file}: the shell starts nothing then");
+                errors.push(why);
+            }
+        }
+        errors.extend(search.file(OsStr::new(&command.program)).err());
+        if let Some(from) = queue.db.password_from().filter(|_| named.db.password_from().is_none())
         {
-            (passes, lacks) = (Ok(found), more);
+            let (db, file) = (&queue.db, self.home.join(".pgpass"));
+            let why =
+                format!("it finds no password for {db}, which here is in {from}: write it into");
+            errors.push(format!("{why} {}, or PGPASSFILE above the line", file.display()));
         }
-        let passes = passes.map(|passes| {
-            let is_own = |pass: &LinePass| pass.queue.is_same(queue);
-            let (own, rest): (Vec<_>, Vec<_>) = passes.into_iter().partition(is_own);
-            others.extend(rest.into_iter().map(|pass| (line.scheduler.to_string(), pass.queue)));
-            own
-        });
-        // Behind a percent sign there may be what says whose line it is.
-        let is_of_others = passes.as_ref().is_ok_and(Vec::is_empty);
-        let counts = !is_of_others || line.is_cut || line.names_nobody();
-        counts.then_some(Self { line, passes, lacks })
-    }
-
-    fn check(&self, findings: &mut Findings, queue: &Queue, users: &[String]) {
-        let (line, about) = (&self.line, self.line.scheduler.about());
-        let complaints = self.complaints(queue, users);
-        for (level, text) in &complaints {
-            findings.add(*level, about, format!("{}: {text}", line.scheduler));
+        if line.next.is_empty() && line.faults.is_empty() && line.times != REBOOT {
+            errors.push(format!("{} never comes", line.times));
         }
-        for pass in self.working(queue, users) {
-            let (from, to) = pass.schedule.policy.ages();
-            let (policy, band) = (pass.schedule.policy.line(), band(from, to));
-            findings.ok(about, format!("{}: {policy}, {band}", line.shown()));
+        errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
+        let handler = resolved.handler(named);
+        if let (Ok(handler), Some(table)) = (&handler, table) {
+            errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }
-    }
-
-    /// The passes of a line that does what it is meant to do.
-    fn working(&self, queue: &Queue, users: &[String]) -> &[LinePass] {
-        let is_broken = |(level, _): &(Level, String)| *level == Level::Error;
-        let passes = self.passes.as_deref().unwrap_or_default();
-        if self.only_lists() || self.complaints(queue, users).iter().any(is_broken) {
-            &[]
-        } else {
-            passes
-        }
-    }
-
-    fn only_lists(&self) -> bool {
-        self.line.arguments.iter().any(|word| word == "--dry-run")
-    }
-
-    fn complaints(&self, queue: &Queue, users: &[String]) -> Vec<(Level, String)> {
-        let Self { line, passes, lacks } = self;
-        let mut complaints = Vec::new();
-        let mut tell = |level, text: String| complaints.push((level, text));
-        if line.names_nobody() {
-            let taken = format!("cron takes {} for the user's name", line.program);
-            return vec![(Level::Error, format!("{taken}: write one in front of the command"))];
-        }
-        if line.is_cut {
-            let why = "cron ends the command at a %, what follows is its standard input";
-            tell(Level::Error, format!("{why}: write \\%"));
-        }
-        if let Some(why) = of_shell(line, users) {
-            tell(Level::Error, why);
-            return complaints;
-        }
-        let passes = match passes {
-            Ok(passes) => &passes[..],
-            Err(why) => {
-                tell(level_of_unread(line), why.to_string());
-                &[]
+        let of_handler = match &handler {
+            Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
+                search.of_handler(argv)
             }
+            Ok(Some(Handler::Post(_))) => None,
+            Ok(None) if self.option("--post").is_some() => None,
+            Ok(None) => Some((Level::Error, Handler::none().to_string())),
+            Err(why) => Some((Level::Error, why.to_string())),
         };
-        if !lacks.is_empty() {
-            let lacks = lacks.join(" and ");
-            let why = format!("it has no {lacks}, on which it relies and which this shell has");
-            tell(Level::Error, format!("{why}: write it {}", line.place_of_variables()));
-        }
-        if let Some(why) = of_line(line) {
-            tell(Level::Error, why);
-        }
-        if self.only_lists() {
-            tell(Level::Warning, "it only lists what would be tried: leave --dry-run out".into());
-        }
-        complaints_of_output(line, passes).into_iter().for_each(|why| tell(Level::Warning, why));
-        for pass in passes {
-            complaints_of_pass(line, pass, queue)
-                .into_iter()
-                .for_each(|(level, why)| tell(level, why));
-            complaint_of_times(line, pass).into_iter().for_each(|why| tell(Level::Warning, why));
-        }
-        complaints
+        let is_told = ["--ping", "--on-archive"];
+        let is_told = is_told.iter().any(|option| self.option(option).is_some())
+            || named.on_archive.is_some()
+            || resolved.pass().is_ok_and(|pass| pass.ping.is_some());
+        let is_silent = command.stderr == Sink::Mail && variable("MAILTO") == Some("");
+        let warnings = [
+            (
+                self.options.iter().any(|word| word == "--dry-run"),
+                "it only lists what would be tried: leave --dry-run out",
+            ),
+            (
+                shell.is_some_and(|it| is_executable(Path::new(it)) && !is_understood(it)),
+                "not checked: SHELL is neither sh, dash nor bash; read it yourself",
+            ),
+            (
+                line.times == REBOOT,
+                "@reboot runs it once: records that fail wait for the next boot",
+            ),
+            (
+                command.is_split,
+                "sh reads &> as & and >: the pass runs in the background, and its output is not \
+                 redirected: write >>FILE 2>&1",
+            ),
+            (
+                command.stderr == Sink::Nothing,
+                "what a pass says is thrown away: it says nothing unless somebody has to look, so \
+                 leave the redirection out, or append it to a file",
+            ),
+            (
+                is_silent && !is_told,
+                "MAILTO is empty and its output goes nowhere else: nobody hears of archived \
+                 records; name who gets the mail, or append it to a file",
+            ),
+        ];
+        let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
+        let warnings = warnings.map(|(_, why)| (Level::Warning, why.to_string()));
+        let errors = errors.into_iter().map(|why| (Level::Error, why));
+        errors.chain(of_handler).chain(warnings).collect()
     }
 }
 
-/// What is said of when cron runs a line: never, but once, or less often than its schedule counts.
-fn complaint_of_times(line: &Line, pass: &LinePass) -> Option<String> {
-    if !line.scheduler.is_cron() {
-        return None;
-    }
-    let policy = &pass.schedule.policy;
-    match line.period() {
-        // By plain age cron's own frequency is the schedule.
-        Some(period) if period <= policy.every_secs() || matches!(policy, Policy::Age(_)) => None,
-        Some(period) => Some(format!(
-            "cron leaves up to {} between two runs, and the schedule counts in {}: records wait \
-             longer than it says",
-            span(period),
-            span(policy.every_secs())
-        )),
-        None if line.times == "@reboot" => {
-            Some("@reboot runs it once: records that fail wait for the next boot".into())
-        }
-        None => Some(format!("{} is no time that is in crontab(5)", line.times)),
-    }
-}
-
-impl Line {
-    /// Whether cron mails what it says.
-    fn is_mailed(&self) -> bool {
-        self.scheduler.is_cron() && self.output.stderr == Sink::Told
-    }
-
-    fn recipient(&self) -> Option<&str> {
-        self.environment.get("MAILTO")
-    }
-
-    /// Its times, and where it is, unless that is where one looks first.
-    fn shown(&self) -> String {
-        let Self { times, scheduler, .. } = self;
-        match scheduler {
-            Scheduler::Cron(Crontab::Own, _) | Scheduler::Systemd(_) => times.clone(),
-            Scheduler::Cron(Crontab::System(_) | Crontab::OfUser(_), _) => {
-                format!("{times} ({scheduler})")
-            }
-        }
-    }
-
-    fn place_of_variables(&self) -> &'static str {
-        if self.scheduler.is_cron() { "above the line" } else { "into the service (Environment=)" }
-    }
-}
-
-fn is_of_a_pass(line: &Line) -> bool {
-    line.arguments.iter().any(|word| word == "process")
-}
-
-/// Level of a line that is not understood. One of another user may have files that only he can read,
-/// and so may a timer.
-fn level_of_unread(line: &Line) -> Level {
-    let is_own = line.scheduler.is_cron() && line.user.is_none() && !line.has_more_variables;
-    if is_own { Level::Error } else { Level::Warning }
-}
-
-fn complaints_of_output(line: &Line, passes: &[LinePass]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    if line.is_split {
-        let why = "sh reads &> as & and >: the pass runs in the background, and its output is not \
-                   redirected";
-        complaints.push(format!("{why}: write >>FILE 2>&1"));
-    }
-    if line.output.stderr == Sink::Nothing {
-        let why = "what a pass says is thrown away: it says nothing unless somebody has to look";
-        complaints.push(format!("{why}, so leave the redirection out, or append it to a file"));
-    }
-    let is_told = passes.iter().any(|pass| pass.tells);
-    if line.is_mailed() && line.recipient() == Some("") && !is_told {
-        let why =
-            "MAILTO is empty and its output goes nowhere else: nobody hears of archived records";
-        complaints.push(format!("{why}; name who gets the mail, or append it to a file"));
-    }
-    complaints
-}
-
-fn complaints_of_pass(line: &Line, pass: &LinePass, queue: &Queue) -> Vec<(Level, String)> {
-    let mut complaints = Vec::new();
-    match &pass.handler {
-        Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
-            complaints.extend(of_handler(argv, line));
-        }
-        Ok(Some(Handler::Post(_))) => {}
-        Ok(None) => complaints.push((Level::Error, Handler::none().to_string())),
-        Err(why) => complaints.push((Level::Error, why.to_string())),
-    }
-    if let Some(argv) = &pass.queue.on_archive {
-        let found = of_handler(argv, line);
-        complaints.extend(found.map(|(level, why)| (level, format!("--on-archive: {why}"))));
-    }
-    // Another user's file can be looked for by root only.
-    let is_seen = !line.has_more_variables && (line.user.is_none() || is_root());
-    if let Some(from) = queue.db.password_from().filter(|_| is_seen)
-        && pass.queue.db.password_from().is_none()
-    {
-        let home = line.environment.get("HOME").map_or(line.home.as_path(), Path::new);
-        let file = home.join(".pgpass");
-        let (db, file, place) = (&queue.db, file.display(), line.place_of_variables());
-        let why = format!("it finds no password for {db}, which here is in {from}");
-        let remedy = format!("write it into {file}, or PGPASSFILE {place}");
-        complaints.push((Level::Error, format!("{why}: {remedy}")));
-    }
-    complaints
-}
-
-/// Whether it says all that a pass needs.
-fn is_complete(passes: &Result<Vec<LinePass>, ExitError>) -> bool {
-    let has_handler = |pass: &LinePass| matches!(pass.handler, Ok(Some(_)));
-    passes.as_ref().is_ok_and(|passes| passes.iter().all(has_handler))
-}
-
-/// The passes of a line that would be complete and about the queue if it had variables of this shell,
-/// and the names of those.
-fn with_variables(
-    line: &Line,
-    queue: &Queue,
-    shell: &Environment,
-) -> Option<(Vec<LinePass>, Vec<String>)> {
-    let is_lacking = |name: &str| {
-        let is_ours = name.starts_with("BACKLOG_") || name.ends_with("_RETRY_ATTEMPTS");
-        is_ours && line.environment.get(name).is_none()
-    };
-    let value = |name: &str, value: &OsString| match name {
-        "BACKLOG_DB" | "BACKLOG_CONFIG" if !is_url(&value.to_string_lossy()) => {
-            shell.directory.join(value).into_os_string()
-        }
-        _ => value.clone(),
-    };
-    let variables = shell.variables.iter().filter_map(|(name, it)| Some((name.to_str()?, it)));
-    let variables = variables.filter(|(name, _)| is_lacking(name));
-    let mut needed: Vec<_> = variables.map(|(name, it)| (name.into(), value(name, it))).collect();
-    needed.sort_unstable();
-    let read = |more: &[(OsString, OsString)]| {
-        let passes = cadence::passes(line, more);
-        let is_of_queue =
-            |passes: &Vec<LinePass>| passes.iter().any(|pass| pass.queue.is_same(queue));
-        passes
-            .ok()
-            .filter(|passes| is_of_queue(passes) && passes.iter().all(|it| it.handler.is_ok()))
-    };
-    let mut found = read(&needed)?;
-    for at in (0..needed.len()).rev() {
-        let mut fewer = needed.clone();
-        fewer.remove(at);
-        if let Some(passes) = read(&fewer) {
-            (needed, found) = (fewer, passes);
-        }
-    }
-    let names = needed.into_iter().map(|(name, _)| name.to_string_lossy().into_owned());
-    let names: Vec<_> = names.collect();
-    (!names.is_empty()).then_some((found, names))
-}
-
-fn band(from: i64, to: Option<i64>) -> String {
-    match (from, to) {
-        (0, None) => "all ages".into(),
-        (from, None) => format!("more than {} days", days(from)),
-        (from, Some(to)) => format!("{} to {} days", days(from), days(to)),
-    }
-}
-
-#[cfg(test)]
-#[cfg(feature = "postgres")]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::crontab::lines;
-
-    /// What is said of the password of a line, where the check itself has one.
-    fn complaint(crontab: &str) -> Option<String> {
-        let line = &lines(&format!("{crontab} -- /bin/true"))[0];
-        let secret = [(OsString::from("PGPASSWORD"), OsString::from("secret"))];
-        let here = cadence::passes(line, &secret).unwrap();
-        let passes = cadence::passes(line, &[]).unwrap();
-        let found = complaints_of_pass(line, &passes[0], &here[0].queue);
-        found.into_iter().map(|(_, why)| why).next()
-    }
-
-    #[test]
-    fn a_line_that_finds_no_password_is_told_where_to_put_it() {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join(".pgpass");
-        fs::write(&file, "h:5432:d:u:secret\n").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        let pass = "@daily backlog process --state-dir /x --ndays 1 --db postgres://u@h/d";
-        let expected = "it finds no password for postgres://u@h:5432/d, which here is in PGPASSWORD: \
-                        write it into /home/me/.pgpass, or PGPASSFILE above the line";
-        assert_eq!(complaint(pass).as_deref(), Some(expected));
-        for found in [
-            format!("PGPASSWORD=secret\n{pass}"),
-            format!("HOME={}\n{pass}", home.path().display()),
-            format!("PGPASSFILE={}\n{pass}", file.display()),
-            pass.replace("u@", "u:secret@"),
-            pass.replace("backlog", "sudo -u u backlog"),
-        ] {
-            assert_eq!(complaint(&found), None, "{found}");
-        }
-    }
-}
+const REBOOT: &str = "@reboot";

@@ -13,7 +13,7 @@ use serde_json::json;
 use self::lines::QueueLines;
 use self::programs::of_command;
 use super::assemble::require;
-use super::{Console, open, require_columns, state_dir};
+use super::{Console, open, passes, require_columns, state_dir};
 use crate::cli::Check;
 use crate::exit::{Exit, ExitError};
 use crate::handlers::placeholders::variables;
@@ -21,7 +21,7 @@ use crate::handlers::{Signing, StreamSettings};
 use crate::mapping::StatusColumn;
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
 use crate::record::{Status, counted, json_line};
-use crate::report::{Finding, Level, findings_text};
+use crate::report::{Finding, Level, Screen, findings_text};
 use crate::store::{Access, Database, Inspection, Pending, StatusValue, Table};
 use crate::system_error::chain;
 use crate::time::{Instant, span};
@@ -58,7 +58,15 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     }
     let queue = resolved.queue()?;
     let schedule = resolved.schedule()?;
-    let lines = QueueLines::read(&queue, &sources.environment);
+    let distrusted = resolved.complaints_of_owners();
+    for (about, why) in &distrusted {
+        findings.error(about, why);
+    }
+    let opened = || open(&queue, Access::ReadOnly, console.clock);
+    let is_trusted = distrusted.is_empty();
+    let database = is_trusted.then(|| findings.wrong("database", opened())).flatten();
+    let table = database.as_ref().map(|database| database.table());
+    let lines = QueueLines::read(&queue, resolved, table, &console.screen);
     if schedule.is_none() && !lines.is_any() {
         findings.warning("schedule", "none is configured: write it into each line");
     }
@@ -71,15 +79,8 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     }
     let handler = resolved.handler(&queue);
     let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
-    let by_count = by_count || lines.need_counter();
-    let distrusted = resolved.complaints_of_owners();
-    for (about, why) in &distrusted {
-        findings.error(about, why);
-    }
-    let opened = || open(&queue, Access::ReadOnly, console.clock);
-    if distrusted.is_empty()
-        && let Some(mut database) = findings.wrong("database", opened())
-    {
+    let mut is_running = false;
+    if let Some(mut database) = database {
         database.leave_alone()?;
         the_database(&mut findings, &queue, &mut *database);
         the_pause(&mut findings, &queue, &*database, console.clock.now());
@@ -101,7 +102,6 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         if !matches!(handler, Ok(Some(Handler::Post(_) | Handler::Stream(_)))) {
             the_variables(&mut findings, table);
         }
-        lines.check_table(&mut findings, table);
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
         }
@@ -114,17 +114,17 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
-        queues::check(&mut findings, &queue, resolved, &lines, &mut *database, console.clock);
+        queues::check(&mut findings, &queue, resolved, &mut *database, console.clock);
+        is_running = the_passes(&mut findings, &queue, resolved, &*database, &console.screen);
         if args.rehearse {
-            let schedule = schedule.as_ref();
-            the_rehearsal(&mut findings, &queue, schedule, &handler, &lines, console);
+            the_rehearsal(&mut findings, &queue, schedule.as_ref(), &handler, console);
         }
     }
     if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
         let (level, text) = the_handler(handler.as_ref(), &sources.environment, lines.is_any());
         findings.add(level, "handler", text);
     }
-    lines.check(&mut findings, &queue);
+    lines.check(&mut findings, is_running);
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if args.format.json {
         json_line(&json!({
@@ -201,24 +201,56 @@ fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Datab
     }
 }
 
-/// The rehearsal of a pass that begins now: of the first line, unless a schedule is chosen here.
+/// The rehearsal of a pass that begins now.
 fn the_rehearsal(
     findings: &mut Findings,
     queue: &Queue,
     schedule: Option<&Schedule>,
     handler: &Result<Option<Handler>, ExitError>,
-    lines: &QueueLines,
     console: &Console<'_>,
 ) {
-    let line = lines.first().filter(|_| schedule.is_none());
-    let handler = line.map_or(handler, |pass| &pass.handler);
     let handler = handler.as_ref().ok().and_then(Option::as_ref);
-    let Some(schedule) = schedule.or_else(|| line.map(|pass| &pass.schedule)) else {
+    let Some(schedule) = schedule else {
         let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
         return findings.warning("rehearsal", why);
     };
     let rehearsed = rehearsal::check(findings, queue, schedule, handler, console.clock);
     findings.wrong("rehearsal", rehearsed);
+}
+
+/// What the record of passes says of the lines, as `status` does; whether all of them run.
+fn the_passes(
+    findings: &mut Findings,
+    queue: &Queue,
+    resolved: &Resolved<'_>,
+    database: &dyn Database,
+    screen: &Screen,
+) -> bool {
+    // Why there is no directory stands among the findings.
+    let Ok(state) = state_dir(queue, database) else { return false };
+    if state.is_none() {
+        return false;
+    }
+    let (histories, unread) = state.histories(0);
+    for error in unread {
+        findings.warning("passes", format!("some are not known: {}", chain(&error)));
+    }
+    let lines = passes::of_queue(resolved, database.table(), histories, screen.now);
+    let lines: Vec<_> = lines.iter().filter(|line| line.is_scheduled()).collect();
+    if lines.is_empty() {
+        findings.warning("passes", "no pass yet: is cron running, is the line installed?");
+    }
+    for line in &lines {
+        let policy = &line.history.line.policy;
+        match line.missing(screen.now) {
+            Some(why) => {
+                let why = format!("{policy}: {why}: is cron running, is the line installed?");
+                findings.error("passes", why);
+            }
+            None => findings.ok("passes", format!("{policy}: {}", line.in_short(screen))),
+        }
+    }
+    !lines.is_empty() && lines.iter().all(|line| line.missing(screen.now).is_none())
 }
 
 fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {

@@ -4,35 +4,25 @@ use anyhow::Result;
 
 use super::super::open;
 use super::Findings;
-use super::lines::QueueLines;
 use crate::options::{Queue, Resolved, TypedOptions};
 use crate::record::counted;
 use crate::report::Level;
 use crate::store::{Access, Column, Database, Table};
 use crate::time::Clock;
 
-/// Looks at each other queue in the same table: those of backlog.toml, and of lines that name none. A
-/// queue that is only typed here, and that no line works on, is not one of them.
+/// Looks at each other queue of backlog.toml in the same table. A queue that is only typed here is not
+/// one of them.
 pub fn check(
     findings: &mut Findings,
     queue: &Queue,
     resolved: &Resolved<'_>,
-    lines: &QueueLines,
     database: &mut dyn Database,
     clock: Clock,
 ) {
-    let mut others = of_file(queue, resolved);
-    let is_of_file =
-        |name: &str| resolved.sources.file.iter().any(|it| it.queues().any(|it| it == name));
-    if !lines.is_any() && !is_of_file(&queue.name) {
+    if !resolved.sources.file.iter().any(|file| file.queues().any(|name| name == queue.name)) {
         return;
     }
-    for (line, other) in lines.others.iter().filter(|(_, other)| !is_of_file(&other.name)) {
-        if !others.iter().any(|(_, it)| it.is_same(other)) {
-            others.push((line.clone(), other.clone()));
-        }
-    }
-    for (label, other) in others {
+    for (label, other) in of_file(queue, resolved) {
         if other.db.identity() != queue.db.identity() || are_shards(queue, &other) {
             continue;
         }

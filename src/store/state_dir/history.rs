@@ -27,8 +27,9 @@ pub const PASSES_OF_A_DAY: usize = 1_440;
 const KEPT: u32 = 1_500;
 /// The most bytes of an entry: a write of one page is not cut in two by a kill.
 const ENTRY: usize = 4_096;
-/// How much is read of a file to find its last entries.
-const TAIL: u64 = 64 * 1024;
+/// How much is read of a file to find its last entries: more than a hundred, which show their
+/// rhythm.
+const TAIL: u64 = 512 * 1024;
 /// How many failures of a pass are kept in words.
 const ERRORS_KEPT: usize = 3;
 /// How many characters are kept of the schedule of a line.
@@ -121,6 +122,12 @@ pub struct PassEntry {
     pub host: String,
     /// How often the line is to run, in seconds, where its policy says so.
     pub every: Option<i64>,
+    /// Whether somebody at a terminal has started it.
+    #[serde(default)]
+    pub by_hand: bool,
+    /// Whether its line is the one that backlog.toml describes, with nothing typed.
+    #[serde(default)]
+    pub of_file: bool,
     /// After how many seconds without an outcome the pass hangs, if that can be told.
     pub hangs_after: Option<i64>,
     pub counts: Counts,
@@ -155,6 +162,8 @@ impl PassEntry {
             uid: rustix::process::geteuid().as_raw(),
             host: String::new(),
             every: None,
+            by_hand: false,
+            of_file: false,
             hangs_after: None,
             counts: Counts::default(),
             errors: Vec::new(),
@@ -307,6 +316,7 @@ impl PassRecord {
         if let Some((at, before)) = &self.before
             && before.end == Some(end)
             && before.did_nothing()
+            && before.by_hand == self.entry.by_hand
             && self.entry.did_nothing()
             && !self.has_begun
         {
@@ -401,11 +411,6 @@ impl LineHistory {
         self.over().last()
     }
 
-    /// How many passes are known.
-    pub fn passes(&self) -> u64 {
-        self.entries.iter().map(|it| it.passes).fold(0, u64::saturating_add)
-    }
-
     /// How many of the last passes were killed.
     pub fn killed_in_a_row(&self) -> usize {
         self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
@@ -447,6 +452,11 @@ impl StateDir {
     /// The history of one line, if it has any.
     pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
         self.history_in(&self.history_name(line), 1)
+    }
+
+    /// Removes the history of a line.
+    pub fn forget(&self, line: &LineName) -> Result<()> {
+        self.opened()?.map_or(Ok(()), |directory| directory.remove(&self.history_name(line)))
     }
 
     /// The file is read, and then it is seen whether the line is locked. A pass that ends in between
@@ -601,7 +611,7 @@ mod tests {
     fn an_entry_of_an_earlier_version_is_read() {
         let mut json = serde_json::to_value(entry(7)).unwrap();
         let members = json.as_object_mut().unwrap();
-        for later in ["exit", "is_complete"] {
+        for later in ["exit", "is_complete", "by_hand", "of_file"] {
             assert!(members.remove(later).is_some(), "{later}");
         }
         assert_eq!(serde_json::from_str::<PassEntry>(&json.to_string()).unwrap(), entry(7));

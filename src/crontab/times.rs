@@ -1,0 +1,164 @@
+//! Times of a crontab line: the minutes that its five fields, or the word in their place, name.
+
+use chrono::{Datelike, NaiveDateTime};
+
+/// Legal values of a field, and the names that stand for them from the first on.
+struct Field {
+    first: u32,
+    last: u32,
+    names: &'static [&'static str],
+}
+
+const MINUTES: Field = Field { first: 0, last: 59, names: &[] };
+const HOURS: Field = Field { first: 0, last: 23, names: &[] };
+const DAYS: Field = Field { first: 1, last: 31, names: &[] };
+const MONTHS: Field = Field {
+    first: 1,
+    last: 12,
+    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+};
+const WEEK: u32 = 7;
+/// Sunday is 0 and 7.
+const WEEKDAYS: Field =
+    Field { first: 0, last: WEEK, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+
+/// Bits of numbers.
+type Set = u64;
+
+fn has(set: Set, number: u32) -> bool {
+    set >> number & 1 == 1
+}
+
+impl Field {
+    /// A list of values, ranges and steps, as strictly as Debian's cron reads it.
+    fn set(&self, text: &str) -> Option<Set> {
+        text.split(',').try_fold(0, |set, part| Some(set | self.part(part)?))
+    }
+
+    fn part(&self, part: &str) -> Option<Set> {
+        let (span, step) = part.split_once('/').map_or((part, None), |(it, step)| (it, Some(step)));
+        let (from, to) = match span.split_once('-') {
+            _ if span == "*" => (self.first, self.last),
+            Some((from, to)) => (self.value(from)?, self.value(to)?),
+            None if step.is_none() => (self.value(span)?, self.value(span)?),
+            None => return None,
+        };
+        // Friday to Monday goes on behind Sunday.
+        let to = if from > to && self.last == WEEK { to + WEEK } else { to };
+        let step = step.map_or(Some(1), number).filter(|step| *step > 0)?;
+        let set = (from..=to).step_by(usize::try_from(step).ok()?).fold(0, |set, it| set | 1 << it);
+        Some(set).filter(|set| *set > 0)
+    }
+
+    fn value(&self, text: &str) -> Option<u32> {
+        let named =
+            self.names.iter().zip(self.first..).find(|(it, _)| it.eq_ignore_ascii_case(text));
+        let value = named.map_or_else(|| number(text), |(_, value)| Some(value));
+        value.filter(|value| (self.first..=self.last).contains(value))
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// The longest time between two days that are the same day of the month and the week: 29 February
+/// may be left out at the turn of a century.
+const YEARS: usize = 9;
+
+/// The next two runs of a line, fewer if there are none in nine years; `None` for what is no time.
+pub fn next_two(times: &str, now: NaiveDateTime) -> Option<Vec<NaiveDateTime>> {
+    let fields = match times {
+        "@reboot" => return Some(Vec::new()),
+        "@hourly" => "0 * * * *",
+        "@daily" | "@midnight" => "0 0 * * *",
+        "@weekly" => "0 0 * * 0",
+        "@monthly" => "0 0 1 * *",
+        "@yearly" | "@annually" => "0 0 1 1 *",
+        _ => times,
+    };
+    let fields: Vec<_> = fields.split(' ').collect();
+    let [minute, hour, day, month, weekday] = fields[..] else { return None };
+    let (minutes, hours) = (MINUTES.set(minute)?, HOURS.set(hour)?);
+    let (days, months, weekdays) = (DAYS.set(day)?, MONTHS.set(month)?, WEEKDAYS.set(weekday)?);
+    // Where both are said, a day of the month or of the week is enough.
+    let is_either = !day.starts_with('*') && !weekday.starts_with('*');
+    let of_days = now.date().iter_days().take(YEARS * 366).filter(|date| {
+        let weekday = date.weekday().num_days_from_sunday();
+        let is_weekday = has(weekdays, weekday) || has(weekdays, weekday + WEEK);
+        let is_day = has(days, date.day());
+        let is_meant = if is_either { is_day || is_weekday } else { is_day && is_weekday };
+        has(months, date.month()) && is_meant
+    });
+    let of_day = (0..24).flat_map(|hour| (0..60).map(move |minute| (hour, minute)));
+    let of_day = of_day.filter(|(hour, minute)| has(hours, *hour) && has(minutes, *minute));
+    let all = of_days.flat_map(|date| {
+        of_day.clone().filter_map(move |(hour, minute)| date.and_hms_opt(hour, minute, 0))
+    });
+    Some(all.filter(|at| *at > now).take(2).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(times: &str) -> Option<String> {
+        let now = NaiveDateTime::parse_from_str("2026-11-21 10:02:30", "%F %T").unwrap();
+        let shown = next_two(times, now)?.into_iter().map(|at| at.format("%F %R").to_string());
+        Some(shown.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn the_next_two_runs_follow_from_the_fields() {
+        for (times, expected) in [
+            ("* * * * *", "2026-11-21 10:03, 2026-11-21 10:04"),
+            ("*/5 * * * *", "2026-11-21 10:05, 2026-11-21 10:10"),
+            ("2 10,11 * * *", "2026-11-21 11:02, 2026-11-22 10:02"),
+            ("@daily", "2026-11-22 00:00, 2026-11-23 00:00"),
+            ("@weekly", "2026-11-22 00:00, 2026-11-29 00:00"),
+            ("0 0 * * 7", "2026-11-22 00:00, 2026-11-29 00:00"),
+            ("0 0 * * sat-Mon", "2026-11-22 00:00, 2026-11-23 00:00"),
+            ("0 0 1-7/3 jan,feb *", "2027-01-01 00:00, 2027-01-04 00:00"),
+            // Either day is enough, unless one of them begins with a star.
+            ("0 0 1 * 1", "2026-11-23 00:00, 2026-11-30 00:00"),
+            ("0 0 1 * */7", "2027-08-01 00:00, 2028-10-01 00:00"),
+            ("0 0 29 2 *", "2028-02-29 00:00, 2032-02-29 00:00"),
+            ("0 0 31 2 *", ""),
+            ("@reboot", ""),
+        ] {
+            assert_eq!(next(times).as_deref(), Some(expected), "{times}");
+        }
+    }
+
+    #[test]
+    fn what_cron_refuses_is_no_time() {
+        for times in [
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * 32 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "*/0 * * * *",
+            "5/10 * * * *",
+            "1, * * * *",
+            "1- * * * *",
+            "+5 * * * *",
+            "-1 * * * *",
+            "5-1 * * * *",
+            "? * * * *",
+            "~ * * * *",
+            "* * L * *",
+            "* * * january *",
+            "0x5 * * * *",
+            "*\u{a0}* * * *",
+            "* * * *",
+            "@DAILY",
+            "@every",
+            "@5min",
+            "",
+        ] {
+            assert_eq!(next(times), None, "{times}");
+        }
+    }
+}

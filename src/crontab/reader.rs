@@ -150,8 +150,8 @@ impl Crontab {
                  blanks",
             ),
         ];
-        let faults = faults.into_iter().filter_map(|(is_so, why)| is_so.then(|| why.to_string()));
-        let faults = faults.collect();
+        let faults = faults.into_iter().filter(|(is_so, _)| *is_so);
+        let faults = faults.map(|(_, why)| why.to_string()).collect();
         let is_bash = variables.get("SHELL").is_some_and(|shell| shell.ends_with("bash"));
         let command = Command::read(&command, is_bash, &mut variables);
         let place = self.path.iter().map(|path| format!("{path} ")).collect::<String>();

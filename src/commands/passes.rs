@@ -235,7 +235,9 @@ pub fn of_queue(
         let LineHistory { line, entries, is_running, .. } = history;
         let Some(last) = entries.last() else { return false };
         let is_gone = is_file && last.of_file && described.as_ref() != Some(&line.policy);
-        let is_old = now.0.saturating_sub(last.last_began().0) > GONE_AFTER;
+        // The clock of the last pass may have been behind.
+        let latest = entries.iter().map(|entry| entry.last_began().0).max().unwrap_or_default();
+        let is_old = now.0.saturating_sub(latest) > GONE_AFTER;
         let is_forgotten = !is_running && (is_gone || is_old);
         line.queue == resolved.name() && line.table == table.name && !is_forgotten
     };

@@ -230,6 +230,12 @@ fn a_status_has_the_form_of_its_schema() {
     pass(MIDNIGHT + DAY, 1, &["--ndays", "9", "--", "/no/such"]);
     looks(1, &env, MIDNIGHT + DAY, &["--ndays", "9", "--max-age", "1h", "--passes", "2"]);
 
+    // A line that comes every quarter of an hour, and then no more.
+    for quarter in 1..=5 {
+        pass(MIDNIGHT + quarter * 15 * MINUTE, 0, &["--policy", "list:1m", "--", "true"]);
+    }
+    looks(1, &env, MIDNIGHT + 9 * HOUR, &[]);
+
     // One that runs, hangs, is stopped, is killed; and none.
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
     let staying = env.staying();

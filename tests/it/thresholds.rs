@@ -66,12 +66,21 @@ fn each_figure_is_what_its_name_says() {
         ("last_pass>119m", 2),
         ("last_success>119m", 2),
         ("hung_lines>0", 0),
-        // Both should have run every minute.
-        ("overdue_lines>1", 2),
+        ("overdue_lines>0", 0),
     ] {
         let ran = status(&env, now, &["--fail-if", limit]);
         assert_eq!(ran.exit, Some(exit), "{limit}: {}", ran.stdout);
     }
+    // A line that came every quarter of an hour, and then no more, is overdue.
+    for quarter in 0..5 {
+        let line = ["process", "--policy", "list:1d", "--", "true"];
+        env.run_at(now + quarter * 15 * MINUTE, &line).silent();
+    }
+    answers(
+        &status(&env, now + 3 * HOUR, &["--fail-if", "overdue_lines>0"]),
+        2,
+        "CRITICAL: overdue_lines 1 (>0)",
+    );
     // A day later nothing of it is of the last 24 hours.
     let later = now + 24 * HOUR;
     answers(&status(&env, later, &["--fail-if", "archived_24h>0"]), 0, "OK: archived_24h 0");

@@ -13,11 +13,10 @@ use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
 use crate::options::keys::{is_of_the_choice, variable};
 use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
-use crate::record::{counted, one_line};
+use crate::record::one_line;
 use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
 use crate::store::Access;
-use crate::system_error::chain;
-use crate::time::days;
+use crate::time::{days, span};
 
 /// `is_first` says that no lines of another queue stand above.
 pub fn run(
@@ -31,15 +30,11 @@ pub fn run(
     let mut text = String::new();
     let argv = if let Handler::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());
-    if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{')) {
-        match open(&queue, Access::ReadOnly, console.clock) {
-            Ok(database) => refuse_placeholders(&chosen, &queue, database.table())?,
-            // There may be no such table yet. A pass looks again.
-            Err(error) => {
-                let why = one_line(&chain(&error));
-                text += &format!("# The columns in the command were not looked at: {why}\n");
-            }
-        }
+    // Where there is no such table yet, a pass looks again.
+    if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{'))
+        && let Ok(database) = open(&queue, Access::ReadOnly, console.clock)
+    {
+        refuse_placeholders(&chosen, &queue, database.table())?;
     }
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
@@ -174,13 +169,6 @@ fn unit_name(queue: &str) -> String {
         byte => format!("\\x{byte:02x}"),
     };
     queue.bytes().map(escape).collect()
-}
-
-fn span(secs: i64) -> String {
-    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60)];
-    let unit = units.into_iter().find(|(_, length)| secs % length == 0);
-    let (unit, length) = unit.unwrap_or(("second", 1));
-    counted((secs / length).unsigned_abs(), unit)
 }
 
 #[cfg(test)]

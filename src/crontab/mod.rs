@@ -3,7 +3,7 @@
 mod reader;
 mod times;
 
-pub use reader::{CRON_PATH, Command, Crontab, Line, Sink, is_user};
+pub use reader::{CRON_PATH, Command, Crontab, Line, is_user};
 
 /// The period of a line, as far as cron can say it.
 #[derive(Debug)]
@@ -218,8 +218,7 @@ mod tests {
 
     /// The command of the only line, as cron and a shell read it.
     fn read(line: &str) -> Vec<String> {
-        let crontab =
-            Crontab { path: None, text: format!("{line}\n"), fault: None, is_passed_over: false };
+        let crontab = Crontab { path: None, text: format!("{line}\n"), fault: None };
         let mut lines = crontab.lines(chrono::NaiveDateTime::default());
         assert_eq!((lines.len(), lines[0].faults.len()), (1, 0), "{line}");
         let command = lines.remove(0).command.unwrap();

@@ -1,6 +1,6 @@
 //! A small reader of crontabs, which knows what Debian's cron makes of a file (crontab(5)), and of a
-//! command its plain words and redirections alone. What else a shell would make of a line it does not
-//! guess.
+//! command its plain words and the files for its output. What else a shell would make of a line it
+//! does not guess.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,8 +23,6 @@ pub struct Crontab {
     pub text: String,
     /// Why cron ignores the file, whatever it says.
     pub fault: Option<String>,
-    /// Whether cron passes over the file, because of its name.
-    pub is_passed_over: bool,
 }
 
 /// A line that names the program and its subcommand `process`.
@@ -37,42 +35,21 @@ pub struct Line {
     pub user: Option<String>,
     /// Why cron does not run it, or not as it is written.
     pub faults: Vec<String>,
-    /// What the crontab sets above it, and the command before the program.
+    /// What the crontab sets above it.
     pub variables: Variables,
-    /// `None` if a shell makes more of it than words.
+    /// `None` if a shell makes more of it than words and files for its output.
     pub command: Option<Command>,
-    /// Whether cron passes over the file, because of its name.
-    pub is_passed_over: bool,
 }
 
 pub type Variables = HashMap<String, String>;
 
+#[derive(Default)]
 pub struct Command {
-    /// Where it goes first.
-    pub directory: Option<String>,
     pub program: String,
     pub arguments: Vec<String>,
-    pub stdout: Sink,
-    pub stderr: Sink,
-    /// The files that its output goes to.
-    pub files: Vec<String>,
-    /// Whether `&>` ends it, which is a redirection only in bash.
-    pub is_split: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sink {
-    /// The mail that cron sends.
-    Mail,
-    /// /dev/null
-    Nothing,
-    File,
-}
-
-impl Command {
-    pub fn is_program(&self) -> bool {
-        Path::new(&self.program).ends_with(PROGRAM)
-    }
+    /// The files that its output goes to, instead of cron's mail.
+    pub stdout: Option<String>,
+    pub stderr: Option<String>,
 }
 
 impl Crontab {
@@ -81,7 +58,7 @@ impl Crontab {
     pub fn lines(&self, now: NaiveDateTime) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut variables = Variables::new();
-        let mut fault = self.fault.clone().map(|why| (0, why));
+        let mut fault = self.fault.clone();
         for (text, number) in self.text.split('\n').zip(1..) {
             let text = text.trim_start_matches(BLANKS);
             if text.is_empty() || text.starts_with('#') {
@@ -92,20 +69,16 @@ impl Crontab {
                 continue;
             }
             let (line, bad) = self.line(text, number, variables.clone(), now);
-            fault = fault.or_else(|| Some((number, bad?)));
-            lines.extend(names_program(text).then_some((number, line)));
+            fault = fault.or_else(|| Some(format!("line {number}: {}", bad?)));
+            lines.extend(names_program(text).then_some(line));
         }
         if !self.text.ends_with('\n') {
-            fault.get_or_insert((0, "its last line does not end with a line feed".into()));
+            fault.get_or_insert("its last line does not end with a line feed".into());
         }
-        for (number, line) in &mut lines {
-            line.faults.extend(fault.as_ref().map(|(at, why)| match at {
-                at if at == number => why.clone(),
-                0 => format!("cron ignores the file: {why}"),
-                at => format!("cron ignores the file: line {at}: {why}"),
-            }));
+        for line in &mut lines {
+            line.faults.extend(fault.iter().map(|why| format!("cron ignores the file: {why}")));
         }
-        lines.into_iter().map(|(_, line)| line).collect()
+        lines
     }
 
     /// A line, and why it is bad.
@@ -113,7 +86,7 @@ impl Crontab {
         &self,
         text: &str,
         number: usize,
-        mut variables: Variables,
+        variables: Variables,
         now: NaiveDateTime,
     ) -> (Line, Option<String>) {
         let (mut rest, mut times) = (text, Vec::new());
@@ -131,39 +104,33 @@ impl Crontab {
             name.to_string()
         });
         if let Some(name) = user.as_ref().filter(|name| !is_user(name)) {
-            bad = bad.or_else(|| Some(why_no_user(name)));
+            bad = bad.or_else(|| {
+                Some(format!("the word before the command is its user, and {name:?} is none here"))
+            });
         }
         if rest.len() > LONGEST {
             bad = bad.or_else(|| Some(format!("its command is longer than {LONGEST} bytes")));
         }
-        let (command, is_cut) = unescaped(rest.trim_end_matches(BREAK));
+        let (command, is_cut) = unescaped(rest.trim_end_matches('\r'));
         let faults = [
             (is_cut, "cron ends the command at a %, what follows is its standard input: write \\%"),
             (
-                text.ends_with(BREAK),
-                "it ends with a carriage return, which goes to the shell with the last word: save \
-                 the file with Unix line ends",
-            ),
-            (
-                text.contains(|c: char| c.is_whitespace() && !c.is_ascii()),
-                "a no-break space or the like stands in it, which separates no words: write plain \
-                 blanks",
+                text.contains(|c: char| c.is_whitespace() && !BLANKS.contains(&c)),
+                "a carriage return, a no-break space or the like is a part of its words: write plain \
+                 blanks and Unix line ends",
             ),
         ];
         let faults = faults.into_iter().filter(|(is_so, _)| *is_so);
         let faults = faults.map(|(_, why)| why.to_string()).collect();
-        let is_bash = variables.get("SHELL").is_some_and(|shell| shell.ends_with("bash"));
-        let command = Command::read(&command, is_bash, &mut variables);
+        let command = Command::read(&command);
         let place = self.path.iter().map(|path| format!("{path} ")).collect::<String>();
         let place = format!("{place}line {number}");
         let next = next.unwrap_or_default();
-        let is_passed_over = self.is_passed_over;
-        (Line { place, times, next, user, faults, variables, command, is_passed_over }, bad)
+        (Line { place, times, next, user, faults, variables, command }, bad)
     }
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];
-const BREAK: char = '\r';
 
 /// Whether a word of this name, and then `process`, stand in a line, whatever is between the words.
 fn names_program(text: &str) -> bool {
@@ -174,13 +141,6 @@ fn names_program(text: &str) -> bool {
 
 pub fn is_user(name: &str) -> bool {
     matches!(User::from_name(name), Ok(Some(_)))
-}
-
-fn why_no_user(name: &str) -> String {
-    if name.contains('/') {
-        return format!("cron takes {name} for the user's name: write one in front of the command");
-    }
-    format!("there is no user {name:?} here")
 }
 
 /// `NAME = value`, with quotes or without. A value of nothing needs quotes.
@@ -212,70 +172,36 @@ fn unescaped(command: &str) -> (String, bool) {
 }
 
 impl Command {
-    fn read(text: &str, is_bash: bool, variables: &mut Variables) -> Option<Self> {
-        let mut command = Self {
-            directory: None,
-            program: String::new(),
-            arguments: Vec::new(),
-            stdout: Sink::Mail,
-            stderr: Sink::Mail,
-            files: Vec::new(),
-            is_split: false,
-        };
-        let (mut descriptor, mut words) = (None, Vec::new());
-        let mut parts = parts(behind_condition(text).unwrap_or(text))?.into_iter().peekable();
-        while let Some((operator, text)) = parts.next() {
-            let mut found = shlex::split(&text)?;
-            let of_this = descriptor.take();
-            let is_descriptor = |word: &mut String| word.bytes().all(|byte| byte.is_ascii_digit());
-            if parts.peek().is_some() && !text.ends_with(BLANKS) {
-                descriptor = found.pop_if(is_descriptor);
-            }
-            match (&*operator, &found[..]) {
-                ("", _) => words = found,
-                ("&&" | ";", _) if words.len() == 2 && words[0] == "cd" => {
-                    command.directory = words.pop();
-                    words = found;
-                }
-                (_, [target]) => {
-                    command.redirect(of_this.as_deref(), &operator, target, is_bash)?;
-                }
+    pub fn is_program(&self) -> bool {
+        Path::new(&self.program).ends_with(PROGRAM)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let text = behind_condition(text).unwrap_or(text);
+        let before = text.get(..end_of_words(text)?)?;
+        let words = before.trim_end_matches(|c: char| c.is_ascii_digit());
+        let has_descriptor = before.len() < text.len() && words.ends_with(BLANKS);
+        let before = if has_descriptor { words } else { before };
+        let mut words = shlex::split(before)?.into_iter();
+        let program = words.next()?;
+        let mut command = Self { program, arguments: words.collect(), ..Self::default() };
+        command.redirect(text.get(before.len()..)?)?;
+        Some(command)
+    }
+
+    fn redirect(&mut self, redirections: &str) -> Option<()> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        for word in redirections.replace("> ", ">").split_ascii_whitespace() {
+            let (of, to) = word.split_once('>')?;
+            let file = to.strip_prefix('>').unwrap_or(to);
+            match of {
+                "2" if to == "&1" => self.stderr = self.stdout.clone(),
+                _ if file.is_empty() || !file.chars().all(is_plain) => return None,
+                "" | "1" => self.stdout = Some(file.into()),
+                "2" => self.stderr = Some(file.into()),
                 _ => return None,
             }
         }
-        let is_variable = |word: &String| {
-            let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            word.split_once('=')
-                .filter(|(name, _)| is_name(name))
-                .map(|(a, b)| (a.into(), b.into()))
-        };
-        let set: Vec<_> = words.iter().map_while(is_variable).collect();
-        let mut words = words.into_iter().skip(set.len());
-        variables.extend(set);
-        command.program = words.next()?;
-        command.arguments = words.collect();
-        Some(command).filter(|command| command.program != "cd")
-    }
-
-    fn redirect(
-        &mut self,
-        of: Option<&str>,
-        operator: &str,
-        to: &str,
-        is_bash: bool,
-    ) -> Option<()> {
-        let sink = if to == "/dev/null" { Sink::Nothing } else { Sink::File };
-        match (of, operator, to) {
-            (Some("2"), ">&", "1") => self.stderr = self.stdout,
-            (None | Some("1"), ">&", "2") => self.stdout = self.stderr,
-            (None | Some("1"), ">" | ">>", _) => self.stdout = sink,
-            (Some("2"), ">" | ">>", _) => self.stderr = sink,
-            (None, "&>" | "&>>", _) if is_bash => (self.stdout, self.stderr) = (sink, sink),
-            (None, "&>" | "&>>", _) => self.is_split = true,
-            (None, "<", "/dev/null") => return Some(()),
-            _ => return None,
-        }
-        self.files.extend((sink == Sink::File && operator != ">&").then(|| to.into()));
         Some(())
     }
 }
@@ -287,34 +213,22 @@ fn behind_condition(text: &str) -> Option<&str> {
     numbers.chars().all(|c| c.is_ascii_digit() || " %".contains(c)).then_some(rest)
 }
 
-/// The texts between the operators of a shell, each behind its operator; `None` if a character outside
-/// quotes has another meaning to a shell.
-fn parts(command: &str) -> Option<Vec<(String, String)>> {
-    let mut parts = vec![(String::new(), String::new())];
-    let (mut quote, mut is_escaped) = (None, false);
-    for c in command.chars() {
-        let (operator, text) = parts.last_mut()?;
-        let is_bare = quote.is_none() && !is_escaped;
-        if is_bare && "<>&|;".contains(c) {
-            match text.is_empty() && !operator.is_empty() {
-                true => operator.push(c),
-                false => parts.push((c.into(), String::new())),
-            }
-            continue;
+/// Where the words of a command end and its redirections begin; `None` if a character means more to a
+/// shell.
+fn end_of_words(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            Some('"') if "$`\\".contains(c) => return None,
+            Some(_) => {}
+            None if c == '>' => return Some(at),
+            None if "'\"".contains(c) => quote = Some(c),
+            None if "$`\\<&|;()*?[]~#!\n".contains(c) => return None,
+            None => {}
         }
-        let is_expanded = quote != Some('\'') && !is_escaped && "$`".contains(c);
-        if is_expanded || is_bare && "()*?[]~#!\n".contains(c) {
-            return None;
-        }
-        text.push(c);
-        if quote == Some(c) && !is_escaped {
-            quote = None;
-        } else if is_bare && ['"', '\''].contains(&c) {
-            quote = Some(c);
-        }
-        is_escaped = c == '\\' && !is_escaped && quote != Some('\'');
     }
-    Some(parts)
+    quote.is_none().then_some(text.len())
 }
 
 #[cfg(test)]
@@ -326,7 +240,7 @@ mod tests {
     const GOOD: &str = "* * * * * backlog process\n";
 
     fn lines(text: &str) -> Vec<Line> {
-        let crontab = Crontab { path: None, text: text.into(), fault: None, is_passed_over: false };
+        let crontab = Crontab { path: None, text: text.into(), fault: None };
         crontab.lines(NaiveDateTime::default())
     }
 
@@ -376,53 +290,45 @@ mod tests {
         // One bad line is the end of all others, be it one of the program's.
         let found = lines(&format!("{GOOD}60 {GOOD}{GOOD}"));
         let faults: Vec<_> = found.iter().map(|line| line.faults.join("; ")).collect();
-        let why = "60 * * * * is no time that is in crontab(5)";
-        let of_others = format!("cron ignores the file: line 2: {why}");
-        assert_eq!(faults, [&of_others, why, &of_others]);
+        let why = "cron ignores the file: line 2: 60 * * * * is no time that is in crontab(5)";
+        assert_eq!(faults, [why; 3]);
     }
 
     #[test]
-    fn the_variables_above_a_line_and_before_its_program_are_its_own() {
+    fn the_variables_above_a_line_are_its_own() {
         let found = lines(
-            "PATH = /opt/bin:$HOME/bin\nA=1\nA='2'\n@daily B=3 A='4 5' backlog process\nA=6\n@daily backlog process\n",
+            "PATH = /opt/bin:$HOME/bin\nA=1\nA='2'\n@daily backlog process\nA=6\n@daily backlog process\n",
         );
         assert_eq!(found[0].variables["PATH"], "/opt/bin:$HOME/bin");
-        assert_eq!((&*found[0].variables["A"], &*found[0].variables["B"]), ("4 5", "3"));
-        assert_eq!(found[1].variables["A"], "6");
-        assert_eq!(found[1].variables.get("B"), None);
+        assert_eq!((&*found[0].variables["A"], &*found[1].variables["A"]), ("2", "6"));
         assert_eq!((found[0].place.as_str(), found[1].place.as_str()), ("line 4", "line 6"));
     }
 
     #[test]
     fn the_output_of_a_line_goes_where_the_shell_sends_it() {
-        use Sink::{File, Mail, Nothing};
-        for (redirections, stdout, stderr, files) in [
-            ("", Mail, Mail, ""),
-            (">/dev/null", Nothing, Mail, ""),
-            ("> /dev/null 2>&1", Nothing, Nothing, ""),
-            ("2>&1 >/dev/null", Nothing, Mail, ""),
-            ("2>/dev/null", Mail, Nothing, ""),
-            (">>f 2>&1", File, File, "f"),
-            ("a2>f", File, Mail, "f"),
-            ("2 >f", File, Mail, "f"),
-            ("1>'a b' 2>>c", File, File, "a b c"),
-            (">&2 </dev/null", Mail, Mail, ""),
-            ("'2>/dev/null' \">\" x", Mail, Mail, ""),
-            ("&>/dev/null", Mail, Mail, ""),
+        for (redirections, stdout, stderr) in [
+            ("", "", ""),
+            (">/dev/null", "/dev/null", ""),
+            ("> /dev/null 2>&1", "/dev/null", "/dev/null"),
+            (">/dev/null 2>/dev/null", "/dev/null", "/dev/null"),
+            ("2>&1 >/dev/null", "/dev/null", ""),
+            ("2>/dev/null", "", "/dev/null"),
+            (">>f 2>&1", "f", "f"),
+            ("a2>f", "f", ""),
+            ("2 >f", "f", ""),
+            ("1>a 2>> c", "a", "c"),
+            ("'2>/dev/null' \">\" x", "", ""),
         ] {
-            let command = lines(&format!("@daily backlog process {redirections}\n"))
-                .remove(0)
-                .command
-                .unwrap();
-            assert_eq!((command.stdout, command.stderr), (stdout, stderr), "{redirections}");
-            assert_eq!(command.files.join(" "), files, "{redirections}");
-            assert_eq!(command.is_split, redirections.starts_with('&'), "{redirections}");
+            let line = lines(&format!("@daily backlog process {redirections}\n")).remove(0);
+            let Command { stdout: out, stderr: err, .. } = line.command.unwrap();
+            let found = (out.unwrap_or_default(), err.unwrap_or_default());
+            assert_eq!(found, (stdout.into(), stderr.into()), "{redirections}");
         }
-        let bash = lines("SHELL=/bin/bash\n@daily backlog process &>/dev/null\n")
-            .remove(0)
-            .command
-            .unwrap();
-        assert_eq!((bash.stdout, bash.stderr, bash.is_split), (Nothing, Nothing, false));
+        for not_plain in ["&>f", ">&2", "2>>&1", ">f x", "3>f", "<f", ">'a b'", ">$f", ">>>f", ">"]
+        {
+            let line = lines(&format!("@daily backlog process {not_plain}\n")).remove(0);
+            assert!(line.command.is_none(), "{not_plain}");
+        }
     }
 
     #[test]

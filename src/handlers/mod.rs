@@ -27,7 +27,7 @@ pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 pub use command::Environment;
 pub use exec::Exec;
-pub use process::{cannot_run, in_one_word, is_executable, obstacle};
+pub use process::{cannot_run, file_of, in_one_word, is_executable, obstacle, program, shown};
 pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{

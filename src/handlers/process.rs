@@ -379,11 +379,12 @@ fn first_line(file: &Path) -> Option<Vec<u8>> {
 }
 
 /// The file that a program's name stands for, if there is one.
-fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
+pub fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program)).filter(|path| path.exists());
     }
-    std::env::split_paths(search).map(|directory| directory.join(program)).find(|it| it.is_file())
+    let mut files = std::env::split_paths(search).map(|directory| directory.join(program));
+    files.find(|file| is_executable(file))
 }
 
 pub fn shown(name: &OsStr) -> String {

@@ -14,8 +14,8 @@ use toml::Value;
 
 use super::super::assemble::require;
 use super::Findings;
-use super::programs::Search;
-use crate::crontab::{CRON_PATH, Command, Crontab, Line, Sink, is_user};
+use super::programs::file_of;
+use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
 use crate::handlers::{StreamSettings, is_executable};
 use crate::options::{Environment, Handler, Origin, Queue, Resolved, Sources, TypedOptions};
@@ -23,19 +23,16 @@ use crate::ownership::OwnerRule;
 use crate::report::{Level, Screen};
 use crate::secure_file;
 use crate::store::{Location, Table};
-use crate::system_error::{chain, words};
+use crate::system_error::chain;
 use crate::time::Instant;
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// What is said of the lines that name a queue.
+#[derive(Default)]
 pub struct QueueLines {
     found: Vec<(Level, String)>,
-    /// Why files could not be read.
-    unread: Vec<String>,
-    /// Whether there is a cron.
-    is_any: bool,
     /// Whether one of the lines says something to somebody by mail.
     is_mailed: bool,
 }
@@ -48,11 +45,8 @@ impl QueueLines {
         table: Option<&Table>,
         screen: &Screen,
     ) -> Self {
-        let (crontabs, unread) = crontabs();
-        let is_any = crontabs.iter().any(|it| it.path.is_none());
-        let mut lines = Self { found: Vec::new(), unread, is_any, is_mailed: false };
-        let now = local(screen.now);
-        for line in crontabs.iter().flat_map(|crontab| crontab.lines(now)) {
+        let (mut lines, now) = (Self::default(), local(screen.now));
+        for line in crontabs().iter().flat_map(|crontab| crontab.lines(now)) {
             lines.judge(&line, (queue, table), resolved, screen);
         }
         lines
@@ -69,21 +63,12 @@ impl QueueLines {
         for (level, text) in self.found {
             findings.add(level, "crontab", text);
         }
-        match (has_lines, is_running) {
-            (true, _) => {}
-            (false, true) => {
-                findings.ok("crontab", "no line of this user: something else starts the passes");
-            }
-            (false, false) if !self.is_any => {
-                findings.warning("crontab", "there is no cron here");
-            }
-            (false, false) => {
-                let none = "no line of this user works on this queue; `backlog crontab` prints one";
-                findings.warning("crontab", none);
-            }
-        }
-        if !self.unread.is_empty() {
-            findings.warning("unread", format!("not checked: {}", self.unread.join("; ")));
+        if !has_lines && is_running {
+            let other = "no line that can be read here: something else starts the passes";
+            findings.ok("crontab", other);
+        } else if !has_lines {
+            let none = "no line that can be read here works on this queue";
+            findings.warning("crontab", format!("{none}; `backlog crontab` prints one"));
         }
         if self.is_mailed && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
             findings.warning(
@@ -114,13 +99,13 @@ impl QueueLines {
         let mut found: Vec<_> = line.faults.iter().map(|why| (Level::Error, why.clone())).collect();
         match &line.command {
             Some(command) if command.is_program() => {
-                let place = LinePlace::new(line, command, home);
-                match place.found(queue, resolved) {
+                let installed = Installed::new(line, command, home);
+                match installed.found(queue, resolved) {
                     Ok(None) => return,
                     Ok(Some(complaints)) => found.extend(complaints),
                     Err(why) => found.push(not_checked(&why.to_string())),
                 }
-                self.is_mailed |= command.stderr == Sink::Mail
+                self.is_mailed |= command.stderr.is_none()
                     && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
             }
             Some(command) if line.user.is_none() && is_user(&command.program) => {
@@ -133,10 +118,7 @@ impl QueueLines {
             }
             Some(_) | None => {}
         }
-        if line.is_passed_over {
-            let why = "cron passes over a file whose name has more than letters, digits, - and _";
-            found = vec![(Level::Warning, format!("{why}: rename it"))];
-        } else if found.is_empty() {
+        if found.is_empty() {
             found.push((Level::Ok, next_runs(line, screen)));
         }
         let named = found.into_iter().map(|(level, why)| (level, format!("{}: {why}", line.place)));
@@ -148,46 +130,35 @@ fn not_checked(why: &str) -> (Level, String) {
     (Level::Warning, format!("not checked: {why}; read it yourself"))
 }
 
-/// The crontab of this user, those of the system, and what could not be read of them.
-fn crontabs() -> (Vec<Crontab>, Vec<String>) {
+/// The crontab of this user, and those of the system that can be read.
+fn crontabs() -> Vec<Crontab> {
     let own = process::Command::new("crontab").arg("-l").output().ok();
     let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let own = own.map(|text| Crontab { path: None, text, fault: None, is_passed_over: false });
-    let (mut crontabs, mut unread): (Vec<_>, _) = (own.into_iter().collect(), Vec::new());
+    let own = own.map(|text| Crontab { path: None, text, fault: None });
     let directory = fs::read_dir("/etc/cron.d").into_iter().flatten().flatten();
-    let mut paths: Vec<_> = directory.map(|entry| entry.path()).collect();
+    let mut paths: Vec<_> = directory.map(|entry| entry.path()).filter(|it| has_name(it)).collect();
     paths.sort_unstable();
     paths.insert(0, "/etc/crontab".into());
-    for path in paths.into_iter().filter(|path| path.is_file()) {
-        let shown = path.display().to_string();
-        match secure_file::read(&path) {
-            Ok((bytes, _)) => crontabs.push(Crontab {
-                path: Some(shown),
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-                fault: fault(&path),
-                is_passed_over: is_passed_over(&path),
-            }),
-            Err(error) => unread.push(format!("{shown}: {}", words(&error))),
-        }
-    }
-    (crontabs, unread)
+    let of_system = paths.into_iter().filter(|path| path.is_file()).filter_map(|path| {
+        let text = String::from_utf8_lossy(&secure_file::read(&path).ok()?.0).into_owned();
+        Some(Crontab { path: Some(path.display().to_string()), text, fault: fault(&path) })
+    });
+    own.into_iter().chain(of_system).collect()
 }
 
-fn is_passed_over(path: &Path) -> bool {
+/// Whether cron does not pass over a file of /etc/cron.d because of its name.
+fn has_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
 }
 
 /// Why Debian's cron does not trust a file of the system.
 fn fault(path: &Path) -> Option<String> {
     let (named, found) = (fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?);
-    if named.uid() != 0 || found.uid() != 0 {
-        return Some("it does not belong to root".into());
-    }
-    if found.mode() & (secure_file::GROUP_WRITE | secure_file::OTHERS_WRITE) != 0 {
-        return Some("its group or others may write it: chmod 644".into());
-    }
-    (found.nlink() != 1).then(|| "it has another name, a hard link".into())
+    let writable = secure_file::GROUP_WRITE | secure_file::OTHERS_WRITE;
+    let is_trusted = (named.uid(), found.uid(), found.nlink()) == (0, 0, 1);
+    (!is_trusted || found.mode() & writable != 0)
+        .then(|| "it must be root's, have one name, and be writable by root alone".into())
 }
 
 /// `*/5 * * * *, next 2026-11-21T00:05:00Z and 2026-11-21T00:10:00Z`
@@ -202,23 +173,21 @@ fn local(now: Instant) -> NaiveDateTime {
     Local.timestamp_opt(now.0, 0).single().unwrap_or_default().naive_local()
 }
 
-/// A line with where its command starts.
-struct LinePlace<'a> {
+/// A line whose command is understood.
+struct Installed<'a> {
     line: &'a Line,
     command: &'a Command,
     home: PathBuf,
-    directory: PathBuf,
     /// The words of the program, and those behind `--`.
     options: &'a [String],
     handler: &'a [String],
 }
 
-impl<'a> LinePlace<'a> {
+impl<'a> Installed<'a> {
     fn new(line: &'a Line, command: &'a Command, home: PathBuf) -> Self {
-        let directory = command.directory.as_ref().map_or(home.clone(), |path| home.join(path));
         let mut parts = command.arguments.splitn(2, |word| word == "--");
         let mut part = || parts.next().unwrap_or_default();
-        Self { line, command, home, directory, options: part(), handler: part() }
+        Self { line, command, home, options: part(), handler: part() }
     }
 
     /// The last value of an option.
@@ -243,7 +212,7 @@ impl<'a> LinePlace<'a> {
         let is_waived = self.options.iter().any(|word| word == "--trust-owner")
             || self.line.variables.contains_key("BACKLOG_TRUST_OWNER");
         let rule = if is_waived { OwnerRule::Waived } else { OwnerRule::Reported };
-        let environment = Environment { variables, directory: self.directory.clone(), rule };
+        let environment = Environment { variables, directory: self.home.clone(), rule };
         let sources =
             Sources::find(self.option("--config").as_deref().map(Path::new), environment)?;
         let mut typed = TypedOptions {
@@ -266,7 +235,7 @@ impl<'a> LinePlace<'a> {
             let resolved = sources.resolve(&typed, name.as_deref())?;
             let mut named = resolved.queue()?;
             if let Some(path) = named.db.file() {
-                named.db = Location::File(self.directory.join(path));
+                named.db = Location::File(self.home.join(path));
             }
             if named.is_same(queue) {
                 return Ok(Some(self.complaints((queue, table), &named, &resolved)));
@@ -282,37 +251,21 @@ impl<'a> LinePlace<'a> {
         named: &Queue,
         resolved: &Resolved<'_>,
     ) -> Vec<(Level, String)> {
-        let Self { line, command, directory, .. } = self;
+        let Self { line, command, .. } = self;
         let variable = |name: &str| line.variables.get(name).map(String::as_str);
-        let path = variable("PATH").unwrap_or(CRON_PATH);
-        let search = Search { path, directory, is_chosen: command.directory.is_some() };
-        let is_missing = |directory: &Path| matches!(directory.try_exists(), Ok(false));
-        let mut errors = Vec::new();
-        if is_missing(directory) {
-            let directory = directory.display();
-            errors.push(format!("there is no directory {directory}, where it goes first"));
-        }
-        let shell = variable("SHELL");
-        let is_understood =
-            |it: &str| ["/sh", "/dash", "/bash"].iter().any(|end| it.ends_with(end));
-        if let Some(shell) = shell.filter(|it| !is_executable(Path::new(it))) {
-            let why = format!("SHELL={shell} above the line is no program: cron cannot start it");
-            errors.push(why);
-        }
-        for file in &command.files {
-            if directory.join(file).parent().is_some_and(is_missing) {
+        let path = OsStr::new(variable("PATH").unwrap_or(CRON_PATH));
+        let mut errors: Vec<_> =
+            file_of(&[OsString::from(&command.program)], path).err().into_iter().collect();
+        for file in command.stdout.iter().chain(&command.stderr) {
+            if !self.home.join(file).parent().is_some_and(Path::is_dir) {
                 let why =
                     format!("there is no directory for {file}: the shell starts nothing then");
                 errors.push(why);
             }
         }
-        errors.extend(search.file(OsStr::new(&command.program)).err());
-        if let Some(from) = queue.db.password_from().filter(|_| named.db.password_from().is_none())
-        {
-            let (db, file) = (&queue.db, self.home.join(".pgpass"));
-            let why =
-                format!("it finds no password for {db}, which here is in {from}: write it into");
-            errors.push(format!("{why} {}, or PGPASSFILE above the line", file.display()));
+        errors.dedup();
+        if queue.db.password_from().is_some() && named.db.password_from().is_none() {
+            errors.push(format!("it finds no password for {}: write it into ~/.pgpass", queue.db));
         }
         if line.next.is_empty() && line.faults.is_empty() && line.times != REBOOT {
             errors.push(format!("{} never comes", line.times));
@@ -322,54 +275,44 @@ impl<'a> LinePlace<'a> {
         if let (Ok(handler), Some(table)) = (&handler, table) {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }
-        let of_handler = match &handler {
+        match &handler {
             Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
-                search.of_handler(argv)
+                errors.extend(file_of(argv, path).err());
             }
-            Ok(Some(Handler::Post(_))) => None,
-            Ok(None) if self.option("--post").is_some() => None,
-            Ok(None) => Some((Level::Error, Handler::none().to_string())),
-            Err(why) => Some((Level::Error, why.to_string())),
+            Ok(None) if self.option("--post").is_none() => errors.push(Handler::none().to_string()),
+            Ok(_) => {}
+            Err(why) => errors.push(why.to_string()),
+        }
+        let has = |option: &str| self.options.iter().any(|word| word.starts_with(option));
+        let is_thrown_away = match &command.stderr {
+            Some(file) => file == "/dev/null",
+            None => variable("MAILTO") == Some(""),
         };
-        let is_told = ["--ping", "--on-archive"];
-        let is_told = is_told.iter().any(|option| self.option(option).is_some())
-            || named.on_archive.is_some()
-            || resolved.pass().is_ok_and(|pass| pass.ping.is_some());
-        let is_silent = command.stderr == Sink::Mail && variable("MAILTO") == Some("");
         let warnings = [
+            (has("--dry-run"), "it only lists what would be tried: leave --dry-run out"),
             (
-                self.options.iter().any(|word| word == "--dry-run"),
-                "it only lists what would be tried: leave --dry-run out",
-            ),
-            (
-                shell.is_some_and(|it| is_executable(Path::new(it)) && !is_understood(it)),
-                "not checked: SHELL is neither sh, dash nor bash; read it yourself",
+                !variable("SHELL").is_none_or(is_plain_shell),
+                "not checked: SHELL is no sh, dash or bash that can be executed; read it yourself",
             ),
             (
                 line.times == REBOOT,
                 "@reboot runs it once: records that fail wait for the next boot",
             ),
             (
-                command.is_split,
-                "sh reads &> as & and >: the pass runs in the background, and its output is not \
-                 redirected: write >>FILE 2>&1",
-            ),
-            (
-                command.stderr == Sink::Nothing,
-                "what a pass says is thrown away: it says nothing unless somebody has to look, so \
-                 leave the redirection out, or append it to a file",
-            ),
-            (
-                is_silent && !is_told,
-                "MAILTO is empty and its output goes nowhere else: nobody hears of archived \
-                 records; name who gets the mail, or append it to a file",
+                is_thrown_away,
+                "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing unless \
+                 somebody has to look, so let cron mail it, or append it to a file (>>FILE 2>&1)",
             ),
         ];
         let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
         let warnings = warnings.map(|(_, why)| (Level::Warning, why.to_string()));
-        let errors = errors.into_iter().map(|why| (Level::Error, why));
-        errors.chain(of_handler).chain(warnings).collect()
+        errors.into_iter().map(|why| (Level::Error, why)).chain(warnings).collect()
     }
+}
+
+fn is_plain_shell(shell: &str) -> bool {
+    let path = Path::new(shell);
+    ["sh", "dash", "bash"].iter().any(|name| path.ends_with(name)) && is_executable(path)
 }
 
 const REBOOT: &str = "@reboot";

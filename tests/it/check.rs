@@ -337,7 +337,11 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true >>DIR/missing/log 2>&1")),
-            format!("error line 1: there is no directory for {dir}/missing/log: the shell starts nothing then"),
+            format!("error line 1: {dir}/missing/log cannot be written: the shell starts nothing then"),
+        ),
+        (
+            line(&format!("{pass} -- /bin/true >>DIR 2>&1")),
+            format!("error line 1: {dir} cannot be written: the shell starts nothing then"),
         ),
         (
             format!("SHELL=/bin/nosh\n{}", line(&format!("{pass} -- /bin/true"))),
@@ -403,7 +407,8 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         "backlog process --db /other.db --policy even -- no-such >/dev/null 2>&1".into(),
     ];
     let fine: String = fine.iter().map(|it| line(it)).collect();
-    let fine = format!("{fine}MAILTO=\"\"\n{}", line(&format!("{pass} -- /bin/true >>/x 2>&1")));
+    let fine =
+        format!("{fine}MAILTO=\"\"\n{}", line(&format!("{pass} -- /bin/true >>DIR/log 2>&1")));
     assert_eq!(complaints(&env, &fine), [""; 0]);
 }
 

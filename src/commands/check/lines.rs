@@ -10,6 +10,7 @@ use std::process;
 
 use chrono::{Local, NaiveDateTime, TimeZone};
 use nix::unistd::{User, geteuid};
+use rustix::fs::{Access, access};
 use toml::Value;
 
 use super::super::assemble::require;
@@ -257,10 +258,8 @@ impl<'a> Installed<'a> {
         let mut errors: Vec<_> =
             file_of(&[OsString::from(&command.program)], path).err().into_iter().collect();
         for file in command.stdout.iter().chain(&command.stderr) {
-            if !self.home.join(file).parent().is_some_and(Path::is_dir) {
-                let why =
-                    format!("there is no directory for {file}: the shell starts nothing then");
-                errors.push(why);
+            if !can_append(&self.home.join(file)) {
+                errors.push(format!("{file} cannot be written: the shell starts nothing then"));
             }
         }
         errors.dedup();
@@ -307,6 +306,14 @@ impl<'a> Installed<'a> {
         let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
         let warnings = warnings.map(|(_, why)| (Level::Warning, why.to_string()));
         errors.into_iter().map(|why| (Level::Error, why)).chain(warnings).collect()
+    }
+}
+
+fn can_append(file: &Path) -> bool {
+    let is_writable = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+    match fs::metadata(file) {
+        Ok(found) => !found.is_dir() && is_writable(file),
+        Err(_) => file.parent().is_some_and(is_writable),
     }
 }
 

@@ -2,14 +2,12 @@
 //! files that root alone can change. Whoever can change the database, backlog.toml or a directory above
 //! them decides what a pass runs and writes, and would otherwise act as root.
 
-use std::collections::VecDeque;
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Group, User};
+use rustix::fs::{FileType, Stat};
 
-use crate::secure_file::{GROUP_WRITE, MOST_LINKS, OTHERS_WRITE, STICKY, components, is_root};
+use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
 
 /// How a command applies the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,59 +79,32 @@ pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
 /// The last place on the way to a path that others than root can change. What is not there may be made.
 fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Why)> {
     let path = std::path::absolute(path).ok()?;
-    let mut left: VecDeque<_> = components(&path).collect();
-    let mut place = PathBuf::from("/");
-    let mut found = fs::symlink_metadata(&place).ok()?;
-    // The directory that the file itself is in, and whether it is sticky.
-    let mut directory = (place.clone(), found.clone());
-    let (mut last, mut links) = (None, 0);
-    loop {
-        last = why(&found).map(|why| (place.clone(), why)).or(last);
-        let Some(name) = left.pop_front() else { break };
-        directory = (place.clone(), found);
-        if name == ".." {
-            place.pop();
-        } else {
-            place.push(&name);
+    let (mut last, mut directory) = (None, None);
+    let _ = Followed::walk(&path, &mut |place, found| {
+        last = why(found).map(|why| (place.to_owned(), why)).or(last.take());
+        if secure_file::kind(found) == FileType::Directory {
+            directory = Some((place.to_owned(), found.st_mode));
         }
-        found = match fs::symlink_metadata(&place) {
-            Ok(found) => found,
-            Err(_) => break,
-        };
-        // What a link in /proc stands for is open already.
-        if place.starts_with("/proc") {
-            break;
-        }
-        if found.is_symlink() && links < MOST_LINKS {
-            links += 1;
-            last = why(&found).map(|why| (place.clone(), why)).or(last);
-            let target = fs::read_link(&place).ok()?;
-            place.pop();
-            if target.is_absolute() {
-                place = "/".into();
-            }
-            components(&target).rev().for_each(|name| left.push_front(name));
-            found = fs::symlink_metadata(&place).ok()?;
-        }
-    }
-    let (place, found) = directory;
-    // Others could put a journal beside a database.
-    let is_shared = found.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+        Ok(())
+    });
     let is_directory = kind == Kind::Directory || path.is_dir();
-    last.or_else(|| (is_shared && !is_directory).then_some((place, Why::Sticky)))
+    // Others could put a journal beside a database.
+    let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
+    let shared = directory.filter(|(_, mode)| is_shared(*mode));
+    last.or_else(|| shared.map(|(place, _)| (place, Why::Sticky)))
 }
 
-fn why(found: &Metadata) -> Option<Why> {
-    let mode = found.mode();
-    let is_sticky = found.is_dir() && mode & STICKY != 0;
-    if found.uid() != 0 {
-        Some(Why::Owner(found.uid()))
-    } else if is_sticky || !found.is_dir() && !found.is_file() {
-        None
-    } else if mode & OTHERS_WRITE != 0 {
+fn why(found: &Stat) -> Option<Why> {
+    let mode = found.st_mode;
+    let kind = secure_file::kind(found);
+    let is_examined =
+        kind == FileType::RegularFile || kind == FileType::Directory && mode & STICKY == 0;
+    if found.st_uid != 0 {
+        Some(Why::Owner(found.st_uid))
+    } else if is_examined && mode & OTHERS_WRITE != 0 {
         Some(Why::Everybody)
     } else {
-        (mode & GROUP_WRITE != 0).then(|| Why::Group(found.gid()))
+        (is_examined && mode & GROUP_WRITE != 0).then_some(Why::Group(found.st_gid))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -20,25 +20,25 @@ use rustix::io::Errno;
 
 /// No file that tells the program what to do is longer.
 const LONGEST: u64 = 1024 * 1024;
-/// No file of certificates is longer.
-const LONGEST_PEM: u64 = 64 * 1024 * 1024;
+/// No file of certificates is longer, nor what the kernel says of a process.
+const LONGEST_LARGE: u64 = 64 * LONGEST;
 
 pub const GROUP_WRITE: u32 = 0o020;
 pub const OTHERS_WRITE: u32 = 0o002;
-const GROUP_READ: u32 = 0o040;
 pub const STICKY: u32 = 0o1000;
 
 /// What somebody else has put at a path must not block, become the terminal or stay open in a handler.
 pub const OPEN: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A directory in which others are opened.
+pub const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How often, and after which pause, the lock of a directory is tried.
+/// How often, and after which pause, the lock of a file is tried.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// As many links on a path as the kernel follows.
-pub const MOST_LINKS: usize = 40;
+const MOST_LINKS: usize = 40;
 
 /// Whether a user could send this process anywhere without a link: root and this user.
 pub fn is_own(uid: u32) -> bool {
@@ -49,19 +49,13 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether what was found is a file, and no FIFO, device, socket, link or directory.
-pub fn is_regular(found: &Stat) -> bool {
-    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+pub fn kind(found: &Stat) -> FileType {
+    FileType::from_raw_mode(found.st_mode)
 }
 
 /// Whether both are of the same file, whatever its names are.
 pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-/// The path that stands for something open, whatever has become of its name.
-fn path_of(descriptor: &impl AsRawFd) -> PathBuf {
-    format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
 
 /// Reads a file that was named from its beginning to its end, without waiting for anything.
@@ -76,38 +70,29 @@ pub fn read_found(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
     Ok((bytes, found, File::from(followed.directory).metadata()?))
 }
 
-/// Reads a file of certificates or keys in the same way as [`read`].
-pub fn read_pem(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of certificates or keys, or what the kernel says in /proc.
+pub fn read_large(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_regular(path, OFlags::RDONLY)?.take(LONGEST_PEM).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Reads what the kernel says of processes in /proc.
-pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_regular(path.as_ref(), OFlags::RDONLY)?.read_to_end(&mut bytes)?;
+    open_regular(path.as_ref(), OFlags::RDONLY)?.take(LONGEST_LARGE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Opens a regular file that is there, without waiting for anything.
 pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
-    if !is_regular(&fstat(&file)?) {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    Ok(file.into())
+    if kind(&fstat(&file)?) == FileType::RegularFile { Ok(file.into()) } else { Err(no_file()) }
 }
 
 /// Opens a file anew that is open, to read it from its beginning.
 pub fn reopen(file: &File) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path_of(file), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(no_file());
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
@@ -117,13 +102,23 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, found))
 }
 
-/// Opens a file to append to it, and makes it with this mode, less the umask, if there is none.
+/// Opens a file to append to it, and makes it with this mode, less the umask, if there is none. A device of
+/// root's or of this user's is fine as well, and what /dev/stdout stands for.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
-    open(&Followed::to_work_in(path)?, OFlags::APPEND | OFlags::CREATE, mode)
-}
-
-pub fn create(path: &Path) -> io::Result<File> {
-    open(&Followed::new(path)?, OFlags::TRUNC | OFlags::CREATE, 0o666)
+    let followed = Followed::to_work_in(path)?;
+    let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
+        // A FIFO that nobody reads from.
+        Err(Errno::NXIO) => return Err(no_file()),
+        file => file?,
+    };
+    let found = fstat(&file)?;
+    // The reader of a FIFO need not go on.
+    let is_device = kind(&found) == FileType::CharacterDevice && is_own(found.st_uid);
+    if kind(&found) != FileType::RegularFile && !is_device && !followed.is_kernels {
+        return Err(no_file());
+    }
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file.into())
 }
 
 /// Makes an empty file. Made by root, it belongs to the owner of its directory.
@@ -144,18 +139,6 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     Followed::new(path)?.replace(bytes, mode)
 }
 
-/// The same, but a link in the place of the file is no file, nor is one of its directory followed.
-pub fn replace_unfollowed(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
-    let above = path.parent().unwrap_or(Path::new("/"));
-    let directory = openat(CWD, above, OPEN_PATH | OFlags::NOFOLLOW, Mode::empty())?;
-    let target = match openat(&directory, &name, LOOK, Mode::empty()) {
-        Err(Errno::NOENT) => None,
-        found => Some(found?),
-    };
-    Followed { directory, name, target, is_kernels: false }.replace(bytes, mode)
-}
-
 /// Replaces a file by what is made of it, in the same way; of several processes one after the other.
 pub fn update(
     path: &Path,
@@ -171,130 +154,114 @@ pub fn update(
     followed.replace(&change(&bytes)?, mode)
 }
 
-fn open(followed: &Followed, flags: OFlags, mode: u32) -> io::Result<File> {
-    let file = followed.open(flags | OFlags::WRONLY, mode).map_err(|errno| match errno {
-        Errno::NXIO => io::Error::other("it is a FIFO that nobody reads from"),
-        errno => errno.into(),
-    })?;
-    let found = fstat(&file)?;
-    let uid = found.st_uid;
-    if !is_regular(&found) && !followed.is_kernels && !is_own(uid) {
-        // Its owner could let this process wait for ever.
-        return Err(io::Error::other(format!("it is no regular file, but one of user {uid}")));
-    }
-    if FileType::from_raw_mode(found.st_mode) == FileType::Fifo && !followed.is_kernels {
-        return Err(io::Error::other("it is a FIFO, whose reader need not go on"));
-    }
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file.into())
+/// Writes a new file with this mode, less the umask, and gives it a name in the same directory.
+pub fn put(
+    directory: &OwnedFd,
+    new: &OsStr,
+    name: &OsStr,
+    mode: u32,
+    hand_over: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    // Of a process that was killed.
+    let _ = unlinkat(directory, new, AtFlags::empty());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
+    let file = openat(directory, new, flags, Mode::from_bits_retain(mode))?;
+    let put = || {
+        hand_over(&file)?;
+        File::from(file).write_all(bytes)?;
+        Ok(renameat(directory, new, directory, name)?)
+    };
+    put().inspect_err(|_: &io::Error| {
+        let _ = unlinkat(directory, new, AtFlags::empty());
+    })
 }
 
-/// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be
-/// kept another one must not have its rights.
-fn take_after(file: &OwnedFd, found: &Stat) -> rustix::io::Result<()> {
-    let own = fstat(file)?;
-    let mut mode = found.st_mode & 0o777;
-    let owner = (found.st_uid != own.st_uid).then(|| Uid::from_raw(found.st_uid));
-    let group = (found.st_gid != own.st_gid).then(|| Gid::from_raw(found.st_gid));
-    if owner.is_some() {
-        // Only root can, and who may write the directory may replace the file all the same.
-        let _ = fchown(file, owner, None);
+/// Gives a file an owner, a group and a mode, as far as this user can: only root gives files away. Where
+/// the group cannot be kept another one gets only what everybody may do.
+pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Result<()> {
+    let group = Some(Gid::from_raw(gid));
+    if fchown(&file, Some(Uid::from_raw(uid)), group).is_err() {
+        let _ = fchown(&file, None, group);
     }
-    if group.is_some() && fchown(file, None, group).is_err() {
-        mode &= !(GROUP_READ | GROUP_WRITE);
-    }
-    fchmod(file, Mode::from_bits_retain(mode))
+    let is_kept = fstat(&file)?.st_gid == gid;
+    let mode = if is_kept { mode } else { mode & !0o070 | (mode & 0o007) << 3 };
+    fchmod(&file, Mode::from_bits_retain(mode & 0o777))
 }
 
-/// A path whose links were followed one by one, each of them one of root's or of this user's: what
-/// it ends in, and the open directory that this is in. What is not there may yet be made.
+/// A path whose links were followed one by one: what it ends in, and the open directory that this is in.
+/// What is not there may yet be made.
 pub struct Followed {
     pub directory: OwnedFd,
     pub name: OsString,
-    /// What it ends in, if that is there. It is not open for reading or writing.
-    target: Option<OwnedFd>,
+    /// What it ends in, if that is there.
+    target: Option<Stat>,
     /// Whether the name is a link of the kernel's in /proc, which stands for something open.
     is_kernels: bool,
 }
 
 impl Followed {
+    /// Follows a path whose links are of root's or of this user's.
     fn new(path: &Path) -> io::Result<Self> {
-        Self::by(path, is_own)
+        Self::walk(path, &mut |place, found| {
+            if kind(found) == FileType::Symlink && !is_own(found.st_uid) {
+                return Err(planted(path, place, found.st_uid));
+            }
+            Ok(())
+        })
     }
 
     /// The same for what a pass works with. Root's own rule is stricter, or was waived.
     pub fn to_work_in(path: &Path) -> io::Result<Self> {
-        Self::by(path, |uid| is_root() || is_own(uid))
+        if is_root() { Self::walk(path, &mut |_, _| Ok(())) } else { Self::new(path) }
     }
 
-    /// The place beside a file, in the very directory that this is found in.
-    pub fn beside(path: &Path, file: &Metadata) -> io::Result<Self> {
-        let above = path.parent().unwrap_or(Path::new("/"));
-        let name = path.file_name().unwrap_or_default();
-        let directory = openat(CWD, above, OPEN_PATH, Mode::empty())?;
-        // It is called after the file.
-        let found = openat(&directory, Path::new(name).with_extension(""), LOOK, Mode::empty())?;
-        if !is_same(&File::from(found).metadata()?, file) {
-            return Err(io::Error::other("the database was moved or replaced just now; try again"));
-        }
-        Ok(Self::unfound(directory, name.into()))
-    }
-
-    /// Follows a path whose links have such owners.
-    fn by(path: &Path, is_owner: fn(u32) -> bool) -> io::Result<Self> {
-        let beginning = |path: &Path| {
-            let directory = if path.is_absolute() { "/" } else { "." };
-            openat(CWD, directory, OPEN_PATH, Mode::empty())
-        };
+    /// Follows a path, and shows each directory, link and file on it.
+    pub fn walk(
+        path: &Path,
+        see: &mut dyn FnMut(&Path, &Stat) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let mut left: VecDeque<_> = components(path).collect();
-        let mut directory = beginning(path)?;
-        let mut links = 0;
+        let beginning = if path.is_absolute() { "/" } else { "." };
+        let mut directory = openat(CWD, beginning, OPEN_PATH, Mode::empty())?;
+        let (mut place, mut links) = (PathBuf::new(), 0);
         while let Some(name) = left.pop_front() {
+            if name != ".." || !place.pop() {
+                place.push(&name);
+            }
             let found = match openat(&directory, &name, LOOK, Mode::empty()) {
-                Ok(found) => found,
                 Err(Errno::NOENT) if left.is_empty() => {
-                    return Ok(Self::unfound(directory, name));
+                    return Ok(Self { directory, name, target: None, is_kernels: false });
                 }
-                Err(errno) => return Err(errno.into()),
+                found => found?,
             };
             let state = fstat(&found)?;
-            let is_link = FileType::from_raw_mode(state.st_mode) == FileType::Symlink;
+            see(&place, &state)?;
+            let is_link = kind(&state) == FileType::Symlink;
             let is_kernels = is_link && fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
             if is_link && !is_kernels {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
                 }
-                if !is_owner(state.st_uid) {
-                    return Err(planted(path, &name, state.st_uid));
-                }
                 let target = readlinkat(&found, "", Vec::new())?;
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-                if target.is_absolute() {
-                    directory = beginning(&target)?;
-                }
                 components(&target).rev().for_each(|name| left.push_front(name));
+                place.pop();
             } else if left.is_empty() {
-                return Ok(Self { directory, name, target: Some(found), is_kernels });
-            } else if is_kernels {
-                directory = openat(&directory, &name, OPEN_PATH, Mode::empty())?;
+                return Ok(Self { directory, name, target: Some(state), is_kernels });
             } else {
-                directory = found;
+                let link = if is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
+                directory = openat(&directory, &name, OPEN_PATH | link, Mode::empty())?;
             }
         }
-        Ok(Self::unfound(directory, ".".into()))
-    }
-
-    /// A name in a directory, behind which nothing was looked for or found.
-    fn unfound(directory: OwnedFd, name: OsString) -> Self {
-        Self { directory, name, target: None, is_kernels: false }
+        Ok(Self { directory, name: ".".into(), target: None, is_kernels: false })
     }
 
     /// Opens what the path ends in, without waiting for anything.
     fn open(&self, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {
-        let no_follow = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let mode = Mode::from_bits_retain(mode);
-        openat(&self.directory, &self.name, flags | no_follow | OPEN, mode)
+        let link = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
+        openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
     /// Locks the file against other processes of this user that update it, until the descriptor is closed.
@@ -305,13 +272,11 @@ impl Followed {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;
         let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR).ok()?;
-        for _ in 0..LOCK_TRIES {
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                return Some(file);
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
-        None
+        let is_locked = (0..LOCK_TRIES).any(|_| {
+            let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+            locked.inspect_err(|_| std::thread::sleep(LOCK_PAUSE)).is_ok()
+        });
+        is_locked.then_some(file)
     }
 
     /// The name of a hidden file of this process's in the same directory.
@@ -320,47 +285,36 @@ impl Followed {
     }
 
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let found = self.target.as_ref().map(fstat).transpose()?;
-        let is_other = self.is_kernels || self.name == ".";
-        if is_other || found.as_ref().is_some_and(|found| !is_regular(found)) {
+        let found = self.target.as_ref();
+        let is_other = found.is_some_and(|found| kind(found) != FileType::RegularFile);
+        if is_other || self.name == "." {
             // /dev/null would be a file from then on.
-            return Err(io::Error::other("it is no regular file"));
+            return Err(no_file());
         }
+        let keep = |file: &OwnedFd| match found {
+            Some(found) => give(file, found.st_uid, found.st_gid, found.st_mode),
+            None => Ok(()),
+        };
         let new = self.hidden(&format!(".{}.new", std::process::id()));
-        // Of a process that was killed and had the same number.
-        let _ = unlinkat(&self.directory, &new, AtFlags::empty());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OPEN;
-        let file = openat(&self.directory, &new, flags, Mode::from_bits_retain(mode))?;
-        let kept = found.map_or(Ok(()), |found| take_after(&file, &found));
-        let written = kept.map_err(io::Error::from).and_then(|()| self.put(&new, file, bytes));
-        written.inspect_err(|_| {
-            let _ = unlinkat(&self.directory, &new, AtFlags::empty());
-        })
-    }
-
-    /// Writes a new file in the same directory, and gives it the name that the path ends in.
-    fn put(&self, new: &OsStr, file: OwnedFd, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::from(file);
-        file.write_all(bytes)?;
-        Ok(renameat(&self.directory, new, &self.directory, &self.name)?)
+        put(&self.directory, &new, &self.name, mode, keep, bytes)
     }
 }
 
 /// The names on a path, `..` among them: what is above a directory is known only when it is open.
-pub fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
-    let is_name = |part: &Component| matches!(part, Component::Normal(_) | Component::ParentDir);
+fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
+    let is_name = |part: &Component| *part != Component::CurDir;
     path.components().filter(is_name).map(|name| name.as_os_str().to_owned())
 }
 
-fn planted(path: &Path, name: &OsStr, uid: u32) -> io::Error {
-    let path_shown = path.display();
-    let which = if path.ends_with(name) {
-        path_shown.to_string()
-    } else {
-        format!("{} on the way to {path_shown}", name.display())
-    };
+pub fn no_file() -> io::Error {
+    io::Error::other("it is no regular file")
+}
+
+fn planted(path: &Path, place: &Path, uid: u32) -> io::Error {
+    let (is_it, place, shown) = (place == path, place.display(), path.display());
+    let way = if is_it { String::new() } else { format!(" on the way to {shown}") };
     let why = format!(
-        "{which} is a symbolic link of user {uid}, which is followed only if root or this user has \
+        "{place}{way} is a symbolic link of user {uid}, which is followed only if root or this user has \
          made it; name what it leads to"
     );
     io::Error::new(io::ErrorKind::PermissionDenied, why)

@@ -13,7 +13,7 @@ use rustix::io;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::lock;
-use crate::secure_file::read_proc;
+use crate::secure_file::read_large;
 use crate::time::Clock;
 
 /// It only rises.
@@ -212,7 +212,7 @@ pub struct IgnoredSignals(u64);
 impl IgnoredSignals {
     /// Those of this process, as the kernel shows them: proc_pid_status(5), SigIgn. None if it does not.
     pub fn of_this_process() -> Option<Self> {
-        Self::from_status(&String::from_utf8_lossy(&read_proc("/proc/self/status").ok()?))
+        Self::from_status(&String::from_utf8_lossy(&read_large("/proc/self/status").ok()?))
     }
 
     fn from_status(status: &str) -> Option<Self> {

@@ -8,14 +8,14 @@ use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject};
 
-use crate::secure_file::read_pem;
+use crate::secure_file::read_large;
 use crate::system_error;
 
 /// All certificates of a PEM file; at least one.
 pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = path.display();
     let not_read = |why: String| anyhow!("could not read the certificate {shown}: {why}");
-    let bytes = read_pem(path).map_err(|error| not_read(system_error::words(&error)))?;
+    let bytes = read_large(path).map_err(|error| not_read(system_error::words(&error)))?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| not_read(words(&error)))?;
     ensure!(!found.is_empty(), "there is no certificate in {shown}; it must be a PEM file");

@@ -234,8 +234,13 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     for page in pages()? {
         let section = directory.join(format!("man{}", page.section));
         let path = section.join(&page.file);
-        let made = fs::create_dir_all(section);
-        let written = made.and_then(|()| secure_file::replace_unfollowed(&path, &page.text, 0o644));
+        let made = fs::create_dir_all(&section);
+        let written = made.and_then(|()| {
+            // A link in a directory that others prepared may be anybody's.
+            let is_link = section.is_symlink() || path.is_symlink();
+            let replace = || secure_file::replace(&path, &page.text, 0o644);
+            if is_link { Err(secure_file::no_file()) } else { replace() }
+        });
         written.with_context(|| format!("could not write {}", path.display()))?;
         writeln!(console.out, "{}", path.display())?;
     }

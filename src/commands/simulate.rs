@@ -49,8 +49,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     }
     if let Some(path) = &args.svg {
         let picture = report::picture(&runs, &scenario)?;
-        secure_file::create(path)
-            .and_then(|mut file| file.write_all(picture.as_bytes()))
+        secure_file::replace(path, picture.as_bytes(), 0o666)
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(Exit::Done)

@@ -212,6 +212,11 @@ impl Resolved<'_> {
         let file = db.clone().filter(|db| !is_url(db)).map(|db| environment.directory.join(db));
         let beside = file.iter().flat_map(|file| store::kept_beside(file));
         let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
+        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
+        let certificates = url
+            .map_or_else(Vec::new, |url| store::certificates(url, &|name| environment.text(name)));
+        let certificates =
+            certificates.into_iter().map(|path| ("database", Some(path), Kind::File));
         let files = [
             ("config", config, Kind::Config),
             ("database", file.clone(), Kind::File),
@@ -219,10 +224,10 @@ impl Resolved<'_> {
             ("joblog", path("joblog"), Kind::File),
             ("handler", path("ca_file"), Kind::File),
         ];
-        let complaints = files
-            .into_iter()
-            .chain(beside)
-            .filter_map(|(about, path, kind)| Some((about, environment.complaint(&path?, kind)?)));
+        let complaints =
+            files.into_iter().chain(beside).chain(certificates).filter_map(
+                |(about, path, kind)| Some((about, environment.complaint(&path?, kind)?)),
+            );
         let mut complaints: Vec<_> = complaints.collect();
         complaints.dedup_by(|one, other| one.1 == other.1);
         complaints

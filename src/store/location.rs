@@ -177,6 +177,11 @@ pub fn is_url(text: &str) -> bool {
     split_scheme(text).is_some()
 }
 
+#[cfg(not(feature = "postgres"))]
+pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    Vec::new()
+}
+
 /// Nothing of it is needed, and somewhere in it is the password.
 #[cfg(not(feature = "postgres"))]
 pub fn without_password(url: &str) -> String {

@@ -47,7 +47,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::interrupt::OwnedThread;
 use crate::exit::usage;
 use crate::lock;
-use crate::secure_file::read_proc;
+use crate::secure_file::read_large;
 use crate::system_error::chain;
 
 /// Where the inherited descriptor stands at least: out of the way of scripts that number theirs.
@@ -329,7 +329,7 @@ impl Mark {
     }
 
     fn is_carried(&self, proc: &Path) -> bool {
-        let environment = read_proc(proc.join("environ")).unwrap_or_default();
+        let environment = read_large(proc.join("environ")).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(|entry| entry == self.variable) {
             return true;
         }
@@ -337,13 +337,13 @@ impl Mark {
         // A watchdog ends by itself: this one, or that of a pass which a handler started.
         let is_watchdog = |it: Vec<u8>| it == format!("backlog\0{WATCHDOG}\0").into_bytes();
         fs::read_link(proc.join("fd").join(number)).is_ok_and(|target| target == *pipe)
-            && !read_proc(proc.join("cmdline")).is_ok_and(is_watchdog)
+            && !read_large(proc.join("cmdline")).is_ok_and(is_watchdog)
     }
 }
 
 /// When a process began, in ticks since the machine did.
 pub fn began_at(proc: &Path) -> Option<u64> {
-    let stat = String::from_utf8(read_proc(proc.join("stat")).ok()?).ok()?;
+    let stat = String::from_utf8(read_large(proc.join("stat")).ok()?).ok()?;
     // The name of the program stands in parentheses, and may hold anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     // The 22nd field; the first behind the name is the 3rd.
@@ -362,7 +362,7 @@ pub fn boottime() -> Duration {
 
 /// What tells this time of the machine's life from others.
 pub fn boot_id() -> Result<String> {
-    let id = read_proc("/proc/sys/kernel/random/boot_id");
+    let id = read_large("/proc/sys/kernel/random/boot_id");
     let id = id.context("could not read the machine's boot id")?;
     Ok(String::from_utf8_lossy(&id).trim().into())
 }

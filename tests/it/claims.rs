@@ -68,7 +68,7 @@ pub fn watchdog_if_any(pass: &Child) -> Option<String> {
 
 #[test]
 fn two_passes_at_once_handle_each_record_once() {
-    let env = TestEnv::new();
+    let env = TestEnv::new().given_away();
     env.insert(500, MIDNIGHT);
     let handler = tracing(&env, "");
     let now = format!("@{MIDNIGHT}");
@@ -232,8 +232,8 @@ fn slots_are_not_deferred() {
 
 #[test]
 fn passes_killed_at_any_point_lose_nothing_and_repeat_little() {
-    for mode in [&["--ndays", "1"][..], &["--fibonacci"]] {
-        let env = TestEnv::new();
+    let envs = [TestEnv::new(), TestEnv::new().given_away()];
+    for (mode, env) in [&["--ndays", "1"][..], &["--fibonacci"]].into_iter().zip(envs) {
         env.insert(400, MIDNIGHT);
         let handler = tracing(&env, "sleep 0.01");
         let now = format!("@{MIDNIGHT}");

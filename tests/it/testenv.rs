@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -25,6 +25,8 @@ pub struct TestEnv {
     dir: TempDir,
     /// The database, if it is not a file in the directory.
     url: Option<String>,
+    /// Whether the program is run by the user to whom everything was given.
+    is_given_away: bool,
 }
 
 /// What a run of the program came to.
@@ -52,12 +54,23 @@ impl TestEnv {
 
     /// No database.
     pub fn empty() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), url: None }
+        Self { dir: tempfile::tempdir().unwrap(), url: None, is_given_away: false }
     }
 
     /// A database on a server.
     pub fn on(database: &Database) -> Self {
         Self { url: Some(database.url()), ..Self::empty() }
+    }
+
+    /// The same of a user who is not root. Only root can give it to him, any other user keeps it.
+    pub fn given_away(self) -> Self {
+        let is_given_away = fs::metadata(self.path("")).unwrap().uid() == 0;
+        if is_given_away {
+            let chown =
+                Command::new("chown").args(["-R", "65534:65534"]).arg(self.path("")).status();
+            assert!(chown.unwrap().success());
+        }
+        Self { is_given_away, ..self }
     }
 
     /// The same as another role of the server.
@@ -182,6 +195,11 @@ impl TestEnv {
     /// The program as cron starts it: no terminal, next to no environment.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = program();
+        if self.is_given_away {
+            command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+            command.arg(program().get_program());
+        }
         command
             .args(args)
             .env_clear()

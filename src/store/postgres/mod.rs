@@ -23,7 +23,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSqlOwned;
 
 pub use explore::explore;
-pub use server::{Server, without_password};
+pub use server::{Server, certificates, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::{DbError, Kind, Reconnecting};

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{LINES, Purpose, TRIES};
+use super::directory::{LINES, Purpose};
 use crate::record::{cut, json_line};
 use crate::store::claims;
 use crate::time::Instant;
@@ -34,6 +34,8 @@ const TAIL: u64 = 512 * 1024;
 const ERRORS_KEPT: usize = 3;
 /// How many characters are kept of the schedule of a line.
 const LONGEST_SCHEDULE: usize = 500;
+/// How often a record is read again that changes while it is read.
+const READS: u32 = 5;
 /// How often a running pass writes its counts, in seconds: a kill loses no more of them.
 const WRITE_INTERVAL: i64 = 1;
 
@@ -474,7 +476,7 @@ impl StateDir {
         if history.is_none() && file.metadata().with_context(could_not)?.len() > 0 {
             bail!("could not read {}: it is damaged; the next pass makes it anew", path.display());
         }
-        for _ in 0..TRIES {
+        for _ in 0..READS {
             let Some(found) = &mut history else { break };
             let lock = found.lock;
             let is_open = found.entries.last().is_some_and(|last| last.ended.is_none());

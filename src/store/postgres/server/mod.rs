@@ -36,7 +36,7 @@ use tls::Mode;
 
 pub use connection::{Connection, Failure};
 pub use failure::is_lack_of_connections;
-pub use parameters::without_password;
+pub use parameters::{certificates, without_password};
 
 /// How long one host may take to let us in, unless the user says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

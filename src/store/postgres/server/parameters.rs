@@ -2,6 +2,7 @@
 //! error quotes the URL: any part of a malformed one may be the password.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -36,6 +37,14 @@ const KNOWN: [(&str, &str); 20] = [
 /// Variables that lead to another server or restrict a connection, in ways that are not supported.
 const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
                        PGGSSENCMODE PGSSLMINPROTOCOLVERSION PGSSLMAXPROTOCOLVERSION";
+
+/// The files of certificates and keys that a URL or a variable names.
+pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let Ok(parameters) = Parameters::gather(url, environment) else { return Vec::new() };
+    let files = ["sslrootcert", "sslcert", "sslkey"].into_iter();
+    let files = files.filter_map(|key| parameters.text(key)).filter(|file| *file != "system");
+    files.map(PathBuf::from).collect()
+}
 
 fn known(key: &str) -> Option<&'static str> {
     KNOWN.into_iter().map(|(known, _)| known).find(|known| *known == key)

@@ -22,7 +22,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::parameters::Parameters;
-use crate::secure_file::read_pem;
+use crate::secure_file::read_large;
 use crate::tls_roots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
         found.mode() & forbidden == 0,
         "others have access to the key {shown}; `chmod 600 {shown}` mends that"
     );
-    let bytes = read_pem(path).with_context(could_not)?;
+    let bytes = read_large(path).with_context(could_not)?;
     // The error of the library may quote the file.
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
         anyhow!("there is no key in {shown} that can be read; it must be a PEM file without a passphrase")

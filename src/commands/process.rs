@@ -27,7 +27,7 @@ use crate::schedule::Verdict;
 use crate::secure_file;
 use crate::stop::Stop;
 use crate::store::{
-    Access, Complaint, Count, Database, Found, LineName, LineState, PauseWatch, Purpose, StateDir,
+    Access, Complaint, Count, Database, Found, LineName, LineState, Purpose, StateDir,
 };
 use crate::system_error::chain;
 use crate::terminal::Terminal;
@@ -144,7 +144,6 @@ impl LockedPass<'_> {
             joblog: joblog.transpose()?,
             joblog_result: Ok(()),
             state: assembly.state.clone(),
-            pauses: PauseWatch::new(&assembly.name.queue, &assembly.name.table),
             line_name: assembly.name.clone(),
             line: assembly.key(),
             line_state: LineState {
@@ -331,7 +330,6 @@ struct PassObserver {
     /// A line that cannot be written does not end the pass: its outcome is in the table.
     joblog_result: Result<()>,
     state: StateDir,
-    pauses: PauseWatch,
     line_name: LineName,
     line: String,
     line_state: LineState,
@@ -381,8 +379,8 @@ impl Observer for PassObserver {
     }
 
     fn paused(&mut self) -> Option<String> {
-        let pause = self.pauses.pause(&self.state, self.clock)?;
-        let now = self.clock.now();
+        let (line, now) = (&self.line_name, self.clock.now());
+        let pause = self.state.pause(&line.queue, &line.table, now)?;
         let screen = Screen { width: self.terminal.width, now };
         let sentence = pause.sentence(|at| screen.at(at));
         // Of one that nobody has meant so cron is to hear.

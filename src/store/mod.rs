@@ -35,9 +35,9 @@ use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
 use crate::time::Instant;
 
 #[cfg(not(feature = "postgres"))]
-pub use location::without_password;
+pub use location::{certificates, without_password};
 #[cfg(feature = "postgres")]
-pub use postgres::without_password;
+pub use postgres::{certificates, without_password};
 
 pub use claims::LineLock;
 pub use error::{Refusal, Retry};
@@ -48,7 +48,7 @@ pub use memory::MemoryStore;
 pub use sqlite::kept_beside;
 pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
-    PassEnd, PassEntry, PassRecord, Pause, PauseScope, PauseWatch, Purpose, StateDir,
+    PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending, StatusValue};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};

@@ -2,29 +2,32 @@
 //! checked. Its files are opened from that descriptor in the same way: regular files of somebody who may
 //! have some there. What root works on is checked before that (`ownership.rs`).
 
-use std::fs::{File, Metadata};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::ErrorKind::{NotFound, PermissionDenied};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, fstat,
-    mkdirat, openat, renameat, unlinkat,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, fstat, mkdirat, openat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, is_own, is_regular, is_root};
+use crate::secure_file::{
+    self, Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
+};
 use crate::system_error::words;
 
 const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
 /// No file that is read is longer; a longer one is none of ours.
 const MOST_READ: u64 = 64 * 1024;
-/// How often something is tried again when others make and remove the file.
-pub const TRIES: u32 = 5;
+/// The mode of a file until it is handed over.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
@@ -58,20 +61,19 @@ pub enum Purpose {
     Make,
 }
 
-/// Seconds and nanoseconds, as the file system has them.
-pub type FileTime = (i64, u64);
-
 impl Directory {
     /// `None` if there is none. Fails if others could have put something there that does not belong.
     pub fn open(place: &Place) -> Result<Option<Self>> {
-        let Some(parent) = place.parent()? else { return Ok(None) };
-        match openat(&parent.directory, &parent.name, OPEN_DIRECTORY, Mode::empty()) {
+        let opened = place
+            .parent()
+            .and_then(|(parent, name)| Ok(openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?));
+        match opened {
             Ok(descriptor) => {
                 place.check(&fstat(&descriptor)?)?;
                 Ok(Some(Self { place: place.clone(), descriptor }))
             }
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(place.not_opened(&errno.into())),
+            Err(error) if error.kind() == NotFound => Ok(None),
+            Err(error) => Err(place.not_opened(&error)),
         }
     }
 
@@ -81,57 +83,33 @@ impl Directory {
             return Ok(found);
         }
         place.require_writable()?;
-        let not_made = |error: io::Error| place.not_opened(&error);
-        make_parents(&place.path).map_err(not_made)?;
-        let gone = || not_made(io::Error::other("it is not there any more; try again"));
-        let parent = place.parent()?.ok_or_else(gone)?;
-        match mkdirat(&parent.directory, &parent.name, Mode::RWXU) {
-            Ok(()) => {
-                let made = Self::open(place)?.ok_or_else(gone)?;
-                // The database's mode, and whoever may read may enter.
-                let mode = place.mode() & 0o777;
-                let mode = 0o700 | mode | (mode & 0o444) >> 2;
-                place.hand_over(&made.descriptor, mode).map_err(|errno| not_made(errno.into()))?;
-                Ok(made)
-            }
-            // Another pass was faster.
-            Err(Errno::EXIST) => Self::open(place)?.ok_or_else(gone),
-            Err(errno) => Err(not_made(errno.into())),
-        }
-    }
-
-    /// When something was last made, renamed or removed here, if that can be told.
-    pub fn modified_at(&self) -> Option<FileTime> {
-        fstat(&self.descriptor).ok().map(|found| (found.st_mtime, found.st_mtime_nsec))
+        place.make().map_err(|error| place.not_opened(&error))?;
+        let gone = || io::Error::other("it is not there any more; try again");
+        Self::open(place)?.ok_or_else(|| place.not_opened(&gone()))
     }
 
     /// Opens a file; `None` if there is none, and none is to be made.
     pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
-        let not_opened = |errno: Errno| self.not_opened(name, &errno.into());
-        for _ in 0..TRIES {
-            match self.open_file(name, purpose) {
-                Ok(file) => return self.check_file(name, &file).map(|()| Some(file.into())),
-                Err(Errno::NOENT) if purpose == Purpose::Make => {}
-                Err(Errno::NOENT) => return Ok(None),
-                Err(errno) => return Err(not_opened(errno)),
-            }
-            match self.create(name, name) {
-                Err(Errno::EXIST) => {}
-                made => return made.map(|file| Some(file.into())).map_err(not_opened),
-            }
-        }
-        Err(self.not_opened(name, &io::Error::other("another process keeps removing it")))
+        let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
+        let open = || openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty());
+        let file = match open() {
+            Err(Errno::NOENT) if purpose == Purpose::Make => match self.create(name) {
+                // Another pass was faster.
+                Err(Errno::EXIST) => open(),
+                made => made,
+            },
+            Err(Errno::NOENT) => return Ok(None),
+            file => file,
+        };
+        let file = file.map_err(|errno| self.not_opened(name, &errno.into()))?;
+        self.check_file(name, &file)?;
+        Ok(Some(file.into()))
     }
 
     /// False only if there is such a file, which this user may not read.
     pub fn may_read(&self, name: &str) -> bool {
         let found = accessat(&self.descriptor, name, Access::READ_OK, AtFlags::EACCESS);
         found != Err(Errno::ACCESS)
-    }
-
-    fn open_file(&self, name: &str, purpose: Purpose) -> rustix::io::Result<OwnedFd> {
-        let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
-        openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty())
     }
 
     /// The beginning of a file that is opened for some purpose; `None` if there is none.
@@ -177,29 +155,27 @@ impl Directory {
         anyhow!("could not use {}: {why}, which no pass has made; remove it", path.display())
     }
 
-    /// Makes a file under a name, with the mode of the one that it is going to be.
-    fn create(&self, name: &str, of: &str) -> rustix::io::Result<OwnedFd> {
+    fn create(&self, name: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = openat(&self.descriptor, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = openat(&self.descriptor, name, flags, PRIVATE)?;
+        self.hand_over(&file, name)?;
+        Ok(file)
+    }
+
+    /// Gives a new file the mode of the database. Who may read a file of locks may take a read lock on it,
+    /// which keeps passes out, and who may read a pass's token may have its handlers ended.
+    fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;
-        let mode = if of.ends_with(PASSES) {
-            // Tokens are for those alone who may have the handlers ended that carry them.
-            0o600 | (writers | writers << 1) & 0o660
-        } else if of.ends_with(LINES) || of.ends_with(CLAIMS) {
-            // Who may read a file may take a read lock on it, which keeps passes out.
-            0o600 | writers | writers << 1
-        } else {
-            0o600 | mode
-        };
-        self.place.hand_over(&file, mode)?;
-        Ok(file)
+        let is_of_passes = [PASSES, LINES, CLAIMS].iter().any(|kind| name.ends_with(kind));
+        let mode = if is_of_passes { writers | writers << 1 } else { mode };
+        self.place.hand_over(file, 0o600 | mode)
     }
 
     /// A file of somebody else's, or one that stands elsewhere as well, would be written for him.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
         let found = fstat(file)?;
-        let why = if !is_regular(&found) {
+        let why = if kind(&found) != FileType::RegularFile {
             "it is no regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
@@ -213,16 +189,10 @@ impl Directory {
 
     /// Puts a new file in the place of one, which is never there in part.
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
-        let new = format!("{name}.new");
-        let _ = unlinkat(&self.descriptor, new.as_str(), AtFlags::empty());
-        let put = || -> io::Result<()> {
-            File::from(self.create(&new, name)?).write_all(content)?;
-            Ok(renameat(&self.descriptor, new.as_str(), &self.descriptor, name)?)
-        };
-        put().map_err(|error| {
-            let _ = unlinkat(&self.descriptor, new.as_str(), AtFlags::empty());
-            self.not_opened(name, &error)
-        })
+        let (new, hand_over) = (format!("{name}.new"), |file: &OwnedFd| self.hand_over(file, name));
+        let mode = PRIVATE.bits();
+        secure_file::put(&self.descriptor, new.as_ref(), name.as_ref(), mode, hand_over, content)
+            .map_err(|error| self.not_opened(name, &error))
     }
 
     /// Removes a file, if there is one.
@@ -244,24 +214,28 @@ impl Place {
         })
     }
 
+    /// The user whose database it is for.
+    fn owner(&self) -> u32 {
+        let me = rustix::process::geteuid().as_raw();
+        self.database.as_ref().map_or(me, |(_, database)| database.uid())
+    }
+
     /// Whether it is of somebody who gains nothing by it: root, this user, who may write the database.
     fn may_own(&self, found: &Stat) -> bool {
-        let owner = self.database.as_ref().map(|(_, database)| database.uid());
-        let is_owners = owner == Some(found.st_uid);
-        is_root() || is_own(found.st_uid) || is_owners || self.is_shared(found.st_gid).0
+        let uid = found.st_uid;
+        is_root() || is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
     }
 
     /// Fails unless its owner may have one, and who can put files there can write the database.
     fn check(&self, found: &Stat) -> Result<()> {
         let shown = self.path.display();
-        if !self.may_own(found) {
-            bail!(
-                "could not use {shown}: it is a directory of user {}, and must be {}; remove it, or \
-                 name another with --state-dir",
-                found.st_uid,
-                self.rightful_owners()
-            );
-        }
+        ensure!(
+            self.may_own(found),
+            "could not use {shown}: it is a directory of user {}, and must be root's or user {}'s; \
+             remove it, or name another with --state-dir",
+            found.st_uid,
+            self.owner()
+        );
         let (group, others) = self.is_shared(found.st_gid);
         let group = group || self.database.is_none();
         let (who, mode) = match found.st_mode {
@@ -271,23 +245,12 @@ impl Place {
             _ => return Ok(()),
         };
         // A directory for everybody's files is not to be taken away from them.
-        let hint = if found.st_mode & Mode::SVTX.bits() != 0 {
+        let hint = if found.st_mode & STICKY != 0 {
             "name a directory of its own with --state-dir".into()
         } else {
             format!("chmod {mode} {shown}, or name another directory with --state-dir")
         };
         bail!("could not use {shown}: {who} can write to it, but not to the database; {hint}");
-    }
-
-    /// `root's or user 1000's, who owns the database`
-    fn rightful_owners(&self) -> String {
-        let me = rustix::process::geteuid().as_raw();
-        let mut owners = format!("root's or user {me}'s");
-        let owner = self.database.as_ref().map_or(0, |(_, database)| database.uid());
-        if owner != 0 && owner != me {
-            owners += &format!(" or user {owner}'s, who owns the database");
-        }
-        owners
     }
 
     /// Fails if the database is a file that this user cannot write: no pass gets so far, and a directory
@@ -317,58 +280,53 @@ impl Place {
     }
 
     fn not_opened(&self, error: &io::Error) -> anyhow::Error {
-        let is_planted = !self.is_named && self.path.is_symlink();
-        if is_planted || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        let shown = self.path.display();
+        if !self.is_named && self.path.is_symlink() {
             return anyhow!(
-                "could not use {}: it is a symbolic link; remove it, or name a directory with \
-                 --state-dir",
-                self.path.display()
+                "could not use {shown}: it is a symbolic link; remove it, or name a directory with \
+                 --state-dir"
             );
         }
         if self.database.is_none() {
-            return anyhow!("could not open {}: {}", self.path.display(), words(error));
+            return anyhow!("could not open {shown}: {}", words(error));
         }
         not_opened(&self.path, error)
     }
 
-    /// The directory that the state directory is in; `None` if that is not there.
-    fn parent(&self) -> Result<Option<Followed>> {
-        let opened = match &self.database {
-            Some((_, database)) if !self.is_named => Followed::beside(&self.path, database),
-            _ => Followed::to_work_in(&self.path),
-        };
-        match opened {
-            Ok(parent) => Ok(Some(parent)),
-            Err(error) if error.kind() == NotFound => Ok(None),
-            Err(error) => Err(self.not_opened(&error)),
+    /// The directory that the state directory is in, and its name there. A link to one that the user has
+    /// named is followed.
+    fn parent(&self) -> io::Result<(OwnedFd, OsString)> {
+        if self.is_named {
+            let followed = Followed::to_work_in(&self.path)?;
+            return Ok((followed.directory, followed.name));
         }
+        let above = self.path.parent().unwrap_or(Path::new("/"));
+        let name = self.path.file_name().unwrap_or_default().into();
+        Ok((openat(CWD, above, OPEN_PATH, Mode::empty())?, name))
     }
 
-    /// Gives what was just made a mode and the database's group, and where this is root its owner.
-    fn hand_over(&self, made: impl AsFd, mode: u32) -> rustix::io::Result<()> {
-        let mut mode = mode;
-        if let Some((_, database)) = &self.database {
-            let (uid, gid) = (Uid::from_raw(database.uid()), Gid::from_raw(database.gid()));
-            if fchown(&made, Some(uid), Some(gid)).is_err() {
-                let _ = fchown(&made, None, Some(gid));
-            }
-            let is_of_its_group = fstat(&made)?.st_gid == database.gid();
-            if !is_of_its_group && database.mode() & OTHERS_WRITE == 0 {
-                mode &= !GROUP_WRITE;
-            }
+    /// Makes the directory. Whoever may read the database may enter it.
+    fn make(&self) -> io::Result<()> {
+        let above = self.path.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+        let (parent, name) = self.parent()?;
+        match mkdirat(&parent, &name, Mode::RWXU) {
+            // Another pass was faster.
+            Err(Errno::EXIST) => return Ok(()),
+            made => made?,
         }
-        fchmod(&made, Mode::from_bits_retain(mode))
+        let made = openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?;
+        let mode = self.mode();
+        Ok(self.hand_over(&made, 0o700 | mode | (mode & 0o444) >> 2)?)
     }
-}
 
-fn make_parents(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.exists());
-    let Some(parent) = parent else { return Ok(()) };
-    make_parents(parent)?;
-    let above = Followed::to_work_in(parent)?;
-    match mkdirat(&above.directory, &above.name, Mode::from_bits_retain(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno.into()),
+    /// Gives what was just made a mode and the database's owner and group.
+    fn hand_over(&self, made: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
+        let database = self.database.as_ref().map(|(_, database)| database);
+        let found = fstat(made)?;
+        let (uid, gid) =
+            database.map_or((found.st_uid, found.st_gid), |found| (found.uid(), found.gid()));
+        give(made, uid, gid, mode)
     }
 }
 

@@ -33,7 +33,7 @@ pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
 pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
 pub use pass_note::PassNote;
-pub use pause::{Pause, PauseScope, PauseWatch};
+pub use pause::{Pause, PauseScope};
 
 /// What the name of a line's cursor ends in.
 const CURSOR: &str = ".cursor";

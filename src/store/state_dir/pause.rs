@@ -4,16 +4,15 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{Directory, FileTime, Purpose};
+use super::directory::{Directory, Purpose};
 use crate::record::one_line;
 use crate::system_error::chain;
-use crate::time::{Clock, Instant};
+use crate::time::Instant;
 
 /// The part of a database that a pause stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,15 +92,12 @@ impl Pause {
 }
 
 impl StateDir {
-    /// The pause that a line of this queue and this table obeys now.
+    /// The pause that a line of this queue and this table obeys now: of those that hold, the one that
+    /// ends last.
     pub fn pause(&self, queue: &str, table: &str, now: Instant) -> Option<Pause> {
-        obeyed(self.pauses(queue, table), now)
-    }
-
-    /// The pauses of this queue and this table, also those that have ended.
-    fn pauses(&self, queue: &str, table: &str) -> Vec<Pause> {
-        let scopes = PauseScope::of(queue, table);
-        scopes.iter().filter_map(|scope| self.read_pause(scope)).collect()
+        let holding = PauseScope::of(queue, table);
+        let holding = holding.iter().filter_map(|scope| self.pause_of(scope, now));
+        holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
     }
 
     /// The pause of a queue or a table, unless it has ended.
@@ -139,65 +135,8 @@ impl StateDir {
     }
 }
 
-/// Of pauses that hold, the one that ends last.
-fn obeyed(pauses: Vec<Pause>, now: Instant) -> Option<Pause> {
-    let holding = pauses.into_iter().filter(|pause| pause.holds(now));
-    holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
-}
-
-/// How long the time of the state directory must have stood still before it is trusted. File systems round
-/// it, so that a later change in the same step leaves it as it was: most to a tick of the kernel's clock, FAT
-/// to two seconds. A time without nanoseconds is taken for one that is rounded to seconds.
-fn settled_after((_, nanos): FileTime) -> Duration {
-    if nanos == 0 { Duration::from_secs(3) } else { Duration::from_millis(100) }
-}
-
-/// The check for a pause before each claim of a pass. It opens the two files of pauses again only when the
-/// time of the state directory has changed since they were found missing.
-pub struct PauseWatch {
-    queue: String,
-    table: String,
-    seen: Option<Seen>,
-}
-
-/// The state directory as it was seen.
-#[derive(Clone, Copy)]
-struct Seen {
-    modified_at: FileTime,
-    /// When it was first seen so.
-    since: Monotonic,
-    /// Whether it was without a pause once its time was to be trusted.
-    has_none: bool,
-}
-
-impl PauseWatch {
-    pub fn new(queue: &str, table: &str) -> Self {
-        Self { queue: queue.into(), table: table.into(), seen: None }
-    }
-
-    /// The pause that the line obeys now.
-    pub fn pause(&mut self, state: &StateDir, clock: Clock) -> Option<Pause> {
-        let modified_at = state.opened().ok().flatten()?.modified_at();
-        let now = clock.monotonic();
-        let seen = self.seen.filter(|seen| Some(seen.modified_at) == modified_at);
-        if seen.is_some_and(|seen| seen.has_none) {
-            return None;
-        }
-        let since = seen.map_or(now, |seen| seen.since);
-        let pauses = state.pauses(&self.queue, &self.table);
-        self.seen = modified_at.map(|modified_at| {
-            let has_none = pauses.is_empty() && now - since >= settled_after(modified_at);
-            Seen { modified_at, since, has_none }
-        });
-        obeyed(pauses, clock.now())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::fs::File;
-
     use super::*;
 
     const SINCE: Instant = Instant(1_795_219_200);
@@ -234,92 +173,6 @@ mod tests {
         assert!(state.end_pause(&queue("mails"), SINCE).unwrap());
         assert!(!state.end_pause(&queue("mails"), SINCE).unwrap());
         assert_eq!(ends("mails", "u", 0), None);
-    }
-
-    thread_local! {
-        static NOW: Cell<Monotonic> = Cell::new(some_time());
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-    fn some_time() -> Monotonic {
-        Monotonic::now()
-    }
-
-    /// A state directory whose time is what is set here, and the watch of a line.
-    struct Watched {
-        state: StateDir,
-        watch: PauseWatch,
-        directory: File,
-        _dir: tempfile::TempDir,
-    }
-
-    impl Watched {
-        fn new() -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let state = StateDir::own(dir.path().join("state"), "x");
-            let mut watch = PauseWatch::new("q", "t");
-            assert_eq!(watch.pause(&state, clock(SINCE)), None, "there is no directory");
-            state.begin_pause(&queue("other"), &until(60)).unwrap();
-            let directory = File::open(state.path()).unwrap();
-            Self { state, watch, directory, _dir: dir }
-        }
-
-        /// What it finds with this time of the directory, so long after the last look.
-        fn finds(&mut self, modified_secs: u64, later: Duration) -> Option<Pause> {
-            let modified = std::time::UNIX_EPOCH + Duration::from_secs(modified_secs);
-            self.directory.set_modified(modified).unwrap();
-            NOW.set(NOW.get() + later);
-            self.watch.pause(&self.state, clock(SINCE))
-        }
-    }
-
-    /// By times of whole seconds.
-    const SETTLED: Duration = Duration::from_secs(3);
-
-    fn clock(now: Instant) -> Clock {
-        Clock { fixed: Some(now), wall: || SINCE, monotonic: || NOW.get() }
-    }
-
-    #[test]
-    fn a_pass_comes_to_know_of_a_pause_that_begins_at_any_time() {
-        for (scope, later) in [(queue("q"), SETTLED / 2), (PauseScope::Table("t".into()), SETTLED)]
-        {
-            let mut watched = Watched::new();
-            for _ in 0..4 {
-                assert_eq!(watched.finds(1, later), None);
-            }
-            watched.state.begin_pause(&scope, &until(60)).unwrap();
-            for _ in 0..4 {
-                assert_eq!(watched.finds(2, later), Some(until(60)));
-            }
-            let over = clock(until(60).until.unwrap());
-            assert_eq!(watched.watch.pause(&watched.state, over), None);
-            assert_eq!(watched.finds(2, later), Some(until(60)), "its clock was set back");
-            assert!(watched.state.end_pause(&scope, SINCE).unwrap());
-            assert_eq!(watched.finds(3, later), None);
-        }
-    }
-
-    #[test]
-    fn the_time_of_the_directory_is_trusted_once_it_has_stood_still() {
-        for (waits, found) in [(vec![SETTLED / 2], Some(until(60))), (vec![SETTLED; 2], None)] {
-            let mut watched = Watched::new();
-            assert_eq!(watched.finds(1, Duration::ZERO), None);
-            for wait in waits {
-                assert_eq!(watched.finds(1, wait), None);
-            }
-            // In the same step of the file system's clock.
-            watched.state.begin_pause(&queue("q"), &until(60)).unwrap();
-            assert_eq!(watched.finds(1, Duration::ZERO), found);
-            assert_eq!(watched.finds(2, Duration::ZERO), Some(until(60)));
-        }
-    }
-
-    #[test]
-    fn times_of_less_than_a_second_are_trusted_sooner() {
-        assert_eq!(settled_after((7, 0)), SETTLED);
-        let tick = Duration::from_millis(10);
-        assert!((2 * tick..SETTLED / 10).contains(&settled_after((7, 1))));
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl Format {
     /// Those that must be named, because their numbers look like others.
     pub const NAMED_ONLY: [Self; 3] = [Self::Ticks, Self::Filetime, Self::Apple];
 
+    /// Every format that has a name. Apple's stands for both of its units.
+    pub fn readable() -> impl Iterator<Item = Self> {
+        FORMATS.into_iter().map(|(format, ..)| format).filter(|format| *format != Self::AppleNs)
+    }
+
     fn scale(self) -> Option<Scale> {
         let (.., scale) = FORMATS[self as usize];
         scale

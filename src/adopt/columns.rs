@@ -1,6 +1,6 @@
 //! A column of the table: its role by its name, and what its values are.
 
-use super::words::{Role, role};
+use super::words::{Meaning, Role, meaning, role};
 use crate::date::{Dates, Format};
 use crate::record::{Value, counted};
 use crate::store::{self, Counted, Explore, Holds, Outline, Sample, quoted_if_needed};
@@ -9,19 +9,6 @@ use crate::time::{DAY, Instant};
 /// The first of January 2000, before which no date of a record is plausible.
 const YEAR_2000: Instant = Instant(946_684_800);
 const TWENTY_YEARS: i64 = 20 * 365 * DAY;
-
-/// Every format. Apple's stands for both of its units.
-const FORMATS: [Format; 9] = [
-    Format::Iso,
-    Format::Compact,
-    Format::Epoch,
-    Format::EpochMs,
-    Format::EpochUs,
-    Format::EpochNs,
-    Format::Ticks,
-    Format::Filetime,
-    Format::Apple,
-];
 
 pub struct Column<'a> {
     pub column: &'a store::Column,
@@ -71,36 +58,14 @@ impl<'a> Column<'a> {
 
     /// Whether it holds dates, or will: without values its type or its name says so.
     pub fn is_date(&self) -> bool {
-        let named = [Role::Created, Role::Done, Role::Due, Role::Updated].map(Some);
-        let is_named =
-            || named.contains(&self.role) && self.cells.iter().all(|value| value.is_null());
-        let is_empty = || self.cells.iter().all(|value| is_empty(value));
-        !self.formats.is_empty()
-            || self.column.holds.dates() && (self.is_typed() && is_empty() || is_named())
-    }
-
-    /// Whether its type is one of dates.
-    pub fn is_typed(&self) -> bool {
         let declared = self.column.declared.to_ascii_uppercase();
-        matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
-            || ["DATE", "TIME"].iter().any(|word| declared.contains(word))
-    }
-
-    /// Whether the program writes an instant here as the other rows have it, if the numbers in the table
-    /// are in a format that is named.
-    pub fn is_written(&self, named: Option<Format>) -> bool {
-        let is_of_digits = |value: &&Value| matches!(value, Value::Text(_));
-        let has_text = self.cells.iter().any(is_of_digits);
-        match self.formats[..] {
-            [] => self.is_date(),
-            [(Format::Iso | Format::Compact, _)] => true,
-            [(format, _)] => {
-                !has_text
-                    && named.unwrap_or(format) == format
-                    && (named.is_some() || !Format::NAMED_ONLY.contains(&format))
-            }
-            _ => false,
-        }
+        let is_typed = matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
+            || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
+        let of_dates = [Role::Created, Role::Done, Role::Due, Role::Updated].map(Some);
+        !self.formats.is_empty()
+            || self.column.holds.dates()
+                && self.cells.iter().all(|value| is_empty(value))
+                && (is_typed || of_dates.contains(&self.role))
     }
 
     /// Whether every row has a value.
@@ -110,10 +75,6 @@ impl<'a> Column<'a> {
 
     pub fn is_empty_at(&self, row: usize) -> bool {
         self.cells.get(row).is_none_or(|value| is_empty(value))
-    }
-
-    pub fn number_at(&self, row: usize) -> Option<i64> {
-        if let Value::Integer(number) = self.cells.get(row)? { Some(*number) } else { None }
     }
 
     /// Whether it holds small numbers from 0 up, or may.
@@ -127,23 +88,33 @@ impl<'a> Column<'a> {
         self.column.holds == Holds::Text && self.formats.is_empty()
     }
 
-    /// Whether it says yes or no.
-    pub fn is_flag(&self) -> bool {
-        let is_truth = |value: &&Value| {
-            matches!(value, Value::Null | Value::Integer(0 | 1) | Value::Boolean(_))
-        };
-        self.column.holds == Holds::Booleans || self.cells.iter().all(is_truth) && self.counts()
-    }
-
-    /// The conditions of rows where it is empty, and where it is not.
-    pub fn conditions(&self) -> [String; 2] {
+    /// The condition of rows where it is empty.
+    pub fn is_empty_condition(&self) -> String {
         let name = quoted_if_needed(self.name());
         if self.column.holds == Holds::Booleans {
-            [format!("{name} IS NOT TRUE"), format!("{name} IS TRUE")]
+            format!("{name} IS NOT TRUE")
         } else if self.cells.iter().any(|value| **value == Value::Integer(0)) {
-            [format!("coalesce({name}, 0) = 0"), format!("{name} <> 0")]
+            format!("coalesce({name}, 0) = 0")
         } else {
-            [format!("{name} IS NULL"), format!("{name} IS NOT NULL")]
+            format!("{name} IS NULL")
+        }
+    }
+
+    /// Meaning of one of its values as that of a status, if that may be written. Of a column such as
+    /// `is_sent` yes means done.
+    pub fn meaning(&self, counted: &Counted) -> Option<Meaning> {
+        let is_truth = self.is(Role::Done);
+        match &counted.value {
+            Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
+            Value::Integer(0) | Value::Boolean(false) if is_truth => Some(Meaning::New),
+            Value::Integer(1) | Value::Boolean(true) if is_truth => Some(Meaning::Done),
+            Value::Null
+            | Value::Integer(_)
+            | Value::Boolean(_)
+            | Value::Real(_)
+            | Value::Bytes(_)
+            | Value::Blob(_)
+            | Value::Json(_) => None,
         }
     }
 
@@ -173,7 +144,7 @@ fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Forma
         let instants: Option<Vec<_>> = values.iter().map(read).collect();
         Some((format, instants?.into_iter().max()?))
     };
-    FORMATS.into_iter().filter_map(newest).collect()
+    Format::readable().filter_map(newest).collect()
 }
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`

@@ -87,47 +87,36 @@ impl Known {
     ) -> Result<Proposal> {
         let mut proposal = Proposal::new(&self.name, outline);
         proposal.comment(self.prose.clone());
-        let kind = self.kind().and_then(|(column, own)| {
-            // What no line of text can say is none that is offered.
-            let mut there = values(column)?;
-            there.retain(|it| !it.contains(char::is_control));
-            Some((own, there, column))
-        });
-        let lines = |chosen: Option<&str>| -> String {
+        let kind = self.kind().and_then(|(column, own)| Some((column, own, values(column)?)));
+        let (column, own, there) = kind.unwrap_or_default();
+        let lines = |chosen: &str| -> String {
             let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
-            let lines = lines.map(|line| match (&kind, chosen) {
-                (Some((own, ..)), Some(chosen)) => with_kind(line, own, chosen),
-                _ => line.into(),
+            let lines = lines.map(|line| {
+                let line = line.replace(&format!("'{own}'"), &format!("'{chosen}'"));
+                let line = line.replace(&format!("\"{own}\""), &format!("\"{chosen}\""));
+                if line.starts_with("exec") { format!("# {line}") } else { line }
             });
-            let is_exec = |line: &str| line.starts_with("exec");
-            let lines = lines.map(|it| if is_exec(&it) { format!("# {it}") } else { it });
             lines.collect::<Vec<_>>().join("\n")
         };
-        match &kind {
-            Some((own, there, column))
-                if !there.is_empty() && !there.iter().any(|it| it == own) =>
-            {
-                if let [only] = &there[..] {
-                    proposal.line(format!("all rows have {column} = '{only}'"), lines(Some(only)));
-                } else {
-                    let choice = |it: &String| Choice::new(it, vec![lines(Some(it))]);
-                    let question = format!("which {column} is worked off?");
-                    let open = vec!["where = ?".into()];
-                    proposal.choose(ask, &question, there.iter().map(choice).collect(), open)?;
-                }
+        // Other text would have to be spelt as SQL and as TOML.
+        let is_plain =
+            |it: &&String| it.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+        let plain = there.iter().filter(is_plain);
+        if there.is_empty() || there.iter().any(|it| it == own) {
+            proposal.lines(vec![lines(own)]);
+            let others: Vec<_> = there.iter().filter(|it| *it != own).map(String::as_str).collect();
+            if !others.is_empty() {
+                proposal.comment(format!(
+                    "other rows have {column} = {}: each is worked off by a queue of its own",
+                    listed(others)
+                ));
             }
-            Some((own, there, column)) => {
-                proposal.lines(vec![lines(None)]);
-                let others: Vec<_> =
-                    there.iter().filter(|it| *it != own).map(String::as_str).collect();
-                if !others.is_empty() {
-                    proposal.comment(format!(
-                        "other rows have {column} = {}: each is worked off by a queue of its own",
-                        listed(others)
-                    ));
-                }
-            }
-            None => proposal.lines(vec![lines(None)]),
+        } else if let (1, Some(only)) = (there.len(), plain.clone().next()) {
+            proposal.line(format!("all rows have {column} = '{only}'"), lines(only));
+        } else {
+            let choices = plain.map(|it| Choice::new(it, vec![lines(it)])).collect();
+            let question = format!("which {column} is worked off?");
+            proposal.choose(ask, &question, choices, vec!["where = ?".into()])?;
         }
         let has_schedule =
             ["policy", "fibonacci", "progressive"].iter().any(|it| self.keys.contains_key(*it));
@@ -149,52 +138,9 @@ impl Known {
     }
 }
 
-/// A line of the page with another value in place of that of the page, in texts and in their SQL. What
-/// a row holds is somebody else's word: it is spelt anew as SQL and as TOML.
-fn with_kind(line: &str, own: &str, chosen: &str) -> String {
-    let Ok(keys) = line.parse::<Table>() else { return line.into() };
-    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let replaced = |text: String| match text == own {
-        true => chosen.to_string(),
-        false => text.replace(&literal(own), &literal(chosen)),
-    };
-    let line =
-        keys.into_iter().map(|(key, value)| format!("{key} = {}", of_texts(value, &replaced)));
-    line.collect::<Vec<_>>().join("\n")
-}
-
-/// A value whose texts are others.
-fn of_texts(value: Value, of: &dyn Fn(String) -> String) -> Value {
-    match value {
-        Value::String(text) => Value::String(of(text)),
-        Value::Array(all) => all.into_iter().map(|it| of_texts(it, of)).collect::<Vec<_>>().into(),
-        Value::Table(table) => {
-            Value::Table(table.into_iter().map(|(key, it)| (key, of_texts(it, of))).collect())
-        }
-        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => value,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_row_holds_is_no_toml_and_no_sql() {
-        let own = "where = \"queue = 'default' AND x = 1\"";
-        for chosen in ["it's", "a\"b", "\\", "' OR 1=1 --", "\"\nexec = [\"x\"]\n#"] {
-            let line = with_kind(own, "default", chosen);
-            let keys: Table = line.parse().unwrap();
-            assert_eq!(keys.len(), 1, "{line}");
-            let sql = format!("queue = '{}' AND x = 1", chosen.replace('\'', "''"));
-            assert_eq!(keys["where"].as_str(), Some(sql.as_str()));
-        }
-        let restored = with_kind("on_restore = { queue = \"default\" }", "default", "a\"b");
-        assert_eq!(
-            restored.parse::<Table>().unwrap()["on_restore"]["queue"].as_str(),
-            Some("a\"b")
-        );
-    }
 
     #[test]
     fn every_section_of_the_page_is_known() {

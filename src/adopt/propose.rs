@@ -6,10 +6,10 @@ use toml::Value as Toml;
 
 use super::columns::{Column, display};
 use super::known::Known;
-use super::pending::{OnSuccess, Pending};
+use super::pending::Pending;
 use super::words::{Role, meaning, role};
 use super::{Ask, Choice, Proposal, key};
-use crate::date::{Dates, Format};
+use crate::date::Format;
 use crate::names::listed;
 use crate::store::{Explore, Holds, Listed, Outline, Sample};
 use crate::time::{DAY, Instant};
@@ -18,7 +18,7 @@ use crate::time::{DAY, Instant};
 pub fn is_like_a_queue(table: &Listed) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
     let has = |wanted: &[Role]| wanted.iter().any(|role| roles.contains(role));
-    let tells = [Role::Status, Role::Done, Role::Attempts, Role::Lock];
+    let tells = [Role::Status, Role::Done, Role::Attempts];
     has(&tells) && roles.len() > 1
 }
 
@@ -31,7 +31,8 @@ pub fn is_known(table: &Listed) -> bool {
 pub struct Evidence<'a> {
     outline: &'a Outline,
     sample: &'a Sample,
-    now: Instant,
+    /// A day later than now, as no date here has a zone.
+    tomorrow: Instant,
     pub columns: Vec<Column<'a>>,
     /// The column of the insertion date, and the format of its numbers.
     inserted: Option<(usize, Option<Format>)>,
@@ -45,7 +46,13 @@ pub fn by_columns(
 ) -> Result<Proposal> {
     let sample = database.sample(outline);
     let columns = Column::all(database, outline, &sample, now);
-    let mut evidence = Evidence { outline, sample: &sample, now, columns, inserted: None };
+    let mut evidence = Evidence {
+        outline,
+        sample: &sample,
+        tomorrow: now.saturating_add(DAY),
+        columns,
+        inserted: None,
+    };
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline);
     evidence.describe(&mut proposal);
@@ -53,7 +60,7 @@ pub fn by_columns(
     evidence.date(&mut proposal, ask)?;
     let pending = evidence.pending(&mut proposal, ask)?;
     evidence.counters(&mut proposal, &pending);
-    evidence.writes(&mut proposal, &pending, ask)?;
+    evidence.writes(&mut proposal, pending, ask)?;
     evidence.rest(&mut proposal);
     Ok(proposal)
 }
@@ -118,7 +125,13 @@ impl<'a> Evidence<'a> {
         };
         let keys = self.outline.keys.iter().filter(|key| key.iter().all(can_be));
         let Some(key) = keys.min_by_key(|key| key.len()) else {
-            return self.ask_for_id(proposal, ask);
+            let full = self.columns.iter().filter(|it| it.is_full() && !it.is_date());
+            let choice = |it: &Column<'a>| {
+                Choice::new(it.name(), vec![format!("id = {}", Toml::from(it.name()))])
+            };
+            let question = "which column identifies a record? No unique key says it.";
+            let open = vec!["id = ?".into()];
+            return proposal.choose(ask, question, full.map(choice).collect(), open).map(drop);
         };
         let is_primary = self.outline.keys.first() == Some(key);
         let why = if is_primary { "the primary key" } else { "a unique key without NULL" };
@@ -130,45 +143,20 @@ impl<'a> Evidence<'a> {
         Ok(())
     }
 
-    fn ask_for_id(&self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<()> {
-        let is_unique = |it: &&Column<'a>| {
-            let mut values: Vec<_> = it.cells.iter().map(|value| value.shown()).collect();
-            values.sort();
-            it.is_full() && !it.is_date() && values.windows(2).all(|pair| pair[0] != pair[1])
-        };
-        let unique = self.columns.iter().filter(is_unique);
-        let choice = |it: &Column<'a>| {
-            Choice::new(it.name(), vec![format!("id = {}", Toml::from(it.name()))])
-        };
-        let question = "which column identifies a record? No unique key says it.";
-        let open = vec!["id = ?".into()];
-        proposal.choose(ask, question, unique.map(choice).collect(), open).map(drop)
-    }
-
     fn date(&mut self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<()> {
-        let is_past = |it: &Column<'a>| {
-            it.formats.iter().any(|(_, newest)| *newest <= self.now.saturating_add(DAY))
-        };
+        let is_past =
+            |it: &Column<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
         let full =
             self.places(|it| it.is_date() && (it.is_full() && is_past(it) || self.rows() == 0));
         let mut created = full.clone();
         created.retain(|at| self.columns[*at].is(Role::Created));
-        // `created_at` before `submitted_at`
-        let is_creation = |at: &usize| self.columns[*at].name().to_lowercase().contains("creat");
-        if created.iter().filter(|at| is_creation(at)).count() == 1 {
-            created.retain(is_creation);
-        }
-        let (found, why) = match (&created[..], &full[..]) {
-            ([at], _) => (Some(*at), "called so, and never NULL"),
-            ([], [at]) if self.columns[*at].role.is_none() && self.follows_the_key(*at) => {
-                (Some(*at), "the only date that is never NULL, and it grows with the key")
-            }
-            _ => (None, ""),
-        };
-        if let Some(at) = found.filter(|at| self.columns[*at].formats.len() < 2) {
-            let format = self.columns[at].formats.first().map(|(format, _)| *format);
-            let line = date_line(self.columns[at].name(), format);
-            proposal.line(format!("when a record was inserted: {why}"), line);
+        if let [at] = created[..]
+            && let Column { formats, column, .. } = &self.columns[at]
+            && formats.len() < 2
+        {
+            let format = formats.first().map(|(format, _)| *format);
+            let why = "when a record was inserted: called so, and never NULL";
+            proposal.line(why, date_line(&column.name, format));
             self.inserted = Some((at, format));
             return Ok(());
         }
@@ -205,14 +193,6 @@ impl<'a> Evidence<'a> {
         Ok(())
     }
 
-    /// Whether no date is before that of the row above it.
-    fn follows_the_key(&self, at: usize) -> bool {
-        let Column { cells, formats, .. } = &self.columns[at];
-        let dates =
-            Dates { format: formats.first().map(|(format, _)| *format), ..Dates::default() };
-        cells.windows(2).all(|pair| dates.read(pair[0]) <= dates.read(pair[1]))
-    }
-
     pub fn most_attempts(&self) -> Option<&Column<'a>> {
         self.only(Role::MostAttempts, Column::counts)
     }
@@ -221,36 +201,27 @@ impl<'a> Evidence<'a> {
         self.only(Role::Attempts, Column::counts)
     }
 
-    /// The date of a role that can be written.
-    fn date_of(&self, role: Role) -> Option<&'a str> {
-        let named = self.inserted.and_then(|(_, format)| format);
-        let named = named.filter(|format| Format::NAMED_ONLY.contains(format));
-        let is_written = |it: &Column<'a>| it.is_date() && it.is_written(named);
+    /// The date of a role that can be written: in ISO, or as the insertion date is.
+    pub fn date_of(&self, role: Role) -> Option<&'a str> {
+        let inserted = self.inserted.and_then(|(_, format)| format);
+        let legal = [Some(Format::Iso), Some(Format::Compact), inserted];
+        let is_written = |it: &Column<'a>| {
+            it.is_date() && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
+        };
         self.only(role, is_written).map(Column::name)
-    }
-
-    pub fn updated(&self) -> Option<&'a str> {
-        self.date_of(Role::Updated)
     }
 
     /// The count of failures, the most attempts and the error.
     fn counters(&self, proposal: &mut Proposal, pending: &Pending) {
         if let Some(counter) = self.counter() {
             let name = Toml::from(counter.name());
-            let counts = pending.done.iter().filter_map(|row| counter.number_at(*row));
-            let (all, above) = counts
-                .fold((0, 0), |(all, above), count| (all + 1, above + usize::from(count > 0)));
-            let of_attempts = format!("failures = {{ column = {name}, counts = \"attempts\" }}");
-            let of_failures = format!("failures = {name}");
             let lower = counter.name().to_lowercase();
-            let is_named = !lower.contains("fail") && !lower.contains("retr");
-            let (why, line) = match all {
-                0 if is_named => ("counts attempts, by its name", of_attempts),
-                0 => ("counts failures, by its name", of_failures),
-                _ if above * 10 >= all * 9 => {
-                    ("counts attempts: nearly all finished rows have one or more", of_attempts)
-                }
-                _ => ("counts failures: most finished rows have none", of_failures),
+            let (why, line) = match lower.contains("fail") || lower.contains("retr") {
+                true => ("counts failures, by its name", format!("failures = {name}")),
+                false => (
+                    "counts attempts, by its name",
+                    format!("failures = {{ column = {name}, counts = \"attempts\" }}"),
+                ),
             };
             proposal.line(why, line);
         }
@@ -268,34 +239,29 @@ impl<'a> Evidence<'a> {
     }
 
     /// What is written besides: when it was done, when it is due next, and that it was changed.
-    fn writes(&self, proposal: &mut Proposal, pending: &Pending, ask: &mut Ask<'_>) -> Result<()> {
-        let done = match pending.on_success {
-            Some(OnSuccess::Date(at)) => Some(self.columns[at].name()),
-            Some(OnSuccess::Status) => self.date_of(Role::Done).filter(|name| {
-                let column = self.columns.iter().find(|it| it.name() == *name);
-                column.is_some_and(|it| is_set_when_done(it, &pending.done))
-            }),
-            None => None,
-        };
-        if pending.on_success.is_some() {
-            proposal.lines(self.set_now(&[done, self.updated()]).into_iter().collect());
-        }
-        let due = self.places(|it| it.is(Role::Due) && (it.is_date() || it.is_typed()));
+    fn writes(&self, proposal: &mut Proposal, pending: Pending, ask: &mut Ask<'_>) -> Result<()> {
+        proposal.lines(pending.on_success.into_iter().collect());
         let on_failure = |due: Option<&str>| {
             let next = due.map(|name| format!("{} = \"{{next}}\"", key(name)));
-            let columns: Vec<_> = next.into_iter().chain(self.updated().map(set_to_now)).collect();
+            let updated = self.date_of(Role::Updated).map(set_to_now);
+            let columns: Vec<_> = next.into_iter().chain(updated).collect();
             let line = format!("on_failure = {{ {} }}", columns.join(", "));
             (!columns.is_empty()).then_some(line)
         };
-        let next = self.date_of(Role::Due).filter(|_| due.len() == 1);
-        let is_other = |it: &Column<'a>| matches!(it.role, None | Some(Role::Created));
-        let to_come = self.places(|it| is_other(it) && self.is_to_come(it));
-        if next.is_none() && !(due.is_empty() && to_come.is_empty()) {
+        let is_to_come = |it: &Column<'a>| {
+            it.role.is_none()
+                && it.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
+        };
+        // One with `9999-12-31` says it too, though that date is not plausible.
+        let is_due = |it: &Column<'a>| it.is(Role::Due) && (it.is_date() || !it.counts());
+        let due = self.places(|it| is_due(it) || is_to_come(it));
+        let next = self.date_of(Role::Due);
+        if next.is_none() && !due.is_empty() {
             let choice = |name: Option<&str>| {
                 let answer = name.unwrap_or("none of these");
                 Choice::new(answer, on_failure(name).into_iter().collect())
             };
-            let names = due.iter().chain(&to_come).map(|at| Some(self.columns[*at].name()));
+            let names = due.iter().map(|at| Some(self.columns[*at].name()));
             let choices = names.chain([None]).map(choice).collect();
             let open = vec!["on_failure = ?".into()];
             let question = "which column says when a record is due?";
@@ -308,30 +274,15 @@ impl<'a> Evidence<'a> {
         Ok(())
     }
 
-    /// Whether it has dates later than that of the last insertion.
-    fn is_to_come(&self, column: &Column<'a>) -> bool {
-        let newest = |column: &Column<'a>| column.formats.first().map(|(_, newest)| *newest);
-        let inserted = self.inserted.and_then(|(at, _)| newest(&self.columns[at]));
-        inserted.zip(newest(column)).is_some_and(|(inserted, at)| at.0 > inserted.0 + DAY)
-    }
-
-    /// The line by which a success sets these columns to now.
-    pub fn set_now(&self, columns: &[Option<&str>]) -> Option<String> {
-        let columns: Vec<_> = columns.iter().flatten().map(|name| set_to_now(name)).collect();
+    /// The line by which a success sets the date of what is done and that of the change.
+    pub fn set_now(&self, done: Option<&str>) -> Option<String> {
+        let columns = [done, self.date_of(Role::Updated)].into_iter().flatten();
+        let columns: Vec<_> = columns.map(set_to_now).collect();
         (!columns.is_empty()).then(|| format!("on_success = {{ {} }}", columns.join(", ")))
     }
 
     /// The schedule, and what only the user knows.
     fn rest(&self, proposal: &mut Proposal) {
-        const PAYLOADS: [&str; 5] = ["payload", "body", "data", "content", "message"];
-        let is_payload = |it: &&Column<'a>| {
-            PAYLOADS.contains(&&*it.name().to_lowercase())
-                && matches!(it.column.holds, Holds::Text | Holds::Documents | Holds::Bytes)
-        };
-        if let Some(payload) = self.columns.iter().find(is_payload) {
-            let line = format!("# payload = {}", Toml::from(payload.name()));
-            proposal.line("the handler gets the whole row as JSON, or this alone:", line);
-        }
         let is_undated = self.inserted.is_none() && proposal.open_questions() == 0;
         let schedule = if is_undated { "policy = \"even\"" } else { "progressive = true" };
         proposal.line("less and less often as time goes on", schedule.into());
@@ -349,10 +300,4 @@ fn date_line(name: &str, format: Option<Format>) -> String {
 
 fn set_to_now(name: &str) -> String {
     format!("{} = \"{{now}}\"", key(name))
-}
-
-/// Whether exactly the finished rows have a date.
-fn is_set_when_done(column: &Column<'_>, done: &[usize]) -> bool {
-    let has: Vec<_> = (0..column.cells.len()).filter(|row| !column.is_empty_at(*row)).collect();
-    !done.is_empty() && has == done
 }

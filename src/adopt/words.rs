@@ -13,8 +13,6 @@ pub enum Role {
     Attempts,
     MostAttempts,
     Error,
-    /// The mark of a worker that has the record in hand.
-    Lock,
 }
 
 /// The words of each role, without separators and, for dates, without `_at`, `_on`, `date` and the like.
@@ -46,9 +44,6 @@ const NAMES: [(Role, &str); 9] = [
     ),
 ];
 
-/// Parts of the names of columns that mark a record as taken.
-const LOCKS: [&str; 6] = ["lock", "reserv", "claim", "lease", "picked", "worker"];
-
 /// Letters and digits of a text, in lower case: `In Progress`, `IN_PROGRESS` and `inProgress` are one word.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -70,7 +65,6 @@ pub fn role(name: &str) -> Option<Role> {
     let is_named = |words: &str| words.split(' ').any(|word| word == letters || word == core);
     let by_word = NAMES.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
     let by_part = || match &*letters {
-        name if LOCKS.iter().any(|part| name.contains(part)) => Some(Role::Lock),
         name if name.contains("last") => Some(Role::Tried),
         name if name.starts_with("next") || name.contains("before") => Some(Role::Due),
         _ if ["after", "until"].iter().any(|end| core.ends_with(end)) => Some(Role::Due),
@@ -152,7 +146,6 @@ mod tests {
             ("scheduled_date_gmt", Role::Due),
             ("ProcessedOn", Role::Done),
             ("is_sent", Role::Done),
-            ("locked_by", Role::Lock),
             ("last_attempt_at", Role::Tried),
             ("max_attempts", Role::MostAttempts),
             ("job_state", Role::Status),

@@ -9,25 +9,28 @@ use anyhow::{Result, anyhow, bail};
 
 use super::{Console, check};
 use crate::adopt::{Proposal, is_known, is_like_a_queue, limits, propose};
-use crate::cli::{Adopt, Check};
+use crate::cli::{Adopt, Check, Global};
 use crate::exit::{Exit, usage};
 use crate::names::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
 use crate::ownership::Kind;
 use crate::record::{counted, one_line, toml_text};
-use crate::store::{self, Listed, Outline};
+use crate::store::{self, Listed};
 
 pub fn run(
-    db: Option<&Path>,
+    global: &Global,
     args: &Adopt,
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let db = db.map(Path::to_path_buf).or_else(|| environment.get("BACKLOG_DB").map(PathBuf::from));
-    let Some(db) = db else {
+    let given = |typed: &Option<PathBuf>, variable| {
+        typed.clone().or_else(|| environment.get(variable).map(PathBuf::from))
+    };
+    let Some(db) = given(&global.db, "BACKLOG_DB") else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
     };
-    if !store::is_url(&db.to_string_lossy()) {
+    let is_server = store::is_url(&db.to_string_lossy());
+    if !is_server {
         environment.require_trusted(&db, Kind::File)?;
     }
     let place = location(db.clone(), None, environment)?;
@@ -39,7 +42,9 @@ pub fn run(
     let outline = database.outline(&name)?;
     let mut ask = |question: &str, answers: &[String]| console.terminal.choose(question, answers);
     let mut proposal = propose(&mut *database, &outline, console.clock.now(), &mut ask)?;
-    proposal.state_dir = environment.state_dir().filter(|_| store::is_url(&db.to_string_lossy()));
+    let state_dir = given(&global.state_dir, "BACKLOG_STATE_DIR");
+    let state_dir = state_dir.map(|it| environment.directory.join(it));
+    proposal.state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
     let open = proposal.open_questions();
     let written = written_db(&db, environment);
     let text = format!(
@@ -60,7 +65,9 @@ pub fn run(
     console.out.write_all(shown.as_bytes())?;
     console.out.flush()?;
     drop(database);
-    say(&format!("table {}: {}", outline.name, found(&proposal, &outline)))?;
+    let columns = counted(outline.columns.len() as u64, "column");
+    let questions = counted(open as u64, "question");
+    say(&format!("table {}: {columns}, {questions} open", outline.name))?;
     if outline.is_large() {
         say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
     } else if open == 0 {
@@ -110,14 +117,6 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
                 listed(names)
             ))),
         },
-    }
-}
-
-fn found(proposal: &Proposal, outline: &Outline) -> String {
-    let columns = counted(outline.columns.len() as u64, "column");
-    match proposal.open_questions() {
-        0 => format!("{columns}, no question is open"),
-        open => format!("{columns}, {} open", counted(open as u64, "question")),
     }
 }
 

@@ -111,9 +111,7 @@ fn run_command(
                 crontab::run(resolved, args, is_first, console)
             })
         }
-        Command::Adopt(args) => {
-            adopt::run(cli.global.db.as_deref(), args, &sources.environment, console)
-        }
+        Command::Adopt(args) => adopt::run(&cli.global, args, &sources.environment, console),
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => look::list(&one()?, args, console),

@@ -86,12 +86,6 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
     let statements = HashMap::new();
     let engine =
         SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, found };
-    let opened = fs::symlink_metadata(&engine.path).with_context(not_opened)?;
-    let shown = engine.path.display();
-    ensure!(
-        is_same(&opened, &engine.found),
-        "could not open {shown}: it was replaced just now; try again"
-    );
     if access == Access::ReadOnly {
         // A function may write: optimize() of a full-text table does.
         let only = engine.connection.execute_batch("PRAGMA query_only = 1");

@@ -257,19 +257,15 @@ impl Place {
     /// that it left behind would be of no use to the next.
     fn require_writable(&self) -> Result<()> {
         let Some((path, found)) = &self.database else { return Ok(()) };
-        if found.mode() & 0o222 == 0 {
-            bail!(
-                "could not use {0}: it is read-only, with mode {1:o}; chmod u+w {0}",
-                path.display(),
-                found.mode() & 0o777
-            );
-        }
-        let is_writable = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+        let (shown, mode) = (path.display(), found.mode() & 0o777);
         ensure!(
-            is_writable,
-            "could not write to {}: attempt to write a readonly database; the file and its directory \
-             must be writable for this user",
-            path.display()
+            mode & 0o222 != 0,
+            "could not use {shown}: it is read-only, with mode {mode:o}; chmod u+w {shown}"
+        );
+        ensure!(
+            accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok(),
+            "could not write to {shown}: attempt to write a readonly database; the file and its \
+             directory must be writable for this user"
         );
         Ok(())
     }

@@ -108,10 +108,8 @@ pub struct PassEntry {
     pub took_ms: u64,
     pub end: Option<PassEnd>,
     /// Whether everything was tried that was due.
-    #[serde(default)]
     pub is_complete: bool,
-    /// Its exit status, which earlier versions have not noted.
-    #[serde(default)]
+    /// Its exit status.
     pub exit: Option<u8>,
     /// Why it failed, if it did.
     pub error: Option<String>,
@@ -125,10 +123,8 @@ pub struct PassEntry {
     /// How often the line is to run, in seconds, where its policy says so.
     pub every: Option<i64>,
     /// Whether somebody at a terminal has started it.
-    #[serde(default)]
     pub by_hand: bool,
     /// Whether its line is the one that backlog.toml describes, with nothing typed.
-    #[serde(default)]
     pub of_file: bool,
     /// After how many seconds without an outcome the pass hangs, if that can be told.
     pub hangs_after: Option<i64>,
@@ -607,16 +603,6 @@ mod tests {
             ]
         );
         assert_eq!(entries.last().unwrap().totals.failed, 7);
-    }
-
-    #[test]
-    fn an_entry_of_an_earlier_version_is_read() {
-        let mut json = serde_json::to_value(entry(7)).unwrap();
-        let members = json.as_object_mut().unwrap();
-        for later in ["exit", "is_complete", "by_hand", "of_file"] {
-            assert!(members.remove(later).is_some(), "{later}");
-        }
-        assert_eq!(serde_json::from_str::<PassEntry>(&json.to_string()).unwrap(), entry(7));
     }
 
     #[test]

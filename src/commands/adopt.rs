@@ -94,29 +94,27 @@ fn written_db(db: &Path, environment: &Environment) -> String {
     environment.directory.join(db).display().to_string()
 }
 
-/// The table that is meant: the only one that is known, or that has columns of a queue, or the one that
-/// somebody at the terminal chooses.
+/// The only table that is known, or that has columns of a queue; or the one that somebody at the terminal
+/// chooses from these, or from all tables.
 fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
     let with = |is: fn(&Listed) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
-    let listed = |names: &[String]| listed(names.iter().map(String::as_str));
-    let known = with(is_known);
-    let likely = if known.is_empty() { with(is_like_a_queue) } else { known };
-    match &likely[..] {
-        [] if tables.is_empty() => bail!("there are no tables in {place}"),
-        [] => bail!(usage(format!(
-            "no table of {place} looks like one of jobs: name yours with --table; tables here: {}",
-            listed(&with(|_| true))
+    let [known, likely] = [with(is_known), with(is_like_a_queue)];
+    let found = if known.is_empty() { likely } else { known };
+    if let [only] = &found[..] {
+        return Ok(only.clone());
+    }
+    let names = if found.is_empty() { with(|_| true) } else { found };
+    if names.is_empty() {
+        bail!("there are no tables in {place}");
+    }
+    match console.terminal.choose("which table is the queue?", &names)? {
+        Some(index) => Ok(names[index].clone()),
+        None => bail!(usage(format!(
+            "which table? name it with --table: {}",
+            listed(names.iter().map(String::as_str))
         ))),
-        [only] => Ok(only.clone()),
-        names => match console.terminal.choose("which table is the queue?", names)? {
-            Some(index) => Ok(names[index].clone()),
-            None => bail!(usage(format!(
-                "which table? name it with --table; these look like one of jobs: {}",
-                listed(names)
-            ))),
-        },
     }
 }
 

@@ -106,7 +106,7 @@ pub struct Status {
 
     /// Forget the passes of a line that is gone
     ///
-    /// LINE is its policy, as status shows it behind the passes: --forget='--ndays 1'. A line is forgotten
+    /// LINE is its policy, as `status --passes 9` lists it: --forget='--ndays 1'. A line is forgotten
     /// by itself after 30 days without a pass, and when backlog.toml does not describe it any more.
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["all_queues", "json", "html", "warn_if", "fail_if", "table_metrics"])]

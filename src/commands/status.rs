@@ -64,8 +64,9 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
             let (histories, _) = state.histories(0);
             let lines =
                 passes::of_queue(resolved, database.table(), histories, console.clock.now());
-            let known = lines.iter().map(|it| it.history.line.policy.as_str());
-            bail!(usage(format!("no line {policy:?}; known are {}", listed(known))));
+            let known = listed(lines.iter().map(|it| it.history.line.policy.as_str()));
+            let known = if known.is_empty() { "none".into() } else { known };
+            bail!(usage(format!("no line {policy:?}; known are {known}")));
         }
     }
     writeln!(console.out, "forgot the passes of {}", one_line(policy))?;

@@ -8,8 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::names::listed;
 use crate::record::{Id, Record, Value, cut_line};
 
-/// What code follows. The short ones may have another letter before them, as in `-lc`.
-const CODE_FLAGS: [&str; 7] = ["-c", "-e", "-eval", "--eval", "--command", "-Command", "eval"];
+/// The words that code follows, besides `-c` and `-e`.
+const CODE_WORDS: [&str; 5] = ["-eval", "--eval", "--command", "-Command", "eval"];
 /// What may surround a value, besides letters and digits.
 const PUNCTUATION: &str = "_@%+=:,./-";
 /// How the variables begin that hold the values of a record.
@@ -90,7 +90,7 @@ pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
 /// The command for one record. The error names a value that cannot be in its place.
 pub fn fill(argv: &[OsString], record: &Record) -> Result<Vec<OsString>, String> {
     let is_column = |name: &str| record.row.get(name).is_some() || is_the_id(name);
-    let fill = |at| Argument::parse(argv, at, &is_column).fill(record, &argv[..at]);
+    let fill = |at| Argument::parse(argv, at, &is_column).fill(record);
     (0..argv.len()).map(fill).collect()
 }
 
@@ -105,8 +105,8 @@ pub fn without_columns(text: &str) -> Option<String> {
 /// An argument, cut at its columns.
 struct Argument<'a> {
     word: &'a OsStr,
-    /// The argument before it.
-    before: &'a [u8],
+    /// The words before it, the program first.
+    before: &'a [OsString],
     /// Each column with the text before it.
     columns: Vec<(Vec<u8>, &'a str)>,
     /// The text behind the last column.
@@ -121,7 +121,7 @@ impl<'a> Argument<'a> {
     /// Braces behind `$`, `%` or `#` are text, and `{{word}}` is the text `{word}`.
     fn parse(argv: &'a [OsString], at: usize, is_column: &dyn Fn(&str) -> bool) -> Self {
         let word = argv[at].as_os_str();
-        let before = at.checked_sub(1).map_or(&b""[..], |before| argv[before].as_bytes());
+        let before = &argv[..at];
         let (columns, rest, unknown, is_plain) = (Vec::new(), Vec::new(), None, true);
         let mut argument = Self { word, before, columns, rest, unknown, is_plain };
         let mut left = word.as_bytes();
@@ -162,24 +162,23 @@ impl<'a> Argument<'a> {
         self.rest.extend_from_slice(text);
     }
 
-    /// Where its values could be run as code, if they could: in other text, or behind a flag, which may be
-    /// a word of its own.
+    /// Where its values could be run as code, if they could: in other text, or after a flag. Other flags may
+    /// stand between the two, and the flag may be a part of the argument.
     fn code(&self) -> Option<String> {
         if !self.is_plain {
             return Some(format!("in {:?}", cut_line(&self.word.to_string_lossy())));
         }
         let begin = self.columns.first().map_or(&b""[..], |(text, _)| text);
-        let flags = [self.before, begin.strip_suffix(b"=").unwrap_or(begin)];
-        let is_code = |flag: &&str| {
-            CODE_FLAGS.contains(flag)
-                || matches!(flag.as_bytes(), [b'-', b'a'..=b'z' | b'A'..=b'Z', b'c' | b'e'])
-        };
-        let mut flags = flags.into_iter().filter_map(|flag| str::from_utf8(flag).ok());
-        flags.find(is_code).map(|flag| format!("behind {flag}"))
+        let begin = begin.strip_suffix(b"=").unwrap_or(begin);
+        let words = || self.before.iter().rev().map(|word| word.as_bytes());
+        let flags = words().take_while(|word| word.starts_with(b"-") || word.starts_with(b"+"));
+        let mut words = [begin].into_iter().chain(words().take(1)).chain(flags);
+        let flag = words.find_map(|word| str::from_utf8(word).ok().filter(|word| is_code(word)));
+        flag.map(|flag| format!("after {flag}"))
     }
 
-    /// The argument for one record, behind these.
-    fn fill(self, record: &Record, before: &[OsString]) -> Result<OsString, String> {
+    /// The argument for one record.
+    fn fill(self, record: &Record) -> Result<OsString, String> {
         let is_code = self.code().is_some();
         let first = self.columns.first().filter(|(text, _)| text.is_empty()).map(|(_, name)| *name);
         let mut filled = Vec::with_capacity(self.word.len());
@@ -191,6 +190,9 @@ impl<'a> Argument<'a> {
                     (text.into(), matches!(record.id, Id::Integer(_)))
                 }
             };
+            if is_code && value.is_empty() {
+                return Err(format!("its {name} is NULL or empty, and must be an integer here"));
+            }
             if is_code && !is_integer {
                 let value = cut_line(&String::from_utf8_lossy(&value));
                 return Err(format!("its {name} is no integer, and could be run as code: {value}"));
@@ -202,7 +204,7 @@ impl<'a> Argument<'a> {
         if let Some(name) = first
             && filled.starts_with(b"-")
             && !is_number()
-            && !before.iter().any(|word| word == "--")
+            && !self.before.iter().any(|word| word == "--")
         {
             return Err(format!(
                 "its {name} begins with a hyphen, and could be read as an option: write -- before \
@@ -212,6 +214,15 @@ impl<'a> Argument<'a> {
         filled.extend(self.rest);
         Ok(OsString::from_vec(filled))
     }
+}
+
+/// Whether what follows a word is code. Short flags may stand in one word, as in `-euc`.
+fn is_code(word: &str) -> bool {
+    let flags = word.strip_prefix(['-', '+']).unwrap_or_default();
+    let is_short = (1..=3).contains(&flags.len())
+        && flags.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && flags.ends_with(['c', 'e']);
+    is_short || CODE_WORDS.contains(&word)
 }
 
 /// The text between a brace, with which the bytes begin, and the next one, which closes it.
@@ -275,7 +286,13 @@ mod tests {
         elixir -e {payload}
         erl -eval {payload}
         bash -lc {payload}
-        python3 -c{payload}
+        bash -euc {payload}
+sh -c -- {payload}
+sh -c -x {payload}
+sh +c {payload}
+psql -Atc {payload}
+perl -lne {payload}
+python3 -c{payload}
         node --eval={payload}
         psql --command {payload}
         curl https://example.com/?to={payload}
@@ -296,7 +313,7 @@ mod tests {
             "the record's {PAYLOAD} in \"echo {PAYLOAD}\" could be run as code; let the program read \
              $BACKLOG_ROW_PAYLOAD, or the JSON on its standard input"
         );
-        assert!(refused("vim -c {payload}").starts_with("the record's {payload} behind -c could"));
+        assert!(refused("vim -c {payload}").starts_with("the record's {payload} after -c could"));
         for command in ["{payload} x", "{id}", "./{tries}"] {
             assert!(refused(command).contains("would choose the program that is run"), "{command}");
         }

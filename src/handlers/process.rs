@@ -241,7 +241,7 @@ impl Tail {
         ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
-    /// The last line that is neither blank nor indented, or else the last that is not blank, fit for a log
+    /// The last line with a letter or a digit that is not indented, or else the last with one, fit for a log
     /// and a column. A line that ends with a colon has the last one of those that it announces behind it.
     pub fn last_line(&self) -> Option<String> {
         let is_indented = |line: &[u8]| line.first().is_some_and(u8::is_ascii_whitespace);
@@ -249,10 +249,11 @@ impl Tail {
         let is_cut = |line: &[u8]| {
             self.bytes.len() == Self::KEPT && std::ptr::eq(line.as_ptr(), self.bytes.as_ptr())
         };
-        let lines = self.bytes.split(|byte| *byte == b'\n').rev();
+        let lines = self.bytes.split(|byte| b"\n\r".contains(byte)).rev();
         let lines = lines.map(|line| (is_indented(line) || is_cut(line), legible(line)));
         let is_of_runtime = |line: &str| OF_RUNTIMES.iter().any(|begin| line.starts_with(begin));
-        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !is_of_runtime(line));
+        let has_words = |line: &str| line.contains(char::is_alphanumeric);
+        let mut lines = lines.filter(|(_, line)| has_words(line) && !is_of_runtime(line));
         let (is_detail, last) = lines.next()?;
         Some(match lines.find(|(is_detail, _)| !is_detail).filter(|_| is_detail) {
             Some((_, line)) if line.ends_with(':') => format!("{line} {last}"),
@@ -262,7 +263,7 @@ impl Tail {
 }
 
 /// Beginnings of the line that Node.js and Rust write about themselves after an error.
-const OF_RUNTIMES: [&str; 2] = ["Node.js v", "note: run with `RUST_BACKTRACE"];
+const OF_RUNTIMES: [&str; 3] = ["Node.js v", "(Use `node ", "note: run with `RUST_BACKTRACE"];
 
 /// Without the control characters that colour a line, and what else does not show escaped.
 fn legible(line: &[u8]) -> String {
@@ -449,6 +450,8 @@ mod tail_tests {
                 "no",
             ),
             ("Error: a\n\nCaused by:\n    0: b\n    1: c\n", "Caused by: 1: c"),
+            ("Error: no\n    at x {\n  code: 'ENOENT'\n}\n\nNode.js v20.20.2\n", "Error: no"),
+            (" 10%\r 50%\rfailed at 50%\r\n", "failed at 50%"),
             ("Error: a\n\nCaused by:\n", "Caused by:"),
             ("  a\n  b\n\n", "b"),
             (" \r\n", ""),

@@ -10,7 +10,9 @@ use toml::{Table, Value};
 
 use super::Environment;
 use super::keys::require_known;
-use super::value::{self, QUOTED, Several, chosen, parts, text, text_or_number};
+use super::value::{
+    self, OPEN, OPEN_QUESTION, QUOTED, Several, chosen, parts, text, text_or_number,
+};
 use crate::date::{Format, Zone};
 use crate::exit::{ExitError, usage};
 use crate::mapping::{
@@ -404,6 +406,9 @@ fn status_column(
     };
     let values: StatusValues =
         given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());
+    if values.iter().flatten().any(|value| value.shown() == OPEN) {
+        return Err(usage(format!("status: {OPEN_QUESTION}")));
+    }
     let [new, error, success, archived] = &values;
     if let Some(value) = success.iter().find(|value| archived.contains(value)) {
         let value = value.shown();

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 
 use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, variable};
 use super::layers::{Layers, Origin, TypedOptions};
-use super::value::{QUOTED, text};
+use super::value::{OPEN, OPEN_QUESTION, QUOTED, text};
 use crate::exit::{ExitError, usage};
 use crate::names::unknown;
 use crate::ownership::{Kind, OwnerRule, complaint};
@@ -263,6 +263,11 @@ impl File {
 fn syntax_error(message: &str, place: &str, line: &str) -> String {
     if message == "duplicate key" {
         return format!("{message} {place:?}");
+    }
+    // Outside of quotes and comments it is never TOML.
+    let unquoted: String = line.split(['"', '\'']).step_by(2).collect();
+    if unquoted.split('#').next().is_some_and(|code| code.contains(OPEN)) {
+        return OPEN_QUESTION.into();
     }
     let value = line.split_once('=').map_or("", |(_, value)| value.trim());
     let is_bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())

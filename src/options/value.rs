@@ -173,6 +173,12 @@ fn age(text: &str) -> Result<i64, String> {
 /// What is said of what is no number, or one that is far too large.
 pub const WHOLE: &str = "write a whole number";
 
+/// What `adopt` writes in place of an answer.
+pub const OPEN: &str = "?";
+
+/// What is said where it still stands.
+pub const OPEN_QUESTION: &str = "a question is open: write the answer in place of ?";
+
 /// What is said of a table or an array with bare words in it, which TOML does not know.
 pub const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
 

@@ -170,6 +170,18 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
+        (
+            "[defaults]\nid = ? # '?'\n",
+            "line 2: a question is open: write the answer in place of ?",
+        ),
+        (
+            "[defaults]\nstatus = { new = 'a?', error = 'b', success = ? }\n",
+            "line 2: a question is open",
+        ),
+        (
+            "[defaults]\nndays = 1\nstatus = { new = 'a', error = 'b', success = '?' }\n",
+            "status: a question is open: write the answer in place of ?",
+        ),
         ("[defaults]\r\nevery = 5m\r\n", "line 2: put each text in quotes, as in {column"),
         ("[defaults]\nfailures = fails # n\n", "line 2: put each text in quotes, as in {column"),
         ("[defaults]\nwhere = kind = 1", "line 2: put each text in quotes, as in {column"),

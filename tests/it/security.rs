@@ -880,9 +880,9 @@ fn a_command_that_would_run_what_a_record_says_is_refused_wherever_it_stands() {
         "[defaults]\nexec = ['true']\nexec_on_archive = ['sh', '-c', '{payload}']\nndays = 9\n";
     fs::write(env.path("backlog.toml"), config).unwrap();
     for command in ["process", "crontab"] {
-        env.run(&[command]).fails(2, &["--on-archive: the record's {payload} behind -c could"]);
+        env.run(&[command]).fails(2, &["--on-archive: the record's {payload} after -c could"]);
     }
-    assert!(env.run(&["check"]).stdout.contains("--on-archive: the record's {payload} behind -c"));
+    assert!(env.run(&["check"]).stdout.contains("--on-archive: the record's {payload} after -c"));
     assert_eq!(env.statuses(), "1|NEW");
     assert!(!env.path("ran").exists());
     fs::remove_file(env.path("backlog.toml")).unwrap();

@@ -75,7 +75,10 @@ fn error(reply: &Reply<'_>) -> String {
         (300..=399, None) => Some("redirects are not followed".into()),
         _ => message_in(reply),
     };
-    words.map_or(title.clone(), |words| format!("{title}: {words}"))
+    match words.filter(|words| reason != Some(words)) {
+        Some(words) => format!("{title}: {words}"),
+        None => title,
+    }
 }
 
 /// What the server says about it, on one line. No page is shown, and nothing that is no text.
@@ -83,13 +86,21 @@ fn message_in(reply: &Reply<'_>) -> Option<String> {
     let media_type = reply.content_type.unwrap_or("text/plain").to_ascii_lowercase();
     let is_text = media_type.starts_with("text/") || media_type.contains("json");
     let is_plain = reply.content_encoding.is_none_or(|it| it.eq_ignore_ascii_case("identity"));
-    let text = String::from_utf8_lossy(reply.body);
+    let text = match str::from_utf8(reply.body) {
+        Ok(text) => text,
+        // The last character may have been cut.
+        Err(error) if error.error_len().is_none() => {
+            str::from_utf8(reply.body.get(..error.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    let text = text.trim_start_matches('\u{feff}');
     if !is_text || !is_plain || text.trim_start().starts_with('<') {
         return None;
     }
-    let json: Value = serde_json::from_str(&text).unwrap_or_default();
+    let json: Value = serde_json::from_str(text).unwrap_or_default();
     let mut messages = MESSAGES.iter().filter_map(|path| json.pointer(path)?.as_str());
-    messages.find_map(first_line).or_else(|| first_line(&text))
+    messages.find_map(first_line).or_else(|| first_line(text))
 }
 
 fn first_line(text: &str) -> Option<String> {

@@ -133,9 +133,16 @@ fn the_servers_words_are_one_short_line() {
         let reply = Reply { body: body.as_bytes(), ..reply(500) };
         assert_eq!(of_reply(&reply, NEVER, NOW), expected);
     }
-    let binary = Reply { body: b"\xff\xfe\0x", ..reply(500) };
-    let error = "HTTP 500 Internal Server Error: \u{fffd}\u{fffd}x";
-    assert_eq!(of_reply(&binary, NEVER, NOW), failure(error));
+    for (body, expected) in [
+        (&b"\xff\xfe\0x"[..], ""),
+        (b"\x1f\x8b\x08\0no gzip is named", ""),
+        ("\u{feff}no stock".as_bytes(), ": no stock"),
+        (b"cut \xc3", ": cut"),
+        (br#"{"error":"Internal Server Error"}"#, ""),
+    ] {
+        let error = failure(&format!("HTTP 500 Internal Server Error{expected}"));
+        assert_eq!(of_reply(&Reply { body, ..reply(500) }, NEVER, NOW), error);
+    }
 }
 
 #[test]
@@ -176,9 +183,12 @@ fn no_page_and_nothing_compressed_or_binary_is_shown() {
         let found = shown(content_type, content_encoding, body);
         assert_eq!(found, expected, "{content_type:?} {content_encoding:?}");
     }
-    for page in
-        ["<!DOCTYPE html><title>no stock</title>", " \n<html>no stock", "<error>no stock</error>"]
-    {
+    for page in [
+        "<!DOCTYPE html><title>no stock</title>",
+        " \n<html>no stock",
+        "<error>no stock</error>",
+        "\u{feff}<html>",
+    ] {
         let reply = Reply { body: page.as_bytes(), ..reply(502) };
         assert_eq!(of_reply(&reply, NEVER, NOW), failure("HTTP 502 Bad Gateway"), "{page}");
     }

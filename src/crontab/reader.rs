@@ -98,6 +98,7 @@ impl Crontab {
         let times = times.join(" ").trim_end().to_string();
         let next = next_two(&times, now);
         let mut bad = next.is_none().then(|| format!("{times} is no time that is in crontab(5)"));
+        bad = bad.or_else(|| text.contains('\0').then(|| "it has a NUL in it".into()));
         let user = self.path.as_ref().map(|_| {
             let (name, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
             rest = behind.trim_start_matches(BLANKS);

@@ -43,8 +43,6 @@ impl Field {
             None if step.is_none() => (self.value(span)?, self.value(span)?),
             None => return None,
         };
-        // Friday to Monday goes on behind Sunday.
-        let to = if from > to && self.last == WEEK { to + WEEK } else { to };
         let step = step.map_or(Some(1), number).filter(|step| *step > 0)?;
         let set = (from..=to).step_by(usize::try_from(step).ok()?).fold(0, |set, it| set | 1 << it);
         Some(set).filter(|set| *set > 0)
@@ -117,7 +115,7 @@ mod tests {
             ("@daily", "2026-11-22 00:00, 2026-11-23 00:00"),
             ("@weekly", "2026-11-22 00:00, 2026-11-29 00:00"),
             ("0 0 * * 7", "2026-11-22 00:00, 2026-11-29 00:00"),
-            ("0 0 * * sat-Mon", "2026-11-22 00:00, 2026-11-23 00:00"),
+            ("0 0 * * Sat-7", "2026-11-22 00:00, 2026-11-28 00:00"),
             ("0 0 1-7/3 jan,feb *", "2027-01-01 00:00, 2027-01-04 00:00"),
             // Either day is enough, unless one of them begins with a star.
             ("0 0 1 * 1", "2026-11-23 00:00, 2026-11-30 00:00"),
@@ -146,6 +144,7 @@ mod tests {
             "+5 * * * *",
             "-1 * * * *",
             "5-1 * * * *",
+            "* * * * fri-sun",
             "? * * * *",
             "~ * * * *",
             "* * L * *",

@@ -451,6 +451,38 @@ fn a_line_of_which_a_shell_makes_more_is_never_called_good() {
 }
 
 #[test]
+fn a_line_that_a_pass_would_refuse_is_never_called_good() {
+    let env = TestEnv::new();
+    let pass = format!("{} process --db {}", env!("CARGO_BIN_EXE_backlog"), env.db().display());
+    let not_checked = "warning line 1: not checked: ";
+    for (words, expected) in [
+        ("--ndays 1 --max-retries 5 -- /bin/true", not_checked),
+        (
+            "--progresive -- /bin/true",
+            "warning line 1: not checked: unexpected argument '--progresive' found; read it yourself",
+        ),
+        ("\u{2013}-ndays 1 -- /bin/true", not_checked),
+        ("--ndays x -- /bin/true", not_checked),
+        ("--policy exponental -- /bin/true", "error line 1: --policy: no policy"),
+        ("--ndays 1 --ndays 2 -- /bin/true", not_checked),
+        ("--ndays 1 --policy even -- /bin/true", not_checked),
+        ("-- /bin/true", "error line 1: no schedule: use one of "),
+        ("-- /bin/touch x --ndays 1", "error line 1: no schedule: use one of "),
+        ("--ndays 1", "error line 1: no handler"),
+        ("--ndays 1 --post http://localhost/ -- /bin/true", not_checked),
+        ("--ndays 1 --jobs many -- /bin/true", not_checked),
+    ] {
+        let found = complaints(&env, &format!("@daily {pass} {words}\n"));
+        assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{words}: {found:#?}");
+    }
+    let found = complaints(&env, &format!("BACKLOG_NDAYS=x\n@daily {pass} -- /bin/true\n"));
+    assert!(found.first().is_some_and(|it| it.starts_with("error line 2: ")), "{found:#?}");
+    let nul = format!("@daily true\0x\n@daily {pass} --ndays 1 -- /bin/true\n");
+    let expected = "error line 2: cron ignores the file: line 1: it has a NUL in it";
+    assert_eq!(complaints(&env, &nul), [expected]);
+}
+
+#[test]
 fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
     let env = TestEnv::new();
     let handler = env.script("handler", "");

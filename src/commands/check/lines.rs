@@ -11,17 +11,18 @@ use std::process;
 use chrono::{Local, NaiveDateTime, TimeZone};
 use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
-use toml::Value;
 
 use super::super::assemble::require;
 use super::Findings;
 use super::programs::file_of;
+use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
 use crate::handlers::{StreamSettings, is_executable};
-use crate::options::{Environment, Handler, Origin, Queue, Resolved, Sources, TypedOptions};
+use crate::options::{Environment, Handler, Queue, Resolved, Sources};
 use crate::ownership::OwnerRule;
 use crate::report::{Level, Screen};
+use crate::schedule::Schedule;
 use crate::secure_file;
 use crate::store::{Location, Table};
 use crate::system_error::chain;
@@ -100,11 +101,10 @@ impl QueueLines {
         let mut found: Vec<_> = line.faults.iter().map(|why| (Level::Error, why.clone())).collect();
         match &line.command {
             Some(command) if command.is_program() => {
-                let installed = Installed::new(line, command, home);
-                match installed.found(queue, resolved) {
+                match (Installed { line, command, home }).found(queue) {
                     Ok(None) => return,
                     Ok(Some(complaints)) => found.extend(complaints),
-                    Err(why) => found.push(not_checked(&why.to_string())),
+                    Err(why) => found.push(not_checked(&why)),
                 }
                 self.is_mailed |= command.stderr.is_none()
                     && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
@@ -179,67 +179,44 @@ struct Installed<'a> {
     line: &'a Line,
     command: &'a Command,
     home: PathBuf,
-    /// The words of the program, and those behind `--`.
-    options: &'a [String],
-    handler: &'a [String],
 }
 
-impl<'a> Installed<'a> {
-    fn new(line: &'a Line, command: &'a Command, home: PathBuf) -> Self {
-        let mut parts = command.arguments.splitn(2, |word| word == "--");
-        let mut part = || parts.next().unwrap_or_default();
-        Self { line, command, home, options: part(), handler: part() }
-    }
-
-    /// The last value of an option.
-    fn option(&self, name: &str) -> Option<String> {
-        let value = |(at, word): (usize, &String)| {
-            let rest = word.strip_prefix(name)?;
-            let next = || self.options.get(at + 1).cloned();
-            if rest.is_empty() { next() } else { rest.strip_prefix('=').map(String::from) }
-        };
-        self.options.iter().enumerate().filter_map(value).next_back()
-    }
-
+impl Installed<'_> {
     /// What is wrong with the line; `None` if it names another queue. Its options count as under cron.
     fn found(
         &self,
         (queue, table): (&Queue, Option<&Table>),
-        resolved: &Resolved<'_>,
-    ) -> Result<Option<Vec<(Level, String)>>, ExitError> {
+    ) -> Result<Option<Vec<(Level, String)>>, String> {
+        let argv = [&self.command.program].into_iter().chain(&self.command.arguments);
+        let typed = Typed::parse(argv.map(OsString::from)).map_err(|error| {
+            let text = error.to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+        })?;
+        let cli::Command::Process(process) = &typed.cli.command else { return Ok(None) };
         let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
         let mut variables: HashMap<_, _> = variables.collect();
         variables.insert("HOME".into(), self.home.clone().into());
-        let is_waived = self.options.iter().any(|word| word == "--trust-owner")
-            || self.line.variables.contains_key("BACKLOG_TRUST_OWNER");
+        let is_waived =
+            typed.cli.global.trust_owner || self.line.variables.contains_key("BACKLOG_TRUST_OWNER");
         let rule = if is_waived { OwnerRule::Waived } else { OwnerRule::Reported };
         let environment = Environment { variables, directory: self.home.clone(), rule };
+        let in_words = |error: ExitError| error.to_string();
         let sources =
-            Sources::find(self.option("--config").as_deref().map(Path::new), environment)?;
-        let mut typed = TypedOptions {
-            known: resolved.typed.known.clone(),
-            name: self.option("--queue"),
-            handler: self.handler.iter().map(OsString::from).collect(),
-            is_about_a_table: true,
-            ..TypedOptions::default()
+            Sources::find(typed.cli.global.config.as_deref(), environment).map_err(in_words)?;
+        let names = match process.all_queues {
+            true => sources.queues().map_err(in_words)?.into_iter().map(Some).collect(),
+            false => vec![None],
         };
-        for key in ["db", "table", "pgmq", "shard"] {
-            if let Some(value) = self.option(&format!("--{key}")) {
-                typed.layer.insert(key, Value::String(value), Origin::CommandLine);
-            }
-        }
-        typed.layer.conditions.extend(self.option("--where"));
-        let is_all = self.options.iter().any(|word| word == "--all-queues");
-        let names =
-            if is_all { sources.queues()?.into_iter().map(Some).collect() } else { vec![None] };
         for name in names {
-            let resolved = sources.resolve(&typed, name.as_deref())?;
-            let mut named = resolved.queue()?;
+            let resolved = sources.resolve(&typed.options, name.as_deref()).map_err(in_words)?;
+            let mut named = resolved.queue().map_err(in_words)?;
             if let Some(path) = named.db.file() {
                 named.db = Location::File(self.home.join(path));
             }
             if named.is_same(queue) {
-                return Ok(Some(self.complaints((queue, table), &named, &resolved)));
+                let complaints =
+                    self.complaints((queue, table), &named, &resolved, process.dry_run);
+                return Ok(Some(complaints));
             }
         }
         Ok(None)
@@ -251,6 +228,7 @@ impl<'a> Installed<'a> {
         (queue, table): (&Queue, Option<&Table>),
         named: &Queue,
         resolved: &Resolved<'_>,
+        is_dry: bool,
     ) -> Vec<(Level, String)> {
         let Self { line, command, .. } = self;
         let variable = |name: &str| line.variables.get(name).map(String::as_str);
@@ -278,17 +256,19 @@ impl<'a> Installed<'a> {
             Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
                 errors.extend(file_of(argv, path).err());
             }
-            Ok(None) if self.option("--post").is_none() => errors.push(Handler::none().to_string()),
-            Ok(_) => {}
+            Ok(None) => errors.push(Handler::none().to_string()),
+            Ok(Some(_)) => {}
             Err(why) => errors.push(why.to_string()),
         }
-        let has = |option: &str| self.options.iter().any(|word| word.starts_with(option));
+        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(Schedule::none));
+        errors.extend(schedule.err().map(|why| why.to_string()));
+        errors.extend(resolved.pass().err().map(|why| why.to_string()));
         let is_thrown_away = match &command.stderr {
             Some(file) => file == "/dev/null",
             None => variable("MAILTO") == Some(""),
         };
         let warnings = [
-            (has("--dry-run"), "it only lists what would be tried: leave --dry-run out"),
+            (is_dry, "it only lists what would be tried: leave --dry-run out"),
             (
                 !variable("SHELL").is_none_or(is_plain_shell),
                 "not checked: SHELL is no sh, dash or bash that can be executed; read it yourself",

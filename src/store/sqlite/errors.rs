@@ -46,7 +46,8 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
                  writable for this user"
             )
         } else {
-            "; the file and its directory must be writable for this user".into()
+            "; the file, its directory, and its -wal and -shm if they exist, must be writable for this user"
+                .into()
         };
     }
     if error.kind == Kind::Io && is_on_full_disk(path) {

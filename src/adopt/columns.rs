@@ -19,7 +19,7 @@ pub struct Column<'a> {
     pub formats: Vec<(Format, Instant)>,
     /// Its values, if they are few.
     pub values: Vec<Counted>,
-    /// In how many rows it is NULL, and in how many it is not, if it may be the date of what is done.
+    /// In how many rows it is NULL, and in how many it is not, if it is a date that may be NULL.
     pub nulls: Option<[u64; 2]>,
 }
 
@@ -41,9 +41,11 @@ impl<'a> Column<'a> {
                 true => database.values(outline, column),
                 false => Vec::new(),
             };
-            let may_be_done = role == Some(Role::Done) && !column.not_null;
-            let nulls = may_be_done.then(|| database.nulls(outline, column)).flatten();
-            columns.push(Self { column, role, cells, formats, values, nulls });
+            let mut new = Self { column, role, cells, formats, values, nulls: None };
+            if !column.not_null && (new.is_date() || new.is(Role::Done)) {
+                new.nulls = database.nulls(outline, column);
+            }
+            columns.push(new);
         }
         columns
     }
@@ -115,6 +117,21 @@ impl<'a> Column<'a> {
             | Value::Bytes(_)
             | Value::Blob(_)
             | Value::Json(_) => None,
+        }
+    }
+
+    /// What is known of its values, if they are few or some of them NULL.
+    pub fn facts(&self) -> Option<String> {
+        let name = self.name();
+        match self.nulls {
+            Some([null, set]) if null > 0 => {
+                Some(format!("{name}: NULL in {}, set in {set}", counted(null, "row")))
+            }
+            _ => {
+                let is_never_set = self.values.iter().all(|it| it.value == Value::Null);
+                let is_told = self.distinct() > 1 || self.distinct() == 1 && is_never_set;
+                is_told.then(|| format!("{name}: {}", display(&self.values)))
+            }
         }
     }
 

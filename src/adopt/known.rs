@@ -3,6 +3,7 @@
 use anyhow::Result;
 use toml::{Table, Value};
 
+use super::words::{Role, role};
 use super::{Ask, Choice, Proposal, value_text};
 use crate::names::listed;
 use crate::store::{Column, Outline};
@@ -37,9 +38,22 @@ impl Known {
         })
     }
 
-    /// The table of the page that this is, by its name and by all columns that the page names.
+    /// The table of the page that this is, by its name and by all columns that the page names. One with a
+    /// status or a date of its own for what is done is another table.
     pub fn of(table: &str, columns: &[Column]) -> Option<Self> {
-        Self::all().find(|known| known.has_name(table) && known.has_columns(columns))
+        let is_known = |known: &Self| {
+            let tells = |name: &str| matches!(role(name), Some(Role::Status | Role::Done));
+            let is_further = |name: &str| tells(name) && !known.names(name);
+            known.has_name(table)
+                && known.has_columns(columns)
+                && !columns.iter().any(|column| is_further(&column.name))
+        };
+        Self::all().find(is_known)
+    }
+
+    /// Whether the mapping names a column anywhere.
+    pub fn names(&self, column: &str) -> bool {
+        self.text.to_ascii_lowercase().contains(&column.to_ascii_lowercase())
     }
 
     fn table(&self) -> &str {

@@ -224,7 +224,16 @@ pub fn propose(
                 let values = database.values(outline, column).into_iter();
                 Some(values.filter(|it| it.rows > 0).map(|it| it.value.to_string()).collect())
             };
-            known.proposal(outline, &mut values, ask)
+            let mut proposal = known.proposal(outline, &mut values, ask)?;
+            let sample = database.sample(outline);
+            let columns = columns::Column::all(database, outline, &sample, now);
+            let further = columns.iter().filter(|column| !known.names(column.name()));
+            let facts: Vec<_> = further.filter_map(columns::Column::facts).collect();
+            if !facts.is_empty() {
+                proposal.comment("columns that this mapping does not know");
+                facts.iter().for_each(|fact| proposal.comment(format!("  {fact}")));
+            }
+            Ok(proposal)
         }
         None => propose::by_columns(database, outline, now, ask),
     }

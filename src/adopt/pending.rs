@@ -188,9 +188,9 @@ impl Evidence<'_> {
         let line: String = line.collect();
         proposal.open(&questions, &[format!("status = {{ column = {}{line} }}", Toml::from(name))]);
         let archives = keys.iter().any(|(key, _)| *key == "archived");
-        let new = with(Meaning::New);
-        let is_new = |row: &usize| new.iter().any(|it| it.value == *column.cells[*row]);
-        let waiting: Vec<_> = (0..self.rows()).filter(is_new).collect();
+        let pending = [with(Meaning::New), with(Meaning::Failed)].concat();
+        let is_pending = |row: &usize| pending.iter().any(|it| it.value == *column.cells[*row]);
+        let waiting: Vec<_> = (0..self.rows()).filter(is_pending).collect();
         self.narrow(at, None, &waiting, archives, proposal, ask)?;
         let set_now = || self.set_now(self.date_of(Role::Done));
         let on_success = if deletes { Some(DELETE.into()) } else { set_now() };

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use toml::Value as Toml;
 
-use super::columns::{Column, display};
+use super::columns::Column;
 use super::known::Known;
 use super::pending::Pending;
 use super::words::{Role, meaning, role};
@@ -99,18 +99,18 @@ impl<'a> Evidence<'a> {
             let rows = self.rows();
             proposal.comment(format!("dates and counters by {rows} of the oldest and newest rows"));
         }
-        let few: Vec<_> = self.columns.iter().filter(|it| it.distinct() > 1).collect();
-        if !few.is_empty() {
+        let facts: Vec<_> = self.columns.iter().filter_map(Column::facts).collect();
+        if !facts.is_empty() {
             proposal.comment(
-                "columns with few values; if one of them takes rows out of the queue (deleted, \
-                 paused, of another queue), add a condition: where = \"...\"",
+                "columns with few values, and those that are NULL in some rows; if one of them takes rows \
+                 out of the queue (deleted, paused, of another queue), add a condition: where = \"...\"",
             );
         }
         if self.outline.is_large() {
             proposal.comment("the table is large: these counts are those of a sample");
         }
-        for column in few {
-            proposal.comment(format!("  {}: {}", column.name(), display(&column.values)));
+        for fact in facts {
+            proposal.comment(format!("  {fact}"));
         }
     }
 
@@ -253,7 +253,8 @@ impl<'a> Evidence<'a> {
                 && it.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
         };
         // One with `9999-12-31` says it too, though that date is not plausible.
-        let is_due = |it: &Column<'a>| it.is(Role::Due) && (it.is_date() || !it.counts());
+        let is_named = |it: &Column<'a>| it.is(Role::Due) || it.is(Role::PerhapsDue);
+        let is_due = |it: &Column<'a>| is_named(it) && (it.is_date() || !it.counts());
         let due = self.places(|it| is_due(it) || is_to_come(it));
         let next = self.date_of(Role::Due);
         if next.is_none() && !due.is_empty() {

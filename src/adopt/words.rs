@@ -7,6 +7,8 @@ pub enum Role {
     Created,
     Done,
     Due,
+    /// A date that may say when a record is due, or when an invoice is: only somebody who knows can say.
+    PerhapsDue,
     /// The date of an attempt, which says nothing about how it ended.
     Tried,
     Updated,
@@ -28,7 +30,11 @@ const NAMES: [(Role, &str); 9] = [
         "processed sent published delivered completed finished done dispatched handled succeeded \
          synced exported imported notified fulfilled",
     ),
-    (Role::Due, "run due available visible scheduled scheduledfor retry execute"),
+    (
+        Role::Due,
+        "run available visible scheduled scheduledfor retry execute nextattempt nextretry nextrun nexttry \
+         nextexecution nextdelivery notbefore retryafter runafter sendafter processafter executeafter",
+    ),
     (Role::Tried, "attempted tried executed"),
     (Role::Updated, "updated modified changed lastupdated lastmodified"),
     (
@@ -66,8 +72,10 @@ pub fn role(name: &str) -> Option<Role> {
     let by_word = NAMES.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
     let by_part = || match &*letters {
         name if name.contains("last") => Some(Role::Tried),
-        name if name.starts_with("next") || name.contains("before") => Some(Role::Due),
-        _ if ["after", "until"].iter().any(|end| core.ends_with(end)) => Some(Role::Due),
+        name if name.starts_with("next") || name.contains("before") => Some(Role::PerhapsDue),
+        _ if ["after", "until", "due"].iter().any(|end| core.ends_with(end)) => {
+            Some(Role::PerhapsDue)
+        }
         name if name.contains("status") || name.ends_with("state") => Some(Role::Status),
         // `timestamp`, and a truth such as `is_sent`
         _ if core.is_empty() => Some(Role::Created),

@@ -248,9 +248,23 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
         assert!(asked.exit == Some(1) && asked.stdout.contains(&condition), "{asked:?}");
         assert!(asked.stdout.contains("it is NULL in 21 rows, and set in 19"), "{asked:?}");
     }
+    // A record that has failed is pending as well.
+    let status = "CASE WHEN i < 20 THEN 'done' WHEN i < 30 THEN 'new' ELSE 'failed' END";
+    let deleted = format!("{status}, CASE WHEN i > 35 THEN {at} END");
+    let asked = adopted("status TEXT, deleted_at TEXT", &deleted);
+    assert!(asked.stdout.contains("deleted_at is set in 5 of 21 rows that would be"), "{asked:?}");
+    // Before any of them is deleted this is a fact at least.
+    let never = adopted("status TEXT, deleted_at TEXT", &format!("{status}, NULL")).success();
+    assert!(never.stdout.contains("# deleted_at: NULL in 40 rows\n"), "{never:?}");
     // Dates of rows that are done take nothing out.
     let opened = adopted("sent_at TEXT, opened_at TEXT", &format!("{done}, {done}")).success();
     assert!(keys(&opened).contains("where = \"sent_at IS NULL\""), "{opened:?}");
+    // Such a name may be that of another date, which a failure must not overwrite.
+    for name in ["valid_until", "due_date", "next_birthday", "best_before"] {
+        let perhaps = adopted(&format!("status TEXT, {name} TEXT"), &format!("{status}, {at}"));
+        let question = "QUESTION: which column says when a record is due?";
+        assert!(perhaps.exit == Some(1) && perhaps.stdout.contains(question), "{perhaps:?}");
+    }
     // Neither is a later date one that a record waits for.
     let value = "'new', datetime('2030-01-01')";
     let later = adopted("status TEXT, valid TEXT", value);
@@ -388,6 +402,29 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             env.run_at(MIDNIGHT, &pass).success();
         }
     }
+}
+
+#[test]
+fn a_known_table_with_columns_of_its_own_is_another_one_or_they_are_shown() {
+    let jobs = |column: &str| {
+        let env = TestEnv::with_schema(&format!(
+            "CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, payload TEXT NOT NULL,
+               attempts INTEGER NOT NULL, reserved_at INTEGER, available_at INTEGER NOT NULL,
+               created_at INTEGER NOT NULL, {column});
+             INSERT INTO jobs {N} SELECT i, 'default', '{{}}', 0, NULL, 1795000000, 1795000000,
+               CASE WHEN i % 2 THEN 1795000000 END FROM n"
+        ));
+        env.run(&["adopt"])
+    };
+    let finished = jobs("finished_at INTEGER");
+    assert!(!keys(&finished).contains("delete"), "{finished:?}");
+    let cancelled = jobs("cancelled_at INTEGER").success();
+    let shown =
+        "# columns that this mapping does not know\n# cancelled_at: NULL in 20 rows, set in 20\n";
+    assert!(
+        keys(&cancelled).contains("delete") && cancelled.stdout.contains(shown),
+        "{cancelled:?}"
+    );
 }
 
 #[test]

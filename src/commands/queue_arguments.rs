@@ -114,9 +114,10 @@ pub fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<
     Ok(())
 }
 
+/// Links stay: they may lead elsewhere tomorrow, and a program may go by the name that it is called by.
 fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError> {
     let path = environment.directory.join(path);
-    let path = path.canonicalize().unwrap_or(path);
+    let path = std::path::absolute(&path).unwrap_or(path);
     path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
 }
 

@@ -984,6 +984,10 @@ fn printed_lines_carry_what_was_said_anywhere() {
     std::fs::write(env.path("sns.json"), "{}").unwrap();
     let sns = line(&[], &["--policy", "sns:sns.json", "--where=-1 > ID"]);
     assert_eq!(sns, "* * * * * P process --db DB --policy sns:./sns.json '--where=-1 > ID' -- ./x");
+    // A link may lead elsewhere tomorrow.
+    std::os::unix::fs::symlink("x", env.path("link")).unwrap();
+    let linked = env.run(&["crontab", "--ndays", "1", "--", "./link"]).success().stdout;
+    assert!(linked.trim_end().ends_with("/link"), "{linked}");
     let ages =
         env.run(&["crontab", "--min-ndays", "1", "--ndays", "7", "--", "x"]).success().stdout;
     assert!(ages.contains("# 1 to 7 days old, every 1h.\n0 * * * * "), "{ages}");

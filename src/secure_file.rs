@@ -102,8 +102,9 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, found))
 }
 
-/// Opens a file to append to it, and makes it with this mode, less the umask, if there is none. A device of
-/// root's or of this user's is fine as well, and what /dev/stdout stands for.
+/// Opens a file to append to it, and makes it with this mode, less the umask, if there is none. Made by root,
+/// it belongs to the owner of its directory. A device of root's or of this user's is fine as well, and what
+/// /dev/stdout stands for.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     let followed = Followed::to_work_in(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
@@ -117,6 +118,9 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     if kind(&found) != FileType::RegularFile && !is_device && !followed.is_kernels {
         return Err(no_file());
     }
+    if found.st_size == 0 && kind(&found) == FileType::RegularFile {
+        followed.give_to_owner(&file)?;
+    }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
 }
@@ -125,11 +129,7 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 pub fn make(path: &Path) -> io::Result<()> {
     let followed = Followed::to_work_in(path)?;
     let file = followed.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o644)?;
-    if is_root() {
-        let found = fstat(&followed.directory)?;
-        fchown(&file, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)))?;
-    }
-    Ok(())
+    followed.give_to_owner(&file)
 }
 
 /// Replaces a file at once, so that nobody reads a half of it, or makes one with this mode, less the umask.
@@ -201,6 +201,15 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// Gives a file that root has made to the owner of its directory.
+    fn give_to_owner(&self, file: &OwnedFd) -> io::Result<()> {
+        if is_root() {
+            let found = fstat(&self.directory)?;
+            fchown(file, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)))?;
+        }
+        Ok(())
+    }
+
     /// Follows a path whose links are of root's or of this user's.
     fn new(path: &Path) -> io::Result<Self> {
         Self::walk(path, &mut |place, found| {

@@ -406,7 +406,7 @@ fn status_column(
     };
     let values: StatusValues =
         given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());
-    if values.iter().flatten().any(|value| value.shown() == OPEN) {
+    if given.iter().flatten().any(|given| given.0.iter().any(|text| text == OPEN)) {
         return Err(usage(format!("status: {OPEN_QUESTION}")));
     }
     let [new, error, success, archived] = &values;

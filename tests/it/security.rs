@@ -259,6 +259,11 @@ fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
         assert_eq!(owner, (NOBODY, NOBODY), "{}", path.display());
     }
     assert_eq!(shop.statuses(), "SUCCESS");
+    // So does a joblog, which a pass of the owner's goes on with.
+    shop.pass_of_root(&["--trust-owner", "--joblog", "shop/jobs.log"]).silent();
+    let owner = |name| as_owner(&shop.env.path(name), |found| (found.uid(), found.gid()));
+    assert_eq!(owner("shop/jobs.log"), owner("shop"));
+    assert_ne!(owner("shop").0, 0);
     // What its owner then does by hand goes on from there, and the other way round.
     for id in [2, 3] {
         shop.insert(id);

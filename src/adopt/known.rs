@@ -3,10 +3,11 @@
 use anyhow::Result;
 use toml::{Table, Value};
 
+use super::columns::Column;
 use super::words::{Role, role};
 use super::{Ask, Choice, Proposal, value_text};
 use crate::names::listed;
-use crate::store::{Column, Outline};
+use crate::store::{self, Outline};
 
 const PAGE: &str = include_str!("../../docs/tables.md");
 
@@ -40,7 +41,7 @@ impl Known {
 
     /// The table of the page that this is, by its name and by all columns that the page names. One with a
     /// status or a date of its own for what is done is another table.
-    pub fn of(table: &str, columns: &[Column]) -> Option<Self> {
+    pub fn of(table: &str, columns: &[store::Column]) -> Option<Self> {
         let is_known = |known: &Self| {
             let tells = |name: &str| matches!(role(name), Some(Role::Status | Role::Done));
             let is_further = |name: &str| tells(name) && !known.names(name);
@@ -52,7 +53,7 @@ impl Known {
     }
 
     /// Whether the mapping names a column anywhere.
-    pub fn names(&self, column: &str) -> bool {
+    fn names(&self, column: &str) -> bool {
         self.text.to_ascii_lowercase().contains(&column.to_ascii_lowercase())
     }
 
@@ -67,7 +68,7 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    fn has_columns(&self, columns: &[Column]) -> bool {
+    fn has_columns(&self, columns: &[store::Column]) -> bool {
         let has = |name: &str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
         self.columns().all(|name| has(&name))
     }
@@ -92,15 +93,20 @@ impl Known {
         of_keys.into_iter().chain(set)
     }
 
-    /// The section of the page for this table. `values` has those of a column that are there.
+    /// The section of the page for this table, which has these columns.
     pub fn proposal(
         &self,
         outline: &Outline,
-        values: &mut dyn FnMut(&str) -> Option<Vec<String>>,
+        columns: &[Column<'_>],
         ask: &mut Ask<'_>,
     ) -> Result<Proposal> {
         let mut proposal = Proposal::new(&self.name, outline);
         proposal.comment(self.prose.clone());
+        let values = |name: &str| -> Option<Vec<String>> {
+            let column = columns.iter().find(|it| it.name().eq_ignore_ascii_case(name))?;
+            let there = column.values.iter().filter(|it| it.rows > 0);
+            Some(there.map(|it| it.value.to_string()).collect())
+        };
         let kind = self.kind().and_then(|(column, own)| Some((column, own, values(column)?)));
         let (column, own, there) = kind.unwrap_or_default();
         let lines = |chosen: &str| -> String {
@@ -137,6 +143,8 @@ impl Known {
         if !has_schedule {
             proposal.lines(vec!["progressive = true".into()]);
         }
+        let further = columns.iter().filter(|column| !self.names(column.name()));
+        proposal.facts("columns that this mapping does not know", further);
         Ok(proposal)
     }
 

@@ -14,9 +14,11 @@ use toml::{Table, Value};
 
 use crate::options::LONGEST_NAME;
 use crate::record::one_line;
-use crate::store::{Column, Explore, Outline};
+use crate::store::{self, Explore, Outline};
 use crate::time::Instant;
 
+use columns::Column;
+use known::Known;
 pub use propose::{is_known, is_like_a_queue};
 
 /// Asks somebody at the terminal which of several answers is right.
@@ -63,6 +65,15 @@ impl Proposal {
 
     fn comment(&mut self, comment: impl Into<String>) {
         self.steps.push(Step::Comment(comment.into()));
+    }
+
+    /// What is known of the values of columns, after a sentence about them.
+    fn facts<'a>(&mut self, about: &str, columns: impl Iterator<Item = &'a Column<'a>>) {
+        let facts: Vec<_> = columns.filter_map(Column::facts).collect();
+        if !facts.is_empty() {
+            self.comment(about);
+        }
+        facts.into_iter().for_each(|fact| self.comment(format!("  {fact}")));
     }
 
     fn lines(&mut self, lines: Vec<String>) {
@@ -143,7 +154,7 @@ impl Proposal {
 pub fn limits(section: &Table, outline: &Outline) -> Vec<&'static str> {
     // Columns with the usual names need no key.
     let has = |key: &str| {
-        let is_usual = |column: &Column| column.name.eq_ignore_ascii_case(key);
+        let is_usual = |column: &store::Column| column.name.eq_ignore_ascii_case(key);
         section.contains_key(key) || outline.columns.iter().any(is_usual)
     };
     let status = section.get("status");
@@ -216,25 +227,10 @@ pub fn propose(
     now: Instant,
     ask: &mut Ask<'_>,
 ) -> Result<Proposal> {
-    match known::Known::of(&outline.name, &outline.columns) {
-        Some(known) => {
-            let mut values = |name: &str| {
-                let columns = &mut outline.columns.iter();
-                let column = columns.find(|column| column.name.eq_ignore_ascii_case(name))?;
-                let values = database.values(outline, column).into_iter();
-                Some(values.filter(|it| it.rows > 0).map(|it| it.value.to_string()).collect())
-            };
-            let mut proposal = known.proposal(outline, &mut values, ask)?;
-            let sample = database.sample(outline);
-            let columns = columns::Column::all(database, outline, &sample, now);
-            let further = columns.iter().filter(|column| !known.names(column.name()));
-            let facts: Vec<_> = further.filter_map(columns::Column::facts).collect();
-            if !facts.is_empty() {
-                proposal.comment("columns that this mapping does not know");
-                facts.iter().for_each(|fact| proposal.comment(format!("  {fact}")));
-            }
-            Ok(proposal)
-        }
-        None => propose::by_columns(database, outline, now, ask),
+    let sample = database.sample(outline);
+    let columns = Column::all(database, outline, &sample, now);
+    match Known::of(&outline.name, &outline.columns) {
+        Some(known) => known.proposal(outline, &columns, ask),
+        None => propose::by_columns(outline, &sample, columns, now, ask),
     }
 }

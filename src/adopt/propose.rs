@@ -11,7 +11,7 @@ use super::words::{Role, meaning, role};
 use super::{Ask, Choice, Proposal, key};
 use crate::date::Format;
 use crate::names::listed;
-use crate::store::{Explore, Holds, Listed, Outline, Sample};
+use crate::store::{Holds, Listed, Outline, Sample};
 use crate::time::{DAY, Instant};
 
 /// Whether a table has columns of a queue: one that says what is pending, and another one.
@@ -39,20 +39,14 @@ pub struct Evidence<'a> {
 }
 
 pub fn by_columns(
-    database: &mut dyn Explore,
     outline: &Outline,
+    sample: &Sample,
+    columns: Vec<Column<'_>>,
     now: Instant,
     ask: &mut Ask<'_>,
 ) -> Result<Proposal> {
-    let sample = database.sample(outline);
-    let columns = Column::all(database, outline, &sample, now);
-    let mut evidence = Evidence {
-        outline,
-        sample: &sample,
-        tomorrow: now.saturating_add(DAY),
-        columns,
-        inserted: None,
-    };
+    let tomorrow = now.saturating_add(DAY);
+    let mut evidence = Evidence { outline, sample, tomorrow, columns, inserted: None };
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline);
     evidence.describe(&mut proposal);
@@ -99,19 +93,12 @@ impl<'a> Evidence<'a> {
             let rows = self.rows();
             proposal.comment(format!("dates and counters by {rows} of the oldest and newest rows"));
         }
-        let facts: Vec<_> = self.columns.iter().filter_map(Column::facts).collect();
-        if !facts.is_empty() {
-            proposal.comment(
-                "columns with few values, and those that are NULL in some rows; if one of them takes rows \
-                 out of the queue (deleted, paused, of another queue), add a condition: where = \"...\"",
-            );
-        }
         if self.outline.is_large() {
             proposal.comment("the table is large: these counts are those of a sample");
         }
-        for fact in facts {
-            proposal.comment(format!("  {fact}"));
-        }
+        let about = "columns with few values, and those that are NULL in some rows; if one of them takes rows out \
+             of the queue (deleted, paused, of another queue), add a condition: where = \"...\"";
+        proposal.facts(about, self.columns.iter());
     }
 
     /// The unique key with the fewest columns, the primary key before others.

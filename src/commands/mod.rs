@@ -27,8 +27,8 @@ use anyhow::{Context, Result, bail};
 pub use monitoring::Endings;
 pub use signals::Signals;
 
-use crate::cli::{self, Cli, Command, Process, Typed};
-use crate::exit::{self, Exit, usage};
+use crate::cli::{self, Cli, Command, Global, Process, Typed};
+use crate::exit::{self, Exit, ExitError, usage};
 use crate::manual::pages;
 use crate::options::value::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
@@ -72,7 +72,9 @@ fn run_command(
     environment: Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let rule = owner_rule(cli, &environment)?;
+    let is_check = matches!(cli.command, Command::Check(_));
+    let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
+    let rule = owner_rule(usual, &cli.global, &environment)?;
     let environment = Environment { rule, ..environment };
     let sources = if cli.command.is_about_a_queue() {
         Sources::find(cli.global.config.as_deref(), environment)?
@@ -137,15 +139,17 @@ const HEADING: &str = "queue {}:\n";
 /// A command for one queue. The flag says that no other queue's output stands above.
 type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
 
-/// How root's rule is applied: `check` reports what it finds, and goes on without those files.
-fn owner_rule(cli: &Cli, environment: &Environment) -> Result<OwnerRule> {
+/// How root's rule is applied, unless the option or its variable waives it.
+fn owner_rule(
+    usual: OwnerRule,
+    global: &Global,
+    environment: &Environment,
+) -> Result<OwnerRule, ExitError> {
     let set = environment.option("trust-owner")?.map(|text| {
         let why = || usage(format!("BACKLOG_TRUST_OWNER is {text:?}; it must be 1 or 0"));
         truth(&text).ok_or_else(why)
     });
-    let is_waived = cli.global.trust_owner || set.transpose()?.unwrap_or(false);
-    let is_check = matches!(cli.command, Command::Check(_));
-    let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
+    let is_waived = global.trust_owner || set.transpose()?.unwrap_or(false);
     Ok(if is_waived { OwnerRule::Waived } else { usual })
 }
 

@@ -477,6 +477,11 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
     }
     let found = complaints(&env, &format!("BACKLOG_NDAYS=x\n@daily {pass} -- /bin/true\n"));
     assert!(found.first().is_some_and(|it| it.starts_with("error line 2: ")), "{found:#?}");
+    let trust = format!("BACKLOG_TRUST_OWNER=maybe\n@daily {pass} --ndays 1 -- /bin/true\n");
+    let found = complaints(&env, &trust);
+    let expected =
+        "warning line 2: not checked: BACKLOG_TRUST_OWNER is \"maybe\"; it must be 1 or 0";
+    assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{found:#?}");
     let nul = format!("@daily true\0x\n@daily {pass} --ndays 1 -- /bin/true\n");
     let expected = "error line 2: cron ignores the file: line 1: it has a NUL in it";
     assert_eq!(complaints(&env, &nul), [expected]);

@@ -13,6 +13,7 @@ use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
 
 use super::super::assemble::require;
+use super::super::owner_rule;
 use super::Findings;
 use super::programs::file_of;
 use crate::cli::{self, Typed};
@@ -196,13 +197,11 @@ impl Installed<'_> {
         let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
         let mut variables: HashMap<_, _> = variables.collect();
         variables.insert("HOME".into(), self.home.clone().into());
-        let is_waived =
-            typed.cli.global.trust_owner || self.line.variables.contains_key("BACKLOG_TRUST_OWNER");
-        let rule = if is_waived { OwnerRule::Waived } else { OwnerRule::Reported };
-        let environment = Environment { variables, directory: self.home.clone(), rule };
-        let in_words = |error: ExitError| error.to_string();
-        let sources =
-            Sources::find(typed.cli.global.config.as_deref(), environment).map_err(in_words)?;
+        let (global, in_words) = (&typed.cli.global, |error: ExitError| error.to_string());
+        let rule = OwnerRule::Reported;
+        let mut environment = Environment { variables, directory: self.home.clone(), rule };
+        environment.rule = owner_rule(rule, global, &environment).map_err(in_words)?;
+        let sources = Sources::find(global.config.as_deref(), environment).map_err(in_words)?;
         let names = match process.all_queues {
             true => sources.queues().map_err(in_words)?.into_iter().map(Some).collect(),
             false => vec![None],

@@ -118,7 +118,7 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     if kind(&found) != FileType::RegularFile && !is_device && !followed.is_kernels {
         return Err(no_file());
     }
-    if found.st_size == 0 && kind(&found) == FileType::RegularFile {
+    if followed.target.is_none() {
         followed.give_to_owner(&file)?;
     }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;

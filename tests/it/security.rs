@@ -264,6 +264,11 @@ fn roots_pass_makes_the_state_directory_as_the_databases_owner() {
     let owner = |name| as_owner(&shop.env.path(name), |found| (found.uid(), found.gid()));
     assert_eq!(owner("shop/jobs.log"), owner("shop"));
     assert_ne!(owner("shop").0, 0);
+    // One that is there stays whose it is.
+    fs::write(shop.env.path("shop/theirs.log"), "").unwrap();
+    shop.own("shop/theirs.log", SOMEBODY, SOMEBODY, 0o644);
+    shop.pass_of_root(&["--trust-owner", "--joblog", "shop/theirs.log"]).silent();
+    assert_eq!(owner("shop/theirs.log"), (SOMEBODY, SOMEBODY));
     // What its owner then does by hand goes on from there, and the other way round.
     for id in [2, 3] {
         shop.insert(id);

@@ -1,5 +1,7 @@
 //! A column of the table: its role by its name, and what its values are.
 
+use std::collections::{BTreeSet, HashSet};
+
 use super::words::{Meaning, Role, meaning, role};
 use crate::date::{Dates, Format};
 use crate::record::{Value, counted};
@@ -19,8 +21,8 @@ pub struct Column<'a> {
     pub formats: Vec<(Format, Instant)>,
     /// Its values, if they are few.
     pub values: Vec<Counted>,
-    /// In how many rows it is NULL, and in how many it is not, if it is a date that may be NULL.
-    pub nulls: Option<[u64; 2]>,
+    /// The number of rows where it is empty, and that of others, if it is a date that may be empty.
+    pub empty: Option<[u64; 2]>,
 }
 
 impl<'a> Column<'a> {
@@ -41,9 +43,10 @@ impl<'a> Column<'a> {
                 true => database.values(outline, column),
                 false => Vec::new(),
             };
-            let mut new = Self { column, role, cells, formats, values, nulls: None };
-            if !column.not_null && (new.is_date() || new.is(Role::Done)) {
-                new.nulls = database.nulls(outline, column);
+            let mut new = Self { column, role, cells, formats, values, empty: None };
+            if new.may_be_empty() && (new.is_date() || new.is(Role::Done)) {
+                let [is_empty, _] = new.conditions();
+                new.empty = database.split(outline, &is_empty);
             }
             columns.push(new);
         }
@@ -75,6 +78,12 @@ impl<'a> Column<'a> {
         !self.cells.is_empty() && !self.cells.iter().any(|value| is_empty(value))
     }
 
+    /// Whether no two rows have the same value.
+    pub fn is_distinct(&self) -> bool {
+        let mut seen = HashSet::new();
+        self.cells.iter().all(|value| seen.insert(value.to_string()))
+    }
+
     pub fn is_empty_at(&self, row: usize) -> bool {
         self.cells.get(row).is_none_or(|value| is_empty(value))
     }
@@ -86,20 +95,60 @@ impl<'a> Column<'a> {
             && self.cells.iter().all(is_count)
     }
 
+    /// Whether a new row gets a number above 0 by default.
+    pub fn begins_above_zero(&self) -> bool {
+        let default = self.column.default.as_deref();
+        default.and_then(|default| default.parse::<i64>().ok()).is_some_and(|number| number > 0)
+    }
+
     pub fn holds_text(&self) -> bool {
         self.column.holds == Holds::Text && self.formats.is_empty()
     }
 
-    /// The condition of rows where it is empty.
-    pub fn is_empty_condition(&self) -> String {
+    /// Whether rows without a value are possible, or seen.
+    pub fn may_be_empty(&self) -> bool {
+        !self.column.not_null || !self.cells.is_empty() && !self.is_full()
+    }
+
+    /// The condition of rows where it is empty, by the values without a meaning that it has, and that of
+    /// the other rows.
+    pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
-        if self.column.holds == Holds::Booleans {
-            format!("{name} IS NOT TRUE")
-        } else if self.cells.iter().any(|value| **value == Value::Integer(0)) {
-            format!("coalesce({name}, 0) = 0")
-        } else {
-            format!("{name} IS NULL")
+        let literal = |value: &Value| {
+            let text = value.to_string();
+            let is_text = matches!(value, Value::Text(_));
+            if is_text { format!("'{}'", text.replace('\'', "''")) } else { text }
+        };
+        let empty = self.cells.iter().filter(|value| is_empty(value) && ***value != Value::Null);
+        let literals: BTreeSet<_> = empty.map(|value| literal(value)).collect();
+        let literals: Vec<_> = literals.iter().map(String::as_str).collect();
+        match &literals[..] {
+            _ if self.column.holds == Holds::Booleans => {
+                [format!("{name} IS NOT TRUE"), name.clone()]
+            }
+            [] => [format!("{name} IS NULL"), format!("{name} IS NOT NULL")],
+            [only] => ["=", "<>"].map(|is| format!("coalesce({name}, {only}) {is} {only}")),
+            [first, ..] => ["IN", "NOT IN"]
+                .map(|is| format!("coalesce({name}, {first}) {is} ({})", literals.join(", "))),
         }
+    }
+
+    /// The word for the value of a row where it is empty.
+    pub fn none(&self) -> &'static str {
+        let is_null = self.conditions()[0].ends_with("IS NULL");
+        if is_null { "NULL" } else { "empty" }
+    }
+
+    /// What it says of rows that would be pending if it divides them: a date that only some rows have, or
+    /// one of two values; with the conditions of both parts.
+    pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
+        let is_open = matches!(self.role, None | Some(Role::Done));
+        let is_two = is_open && (self.is_date() || self.distinct() == 2);
+        let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
+        (is_two && set > 0 && self.cells.iter().any(|value| is_empty(value))).then(|| {
+            let all = counted(pending.len() as u64, "row");
+            (format!("{} is set in {set} of {all}", self.name()), self.conditions())
+        })
     }
 
     /// Meaning of one of its values as that of a status, if that may be written. Of a column such as
@@ -123,9 +172,9 @@ impl<'a> Column<'a> {
     /// What is known of its values, if they are few or some of them NULL.
     pub fn facts(&self) -> Option<String> {
         let name = self.name();
-        match self.nulls {
-            Some([null, set]) if null > 0 => {
-                Some(format!("{name}: NULL in {}, set in {set}", counted(null, "row")))
+        match self.empty {
+            Some([empty, set]) if empty > 0 => {
+                Some(format!("{name}: {} in {}, set in {set}", self.none(), counted(empty, "row")))
             }
             _ => {
                 let is_never_set = self.values.iter().all(|it| it.value == Value::Null);
@@ -166,7 +215,9 @@ fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Forma
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`
 pub fn display(values: &[Counted]) -> String {
-    let of_rows = values.iter().filter(|counted| counted.rows > 0);
-    let each = of_rows.map(|it| format!("{} in {}", it.value.shown(), counted(it.rows, "row")));
+    let each = values.iter().map(|it| match it.rows {
+        0 => format!("{} in no row", it.value.shown()),
+        rows => format!("{} in {}", it.value.shown(), counted(rows, "row")),
+    });
     each.collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,7 @@ use super::columns::Column;
 use super::words::{Role, role};
 use super::{Ask, Choice, Proposal, value_text};
 use crate::names::listed;
-use crate::store::{self, Outline};
+use crate::store::{self, Counted, Outline};
 
 const PAGE: &str = include_str!("../../docs/tables.md");
 
@@ -52,9 +52,10 @@ impl Known {
         Self::all().find(is_known)
     }
 
-    /// Whether the mapping names a column anywhere.
+    /// Whether the page says anything of a column.
     fn names(&self, column: &str) -> bool {
-        self.text.to_ascii_lowercase().contains(&column.to_ascii_lowercase())
+        let text = [&self.prose, self.text].join(" ").to_ascii_lowercase();
+        text.contains(&column.to_ascii_lowercase())
     }
 
     fn table(&self) -> &str {
@@ -109,21 +110,35 @@ impl Known {
         };
         let kind = self.kind().and_then(|(column, own)| Some((column, own, values(column)?)));
         let (column, own, there) = kind.unwrap_or_default();
+        let further = columns.iter().filter(|column| !self.names(column.name()));
+        let all: Vec<_> = (0..columns.iter().map(|it| it.cells.len()).max().unwrap_or(0)).collect();
+        let is_flag = |it: &&Column<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
+        let doubts = further.clone().filter(is_flag).filter_map(|it| it.doubt(&all));
+        let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
+        let mut questions = Vec::new();
+        if !doubts.is_empty() {
+            let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
+            if ask(&question, &["no".into()])?.is_none() {
+                questions.push(format!("{question} If so, add it to this condition:"));
+            }
+        }
         let lines = |chosen: &str| -> String {
             let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
             let lines = lines.map(|line| {
                 let line = line.replace(&format!("'{own}'"), &format!("'{chosen}'"));
                 let line = line.replace(&format!("\"{own}\""), &format!("\"{chosen}\""));
-                if line.starts_with("exec") { format!("# {line}") } else { line }
+                let is_open = line.starts_with("where =") && !questions.is_empty();
+                if is_open || line.starts_with("exec") { format!("# {line}") } else { line }
             });
-            lines.collect::<Vec<_>>().join("\n")
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            if questions.is_empty() { lines } else { lines + "\nwhere = ?" }
         };
         // Other text would have to be spelt as SQL and as TOML.
         let is_plain =
             |it: &&String| it.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
         let plain = there.iter().filter(is_plain);
         if there.is_empty() || there.iter().any(|it| it == own) {
-            proposal.lines(vec![lines(own)]);
+            proposal.open(&questions, &[lines(own)]);
             let others: Vec<_> = there.iter().filter(|it| *it != own).map(String::as_str).collect();
             if !others.is_empty() {
                 proposal.comment(format!(
@@ -132,7 +147,8 @@ impl Known {
                 ));
             }
         } else if let (1, Some(only)) = (there.len(), plain.clone().next()) {
-            proposal.line(format!("all rows have {column} = '{only}'"), lines(only));
+            proposal.comment(format!("all rows have {column} = '{only}'"));
+            proposal.open(&questions, &[lines(only)]);
         } else {
             let choices = plain.map(|it| Choice::new(it, vec![lines(it)])).collect();
             let question = format!("which {column} is worked off?");
@@ -143,7 +159,6 @@ impl Known {
         if !has_schedule {
             proposal.lines(vec!["progressive = true".into()]);
         }
-        let further = columns.iter().filter(|column| !self.names(column.name()));
         proposal.facts("columns that this mapping does not know", further);
         Ok(proposal)
     }

@@ -113,9 +113,11 @@ impl Proposal {
                 self.lines(lines);
             }
             None => {
-                self.comment(format!("QUESTION: {question} Write the lines of one answer:"));
+                let write = if choices.is_empty() { "" } else { " Write the lines of one answer:" };
+                self.comment(format!("QUESTION: {question}{write}"));
                 for Choice { answer, lines } in choices {
-                    self.comment(format!("- {answer}"));
+                    let none = if lines.is_empty() { ": no line" } else { "" };
+                    self.comment(format!("- {answer}{none}"));
                     let lines = lines.iter().flat_map(|line| line.lines());
                     self.lines(lines.map(|line| format!("# {line}")).collect());
                 }
@@ -173,7 +175,7 @@ pub fn limits(section: &Table, outline: &Outline) -> Vec<&'static str> {
     let tells_failed = value("error").is_some() && value("error") != value("new");
     if !tells_failed && !has("last_failure") && !section.get("on_failure").is_some_and(sets_next) {
         limits.push(
-            "no column for failures: `retry` has nothing to change; try all pending: `backlog \
+            "no column that `retry` could change; try all pending: `backlog \
              process --ndays 365`",
         );
     }

@@ -28,12 +28,15 @@ const KEYS: [(&str, Meaning, &str); 4] = [
     ("archived", Meaning::GivenUp, "given up"),
 ];
 
+/// Values of a status with their meanings, and those whose meaning is open.
+type Meanings = (Vec<(Meaning, Counted)>, Vec<Counted>);
+
 const DELETE: &str = "on_success = \"delete\"";
 
 impl Evidence<'_> {
     pub fn pending(&self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<Pending> {
         let statuses = self.statuses();
-        let dates = self.places(|it| it.is(Role::Done) && it.is_date() && !it.column.not_null);
+        let dates = self.places(|it| it.is(Role::Done) && it.is_date() && it.may_be_empty());
         match (&statuses[..], &dates[..]) {
             ([status], _) => self.by_status(*status, proposal, ask),
             ([], [date]) => self.by_date(*date, proposal, ask),
@@ -78,9 +81,10 @@ impl Evidence<'_> {
         };
         let of_date = |at: &usize| {
             let name = self.columns[*at].name();
-            let lines = [Some(where_line(&[is_null(name)])), self.set_now(Some(name))];
-            let lines = lines.into_iter().flatten().collect();
-            Choice::new(format!("a record is pending while {name} is NULL"), lines)
+            let [is_empty, _] = self.columns[*at].conditions();
+            let answer = format!("a record is pending while {is_empty}");
+            let lines = [Some(where_line(&[is_empty])), self.set_now(Some(name))];
+            Choice::new(answer, lines.into_iter().flatten().collect())
         };
         let delete = vec!["where = \"1 = 1\"".into(), DELETE.into()];
         let delete = Choice::new("all rows are pending, and a finished one is deleted", delete);
@@ -103,32 +107,7 @@ impl Evidence<'_> {
     fn by_status(&self, at: usize, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<Pending> {
         let column = &self.columns[at];
         let name = column.name();
-        let has = |meaning| column.values.iter().any(|it| column.meaning(it) == Some(meaning));
-        // Where attempts have an end, a failure may be final.
-        let is_final = self.most_attempts().is_some() && !has(Meaning::GivenUp);
-        let (mut values, mut unknown) = (Vec::new(), Vec::new());
-        for value in &column.values {
-            let word = column.meaning(value);
-            let meaning = match word.filter(|word| !(is_final && *word == Meaning::Failed)) {
-                Some(word) => Some(word),
-                None if value.is_refused => Some(Meaning::LeftAlone),
-                None if value.rows == 0 => continue,
-                None => {
-                    let question = format!(
-                        "{name} has the value {}. Is it new, failed, done, given up, or none of these?",
-                        display(std::slice::from_ref(value))
-                    );
-                    let answers = KEYS.map(|(.., answer)| answer).into_iter();
-                    let answers = answers.chain(["none of these"]).map(String::from);
-                    let answer = ask(&question, &answers.collect::<Vec<_>>())?;
-                    answer.map(|at| KEYS.get(at).map_or(Meaning::LeftAlone, |key| key.1))
-                }
-            };
-            match meaning {
-                Some(meaning) => values.push((meaning, value.clone())),
-                None => unknown.push(value.clone()),
-            }
-        }
+        let (values, unknown) = self.meanings(column, ask)?;
         let with = |meaning| -> Vec<Counted> {
             let those = values.iter().filter(|(it, _)| *it == meaning);
             those.map(|(_, value)| value.clone()).collect()
@@ -150,19 +129,17 @@ impl Evidence<'_> {
                 Meaning::GivenUp => continue,
                 _ if !unknown.is_empty() => None,
                 // What has failed stays as it is.
-                Meaning::Failed => keys.first().map(|(_, new)| new.clone()),
-                Meaning::New | Meaning::Done | Meaning::LeftAlone => {
-                    let question = format!("no value of {name} here means {says}.");
-                    let asked = format!("{question} What becomes of a finished record?");
-                    deletes = meaning == Meaning::Done
-                        && ask(&asked, &["its row is deleted".into()])?.is_some();
-                    if deletes {
-                        continue;
-                    }
-                    questions.push(format!(
-                        "{question} Write the value in place of ?. If a finished row is deleted, \
-                         write {DELETE} and no success."
-                    ));
+                Meaning::Failed if !self.outline.is_large() => {
+                    keys.first().map(|(_, new)| new.clone())
+                }
+                Meaning::Done
+                    if ask(&finished(name), &["its row is deleted".into()])?.is_some() =>
+                {
+                    deletes = true;
+                    continue;
+                }
+                Meaning::New | Meaning::Failed | Meaning::Done | Meaning::LeftAlone => {
+                    questions.push(self.missing(name, meaning, says));
                     None
                 }
             };
@@ -176,8 +153,8 @@ impl Evidence<'_> {
             (Meaning::Failed, "tried again; if it is given up for good, write it as archived"),
             (Meaning::LeftAlone, "left alone"),
         ] {
-            let those = with(meaning).into_iter().filter(|it| it.rows > 0);
-            let (refused, those): (Vec<_>, _) = those.partition(|it| it.is_refused);
+            let (refused, those): (Vec<_>, _) =
+                with(meaning).into_iter().partition(|it| it.is_refused);
             for (those, why) in [(those, ""), (refused, ", and refused by a CHECK constraint")] {
                 if !those.is_empty() {
                     proposal.comment(format!("{says}{why}: {}", display(&those)));
@@ -192,24 +169,82 @@ impl Evidence<'_> {
         let is_pending = |row: &usize| pending.iter().any(|it| it.value == *column.cells[*row]);
         let waiting: Vec<_> = (0..self.rows()).filter(is_pending).collect();
         self.narrow(at, None, &waiting, archives, proposal, ask)?;
+        let done = self.places(|it| it.is(Role::Done) && it.is_date());
+        if done.len() > 1 {
+            let names = listed(done.iter().map(|at| self.columns[*at].name()));
+            let why = format!("a success sets none of {names}: add the right one to on_success");
+            proposal.comment(why);
+        }
         let set_now = || self.set_now(self.date_of(Role::Done));
         let on_success = if deletes { Some(DELETE.into()) } else { set_now() };
         Ok(Pending { on_success, archives })
     }
 
+    /// The values of a status with their meanings, by usual words or as somebody answers; and those whose
+    /// meaning is open.
+    fn meanings(&self, column: &Column<'_>, ask: &mut Ask<'_>) -> Result<Meanings> {
+        let has = |meaning| column.values.iter().any(|it| column.meaning(it) == Some(meaning));
+        // Where attempts have an end, a failure may be final.
+        let is_final = self.most_attempts().is_some() && !has(Meaning::GivenUp);
+        let (mut values, mut unknown) = (Vec::new(), Vec::new());
+        for value in &column.values {
+            let word = column.meaning(value);
+            let meaning = match word.filter(|word| !(is_final && *word == Meaning::Failed)) {
+                Some(word) => Some(word),
+                None if value.rows == 0 || value.is_refused => Some(Meaning::LeftAlone),
+                None => {
+                    let question = format!(
+                        "{} has the value {}. Is it new, failed, done, given up, or none of these?",
+                        column.name(),
+                        display(std::slice::from_ref(value))
+                    );
+                    let answers = KEYS.map(|(.., answer)| answer).into_iter();
+                    let answers = answers.chain(["none of these"]).map(String::from);
+                    let answer = ask(&question, &answers.collect::<Vec<_>>())?;
+                    answer.map(|at| KEYS.get(at).map_or(Meaning::LeftAlone, |key| key.1))
+                }
+            };
+            match meaning {
+                Some(meaning) => values.push((meaning, value.clone())),
+                None => unknown.push(value.clone()),
+            }
+        }
+        Ok((values, unknown))
+    }
+
+    /// The question about a meaning that no value has.
+    fn missing(&self, name: &str, meaning: Meaning, says: &str) -> String {
+        let write = "Write the value in place of ?";
+        if meaning == Meaning::Done {
+            let finished = finished(name);
+            return format!(
+                "{finished} {write}, or {DELETE} and no success if its row is deleted."
+            );
+        }
+        let (quoted, sql) = (quoted_if_needed(name), &self.outline.sql);
+        let look = match self.outline.is_large() {
+            true => {
+                format!(" (of all rows: SELECT {quoted}, count(*) FROM {sql} GROUP BY {quoted})")
+            }
+            false => String::new(),
+        };
+        format!("no value of {name} here means {says}{look}. {write}.")
+    }
+
     fn by_date(&self, at: usize, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<Pending> {
         let column = &self.columns[at];
         let name = column.name();
-        let counts = match column.nulls {
-            Some([null, set]) => {
-                format!("it is NULL in {}, and set in {set}", counted(null, "row"))
+        let [is_empty, _] = column.conditions();
+        let counts = match column.empty {
+            Some([empty, set]) => {
+                let rows = counted(empty, "row");
+                format!("it is {} in {rows}, and set in {set}", column.none())
             }
             None => "its rows could not be counted within a second".into(),
         };
-        proposal.comment(format!("a record is pending while {name} is NULL: {counts}"));
-        let waiting = (0..self.rows()).filter(|row| column.cells[*row].is_null());
-        let waiting: Vec<_> = waiting.collect();
-        self.narrow(at, Some(is_null(name)), &waiting, false, proposal, ask)?;
+        proposal.comment(format!("a record is pending while {is_empty}: {counts}"));
+        let waiting: Vec<_> = (0..self.rows()).filter(|row| column.is_empty_at(*row)).collect();
+        self.narrow(at, Some(is_empty), &waiting, false, proposal, ask)?;
         Ok(Pending { on_success: self.set_now(Some(name)), archives: false })
     }
 
@@ -224,36 +259,32 @@ impl Evidence<'_> {
         proposal: &mut Proposal,
         ask: &mut Ask<'_>,
     ) -> Result<()> {
-        let is_doubtful = |it: &Column<'_>| {
-            matches!(it.role, None | Some(Role::Done)) && (it.is_date() || it.distinct() == 2)
-        };
-        let mut doubts = Vec::new();
-        for place in self.places(is_doubtful).into_iter().filter(|place| *place != at) {
-            let column = &self.columns[place];
-            let set = waiting.iter().filter(|row| !column.is_empty_at(**row)).count();
-            if set > 0 && (0..self.rows()).any(|row| column.is_empty_at(row)) {
-                let all = counted(waiting.len() as u64, "row");
-                let about = format!("{} is set in {set} of {all}", column.name());
-                doubts.push((about, column.is_empty_condition()));
-            }
-        }
+        let others = self.columns.iter().enumerate().filter(|(place, _)| *place != at);
+        let mut doubts: Vec<_> = others.filter_map(|(_, it)| it.doubt(waiting)).collect();
         if let (Some(counter), Some(most), false) = (self.counter(), self.most_attempts(), archives)
         {
             let [counter, most] = [counter, most].map(|it| quoted_if_needed(it.name()));
             let about = format!("{counter} may be as high as {most} in rows");
-            doubts.push((about, format!("{counter} < {most}")));
+            doubts.push((about, [format!("{counter} < {most}"), format!("{counter} >= {most}")]));
         }
         let mut conditions: Vec<_> = condition.into_iter().collect();
         let mut questions = Vec::new();
-        for (about, without) in doubts {
-            let answers = ["yes, all rows".into(), format!("no, only those with {without}")];
+        for (about, [without, with]) in doubts {
+            let only =
+                [&without, &with].map(|condition| format!("no, only those with {condition}"));
+            let answers: Vec<_> = ["yes, all rows".into()].into_iter().chain(only).collect();
             let question = format!("{about} that would be pending. Are all of them pending?");
             let answer = ask(&question, &answers)?;
             if answer.is_none() {
-                questions.push(format!("{question} If so, take {without} out of this condition:"));
+                questions.push(format!(
+                    "{question} If so, take {without} out of this condition; if only the others \
+                     are, write {with} in its place:"
+                ));
             }
-            if answer != Some(0) {
-                conditions.push(without);
+            match answer {
+                Some(0) => {}
+                Some(2) => conditions.push(with),
+                _ => conditions.push(without),
             }
         }
         let tables = self.tables_of_states();
@@ -271,6 +302,10 @@ impl Evidence<'_> {
         }
         Ok(())
     }
+}
+
+fn finished(name: &str) -> String {
+    format!("no value of {name} here means done. What becomes of a finished record?")
 }
 
 /// The values of one meaning as TOML. The first is the one that is written: of several somebody has to
@@ -300,10 +335,6 @@ fn written(
     }
     values.swap(0, first.unwrap_or_default());
     Ok(Some(toml_list(&values)))
-}
-
-fn is_null(name: &str) -> String {
-    format!("{} IS NULL", quoted_if_needed(name))
 }
 
 fn where_line(conditions: &[String]) -> String {

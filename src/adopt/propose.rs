@@ -29,7 +29,7 @@ pub fn is_known(table: &Listed) -> bool {
 
 /// A table and its sample.
 pub struct Evidence<'a> {
-    outline: &'a Outline,
+    pub outline: &'a Outline,
     sample: &'a Sample,
     /// A day later than now, as no date here has a zone.
     tomorrow: Instant,
@@ -53,7 +53,7 @@ pub fn by_columns(
     evidence.id(&mut proposal, ask)?;
     evidence.date(&mut proposal, ask)?;
     let pending = evidence.pending(&mut proposal, ask)?;
-    evidence.counters(&mut proposal, &pending);
+    evidence.counters(&mut proposal, &pending, ask)?;
     evidence.writes(&mut proposal, pending, ask)?;
     evidence.rest(&mut proposal);
     Ok(proposal)
@@ -103,16 +103,19 @@ impl<'a> Evidence<'a> {
 
     /// The unique key with the fewest columns, the primary key before others.
     fn id(&self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<()> {
-        let can_be = |name: &String| {
-            let column = self.outline.columns.iter().find(|it| it.name == *name);
-            column.is_some_and(|it| {
-                let is_uuid = it.declared.eq_ignore_ascii_case("uuid");
-                matches!(it.holds, Holds::Integers | Holds::Text | Holds::Numbers) || is_uuid
-            })
+        let can_be = |column: &&Column<'a>| {
+            let is_uuid = column.column.declared.eq_ignore_ascii_case("uuid");
+            let holds = column.column.holds;
+            matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers) || is_uuid
         };
-        let keys = self.outline.keys.iter().filter(|key| key.iter().all(can_be));
+        let is_id = |name: &String| {
+            let mut columns = self.columns.iter().filter(can_be);
+            columns.any(|column| column.name() == name)
+        };
+        let keys = self.outline.keys.iter().filter(|key| key.iter().all(is_id));
         let Some(key) = keys.min_by_key(|key| key.len()) else {
-            let full = self.columns.iter().filter(|it| it.is_full() && !it.is_date());
+            let full = self.columns.iter().filter(can_be);
+            let full = full.filter(|it| it.is_full() && it.is_distinct() && !it.is_date());
             let choice = |it: &Column<'a>| {
                 Choice::new(it.name(), vec![format!("id = {}", Toml::from(it.name()))])
             };
@@ -163,17 +166,12 @@ impl<'a> Evidence<'a> {
             }
         }
         // Without a date and a counter no schedule tells what is due.
-        choices.push(match self.counter() {
-            Some(_) => Choice::new(
-                "no column: records go by their ids, and by their count of failures",
-                vec!["date_inserted = false".into()],
-            ),
-            None => Choice::new(
-                "an expression over the columns of a row",
-                vec!["date_inserted = { sql = \"EXPRESSION\" }".into()],
-            ),
-        });
-        let question = "when was a record inserted? No single date that is never NULL says it.";
+        choices.extend(self.counter().map(|_| {
+            let answer = "no column: records go by their ids, and by their count of failures";
+            Choice::new(answer, vec!["date_inserted = false".into()])
+        }));
+        let question = "when was a record inserted? No single date that is never NULL says it. (An \
+                        expression over other columns can: date_inserted = { sql = \"...\" }.)";
         let open = vec!["date_inserted = ?".into()];
         let chosen = proposal.choose(ask, question, choices, open)?;
         self.inserted = chosen.and_then(|at| formats.get(at).copied());
@@ -193,24 +191,40 @@ impl<'a> Evidence<'a> {
         let inserted = self.inserted.and_then(|(_, format)| format);
         let legal = [Some(Format::Iso), Some(Format::Compact), inserted];
         let is_written = |it: &Column<'a>| {
-            it.is_date() && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
+            !it.column.is_generated
+                && it.is_date()
+                && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
         };
         self.only(role, is_written).map(Column::name)
     }
 
     /// The count of failures, the most attempts and the error.
-    fn counters(&self, proposal: &mut Proposal, pending: &Pending) {
+    fn counters(
+        &self,
+        proposal: &mut Proposal,
+        pending: &Pending,
+        ask: &mut Ask<'_>,
+    ) -> Result<()> {
         if let Some(counter) = self.counter() {
             let name = Toml::from(counter.name());
+            let failures = format!("failures = {name}");
+            let attempts = format!("failures = {{ column = {name}, counts = \"attempts\" }}");
             let lower = counter.name().to_lowercase();
-            let (why, line) = match lower.contains("fail") || lower.contains("retr") {
-                true => ("counts failures, by its name", format!("failures = {name}")),
-                false => (
-                    "counts attempts, by its name",
-                    format!("failures = {{ column = {name}, counts = \"attempts\" }}"),
-                ),
-            };
-            proposal.line(why, line);
+            let counts_failures = lower.contains("fail") || lower.contains("retr");
+            // One that never begins at 0 may be a limit, or count down.
+            if counter.is_full() || counter.begins_above_zero() {
+                let choices = vec![
+                    Choice::new("it counts failures", vec![failures]),
+                    Choice::new("it counts attempts", vec![attempts]),
+                    Choice::new("none of these", vec![]),
+                ];
+                let question = format!("{} does not begin at 0. What is it?", counter.name());
+                proposal.choose(ask, &question, choices, vec!["failures = ?".into()])?;
+            } else if counts_failures {
+                proposal.line("counts failures, by its name", failures);
+            } else {
+                proposal.line("counts attempts, by its name", attempts);
+            }
         }
         if pending.archives
             && let Some(most) = self.most_attempts()
@@ -223,6 +237,7 @@ impl<'a> Evidence<'a> {
             let name = Toml::from(error.name());
             proposal.line("the last error, by its name", format!("last_error = {name}"));
         }
+        Ok(())
     }
 
     /// What is written besides: when it was done, when it is due next, and that it was changed.

@@ -70,7 +70,7 @@ const OF_A_CHECK: &[(Exit, &str)] = &[
 
 const OF_ADOPT: &[(Exit, &str)] = &[
     DONE,
-    (Exit::Failed, "a question is open, or it could not be done"),
+    (Exit::Failed, "a question is open, the proposal has an error, or it could not be made"),
     (Exit::Usage, "the command line makes no sense, or it is not clear which table is meant"),
     TRY_LATER,
 ];

@@ -108,8 +108,9 @@ pub struct Global {
 pub enum Command {
     /// Propose a backlog.toml for a table that you have
     ///
-    /// It goes by the names of the columns and by samples of their values, says why, and asks at a terminal
-    /// what it cannot know; else the answers are comments. Nothing is written to the database.
+    /// Shows the columns with few values and proposes what usual names and values leave no doubt about.
+    /// Everything else is a question: at a terminal it is asked, otherwise it stays open as a ? that no
+    /// pass accepts. Nothing is written to the database.
     Adopt(Box<Adopt>),
     /// Create the table
     Init(Box<Init>),

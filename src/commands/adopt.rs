@@ -68,12 +68,13 @@ pub fn run(
     let columns = counted(outline.columns.len() as u64, "column");
     let questions = counted(open as u64, "question");
     say(&format!("table {}: {columns}, {questions} open", outline.name))?;
+    let mut exit = if open == 0 { Exit::Done } else { Exit::Failed };
     if outline.is_large() {
         say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
     } else if open == 0 {
         // With the database as it was typed: its URL may have a password.
         let section = proposal.section(&db.to_string_lossy());
-        checked(&section, &proposal.queue, environment, console)?;
+        exit = checked(&section, &proposal.queue, environment, console)?;
     }
     let section = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
     say("what this mapping cannot do:")?;
@@ -81,8 +82,8 @@ pub fn run(
         .map_or_else(Vec::new, |section| limits(section, &outline))
         .iter()
         .try_for_each(|limit| say(&format!("  {limit}")))?;
-    next(&proposal, open, &outline.name, console)?;
-    Ok(if open == 0 { Exit::Done } else { Exit::Failed })
+    next(&proposal, open, &outline.name)?;
+    Ok(exit)
 }
 
 /// The database as backlog.toml names it: a file by its whole path, a server without its password.
@@ -124,7 +125,7 @@ fn checked(
     queue: &str,
     environment: &Environment,
     console: &mut Console<'_>,
-) -> Result<()> {
+) -> Result<Exit> {
     let path = environment.directory.join("backlog.toml, as proposed");
     let sources = Sources::proposed(path, section, environment.clone())?;
     let typed = TypedOptions {
@@ -142,14 +143,14 @@ fn checked(
         endings: super::Endings::default(),
         signals: super::Signals::default(),
     };
-    check::run(&resolved, &Check::default(), &mut aside).map(drop)
+    check::run(&resolved, &Check::default(), &mut aside)
 }
 
 /// What to type next.
-fn next(proposal: &Proposal, open: usize, table: &str, console: &Console<'_>) -> Result<()> {
+fn next(proposal: &Proposal, open: usize, table: &str) -> Result<()> {
     let queue = shlex::try_quote(&proposal.queue).unwrap_or_default();
     let mut steps = Vec::new();
-    if io::stdout().is_terminal() || console.terminal.attended {
+    if io::stdout().is_terminal() {
         let table = shlex::try_quote(table).unwrap_or_default();
         steps.push(format!("backlog adopt {table} --db ... > backlog.toml"));
     }

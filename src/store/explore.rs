@@ -40,8 +40,8 @@ pub trait Explore {
     /// its default name it. Empty for other columns, and where counting takes too long.
     fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted>;
 
-    /// In how many rows a column is NULL, and in how many it is not.
-    fn nulls(&mut self, outline: &Outline, column: &Column) -> Option<[u64; 2]>;
+    /// The number of rows where a condition holds, and that of the others.
+    fn split(&mut self, outline: &Outline, condition: &str) -> Option<[u64; 2]>;
 }
 
 /// A value of a column.
@@ -51,6 +51,13 @@ pub struct Counted {
     pub rows: u64,
     /// Whether a CHECK constraint refuses to write it.
     pub is_refused: bool,
+}
+
+impl Counted {
+    /// Whether it is yes or no, or NULL.
+    pub fn is_truth(&self) -> bool {
+        matches!(self.value, Value::Null | Value::Boolean(_) | Value::Integer(0 | 1))
+    }
 }
 
 /// A table as the catalog has it.
@@ -263,11 +270,12 @@ impl<E: Explorable> Explore for Explorer<E> {
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
     }
 
-    fn nulls(&mut self, outline: &Outline, column: &Column) -> Option<[u64; 2]> {
-        let expression = format!("{} IS NULL", quote(&column.name));
-        let counted = self.grouped(outline, &expression, |row| row.truth(0))?;
-        let of =
-            |is_null| counted.iter().find(|(it, _)| *it == is_null).map_or(0, |(_, rows)| *rows);
-        Some([of(true), of(false)])
+    fn split(&mut self, outline: &Outline, condition: &str) -> Option<[u64; 2]> {
+        let counted = self.grouped(outline, condition, |row| row.truth(0))?;
+        let rows = |holds| {
+            let part = counted.iter().find(|(truth, _)| *truth == holds);
+            part.map_or(0, |(_, rows)| *rows)
+        };
+        Some([true, false].map(rows))
     }
 }

@@ -275,6 +275,54 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
 }
 
 #[test]
+fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
+    let status = "CASE WHEN i < 20 THEN 'done' ELSE 'new' END";
+    let asked = adopted("status TEXT, active INTEGER", &format!("{status}, i % 2"));
+    let question = "take coalesce(active, 0) = 0 out of this condition; if only the others are, write \
+                    coalesce(active, 0) <> 0 in its place:";
+    let text = asked.stdout.replace("\n# ", " ");
+    assert!(asked.exit == Some(1) && text.contains(question), "{asked:?}");
+    // A counter that does not begin at 0 may be a limit.
+    let limit = adopted("status TEXT, retries INTEGER NOT NULL", &format!("{status}, 5"));
+    let question = "QUESTION: retries does not begin at 0. What is it?";
+    assert!(limit.stdout.contains(question) && keys(&limit).contains("failures = ?"), "{limit:?}");
+    // Which of two dates a success sets, nobody knows.
+    let both = "status TEXT, sent_at TEXT, delivered_at TEXT";
+    let two = adopted(both, &format!("{status}, NULL, NULL")).success();
+    let comment =
+        "# a success sets none of sent_at, delivered_at: add the right one to on_success\n";
+    assert!(two.stdout.contains(comment), "{two:?}");
+    // What a CHECK constraint names is shown, though no row has it.
+    let check = "status TEXT CHECK (status IN ('new', 'done', 'parked'))";
+    let parked = adopted(check, status).success();
+    assert!(parked.stdout.contains("# left alone: 'parked' in no row\n"), "{parked:?}");
+    // Other values than NULL may say that there is no date.
+    for (column, none, condition) in [
+        ("processed_at TEXT NOT NULL DEFAULT ''", "''", "coalesce(processed_at, '') = ''"),
+        ("processed_at INTEGER NOT NULL", "0", "coalesce(processed_at, 0) = 0"),
+    ] {
+        let value = format!("CASE WHEN i < 20 THEN 1795000000 ELSE {none} END");
+        let value = if none == "0" { value } else { value.replace("1795000000", "'2026-11-20'") };
+        let empty = adopted(column, &value).success();
+        let count = "it is empty in 21 rows, and set in 19";
+        let line = format!("where = \"{condition}\"");
+        assert!(empty.stdout.contains(count) && keys(&empty).contains(&line), "{empty:?}");
+    }
+}
+
+#[test]
+fn a_proposal_in_which_check_finds_an_error_is_no_success() {
+    let computed = "status TEXT GENERATED ALWAYS AS (CASE WHEN id < 9 THEN 'new' ELSE 'done' END)";
+    let env = TestEnv::with_schema(&format!(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, created_at TEXT NOT NULL, {computed});
+         INSERT INTO t {N} SELECT i, datetime(1795000000 + i * 60, 'unixepoch') FROM n"
+    ));
+    let adopted = env.run(&["adopt", "t"]);
+    assert!(adopted.stderr.contains("error    status      status cannot be"), "{adopted:?}");
+    assert!(adopted.exit == Some(1) && !adopted.stdout.contains("QUESTION"), "{adopted:?}");
+}
+
+#[test]
 fn a_number_is_a_date_only_in_the_one_format_in_which_all_are_plausible() {
     let dated = |value: &str| {
         let env = TestEnv::with_schema(&format!(
@@ -353,10 +401,15 @@ fn counts_of_a_large_table_are_those_of_a_sample() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT NOT NULL);
          INSERT INTO t VALUES (1, 'done', '2026-11-20 00:00:00'), (300000, 'new', '2026-11-21 00:00:00')",
     );
-    let adopted = env.run(&["adopt", "t"]).success();
-    for text in ["these counts are those of a sample", "# status: 'done' in 1 row, 'new' in 1 row"]
-    {
-        assert!(adopted.stdout.contains(text), "{adopted:?}");
+    let adopted = env.run(&["adopt", "t"]);
+    for text in [
+        "these counts are those of a sample",
+        "# status: 'done' in 1 row, 'new' in 1 row",
+        // A value that no row of a sample has may be in others.
+        "# QUESTION: no value of status here means failed (of all rows: SELECT status, count(*)",
+        "\nstatus = { column = \"status\", new = \"new\", error = ?, success = \"done\" }\n",
+    ] {
+        assert!(adopted.exit == Some(1) && adopted.stdout.contains(text), "{adopted:?}");
     }
 }
 
@@ -378,7 +431,9 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             TestEnv::on(database)
         }));
         for env in on_both {
-            let adopted = env.run(&["adopt"]).success();
+            let adopted = env.run(&["adopt"]);
+            // One has a record without a date, which is an error of check's.
+            assert!(adopted.stderr.contains(", 0 questions open\n"), "{adopted:?}");
             fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
             let adopted: toml::Table = adopted.stdout.parse().unwrap();
             let described: toml::Table = page
@@ -406,25 +461,29 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
 
 #[test]
 fn a_known_table_with_columns_of_its_own_is_another_one_or_they_are_shown() {
-    let jobs = |column: &str| {
+    let jobs = |column: &str, value: &str| {
         let env = TestEnv::with_schema(&format!(
             "CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, payload TEXT NOT NULL,
                attempts INTEGER NOT NULL, reserved_at INTEGER, available_at INTEGER NOT NULL,
                created_at INTEGER NOT NULL, {column});
              INSERT INTO jobs {N} SELECT i, 'default', '{{}}', 0, NULL, 1795000000, 1795000000,
-               CASE WHEN i % 2 THEN 1795000000 END FROM n"
+               CASE WHEN i % 2 THEN {value} END FROM n"
         ));
         env.run(&["adopt"])
     };
-    let finished = jobs("finished_at INTEGER");
+    let finished = jobs("finished_at INTEGER", "1795000000");
     assert!(!keys(&finished).contains("delete"), "{finished:?}");
-    let cancelled = jobs("cancelled_at INTEGER").success();
-    let shown =
-        "# columns that this mapping does not know\n# cancelled_at: NULL in 20 rows, set in 20\n";
-    assert!(
-        keys(&cancelled).contains("delete") && cancelled.stdout.contains(shown),
-        "{cancelled:?}"
-    );
+    let tenant = jobs("tenant TEXT", "'a'").success();
+    let shown = "# columns that this mapping does not know\n# tenant: NULL in 20 rows, ";
+    assert!(keys(&tenant).contains("delete") && tenant.stdout.contains(shown), "{tenant:?}");
+    // A date or a truth may take rows out.
+    let cancelled = jobs("cancelled_at INTEGER", "1795000000");
+    let question = "QUESTION: cancelled_at is set in 20 of 40 rows. Does that take rows out";
+    for text in
+        [question, "# where = \"queue = 'default' AND reserved_at IS NULL\"\n", "\nwhere = ?"]
+    {
+        assert!(cancelled.exit == Some(1) && cancelled.stdout.contains(text), "{cancelled:?}");
+    }
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Terminal {
 
     /// Asks which of several it is, if somebody is there to answer; an answer that is none is asked again.
     pub fn choose(&self, question: &str, choices: &[String]) -> anyhow::Result<Option<usize>> {
-        if !self.attended || !io::stdin().is_terminal() {
+        if choices.is_empty() || !self.attended || !io::stdin().is_terminal() {
             return Ok(None);
         }
         self.write(question);

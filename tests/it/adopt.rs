@@ -296,6 +296,14 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let check = "status TEXT CHECK (status IN ('new', 'done', 'parked'))";
     let parked = adopted(check, status).success();
     assert!(parked.stdout.contains("# left alone: 'parked' in no row\n"), "{parked:?}");
+    // Without a date there is nothing to choose from, and so nothing to ask at a terminal.
+    let env = TestEnv::with_schema(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, status TEXT); INSERT INTO t VALUES (1, 'new'), (2, 'done')",
+    );
+    let line = format!("adopt --db {} t", env.db().display());
+    let asked = env.at_terminal(100, &line, "");
+    assert!(asked.stdout.contains("\ndate_inserted = ?"), "{asked:?}");
+    assert!(!asked.stdout.contains("1 to 0"), "{asked:?}");
     // Other values than NULL may say that there is no date.
     for (column, none, condition) in [
         ("processed_at TEXT NOT NULL DEFAULT ''", "''", "coalesce(processed_at, '') = ''"),

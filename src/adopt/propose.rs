@@ -11,6 +11,7 @@ use super::words::{Role, meaning, role};
 use super::{Ask, Choice, Proposal, key};
 use crate::date::Format;
 use crate::names::listed;
+use crate::record::counted;
 use crate::store::{Holds, Listed, Outline, Sample};
 use crate::time::{DAY, Instant};
 
@@ -136,13 +137,12 @@ impl<'a> Evidence<'a> {
     fn date(&mut self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<()> {
         let is_past =
             |it: &Column<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
-        let full =
-            self.places(|it| it.is_date() && (it.is_full() && is_past(it) || self.rows() == 0));
-        let mut created = full.clone();
-        created.retain(|at| self.columns[*at].is(Role::Created));
+        let is_full = |it: &Column<'a>| it.is_full() && is_past(it) || self.rows() == 0;
+        let created = self.places(|it| it.is_date() && it.is(Role::Created));
         if let [at] = created[..]
             && let Column { formats, column, .. } = &self.columns[at]
             && formats.len() < 2
+            && is_full(&self.columns[at])
         {
             let format = formats.first().map(|(format, _)| *format);
             let why = "when a record was inserted: called so, and never NULL";
@@ -150,7 +150,8 @@ impl<'a> Evidence<'a> {
             self.inserted = Some((at, format));
             return Ok(());
         }
-        let places = if created.is_empty() { full } else { created };
+        let full = || self.places(|it| it.is_date() && is_full(it));
+        let places = if created.is_empty() { full() } else { created };
         let mut choices = Vec::new();
         let mut formats = Vec::new();
         for at in places {
@@ -160,7 +161,9 @@ impl<'a> Evidence<'a> {
             });
             let none = column.formats.is_empty().then(|| (None, String::new()));
             for (format, reading) in readings.chain(none) {
-                let answer = format!("{}{reading}", column.name());
+                let empty = column.empty.filter(|[empty, _]| *empty > 0);
+                let empty = empty.map(|[empty, _]| format!(", none in {}", counted(empty, "row")));
+                let answer = format!("{}{reading}{}", column.name(), empty.unwrap_or_default());
                 choices.push(Choice::new(answer, vec![date_line(column.name(), format)]));
                 formats.push((at, format));
             }
@@ -170,8 +173,8 @@ impl<'a> Evidence<'a> {
             let answer = "no column: records go by their ids, and by their count of failures";
             Choice::new(answer, vec!["date_inserted = false".into()])
         }));
-        let question = "when was a record inserted? No single date that is never NULL says it. (An \
-                        expression over other columns can: date_inserted = { sql = \"...\" }.)";
+        let question = "when was a record inserted? No single date without NULL says it, in one \
+                        format. (An expression can: date_inserted = { sql = \"...\" }.)";
         let open = vec!["date_inserted = ?".into()];
         let chosen = proposal.choose(ask, question, choices, open)?;
         self.inserted = chosen.and_then(|at| formats.get(at).copied());

@@ -304,6 +304,14 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let asked = env.at_terminal(100, &line, "");
     assert!(asked.stdout.contains("\ndate_inserted = ?"), "{asked:?}");
     assert!(!asked.stdout.contains("1 to 0"), "{asked:?}");
+    // A column of that name is offered though some rows have no date.
+    env.sql("ALTER TABLE t ADD COLUMN created_at TEXT; UPDATE t SET created_at = '2026-11-20' WHERE id = 1");
+    let dated = env.run(&["adopt", "t"]);
+    let offered = "# - created_at as iso: the newest is 2026-11-20T00:00:00Z, none in 1 row\n";
+    assert!(
+        keys(&dated).contains("date_inserted = ?") && dated.stdout.contains(offered),
+        "{dated:?}"
+    );
     // Other values than NULL may say that there is no date.
     for (column, none, condition) in [
         ("processed_at TEXT NOT NULL DEFAULT ''", "''", "coalesce(processed_at, '') = ''"),

@@ -1,7 +1,7 @@
 //! Charts of the load in characters, as wide as the terminal, and as high for one policy as for
 //! another with the same load.
 
-use super::headline::{headline, shortened};
+use super::{headline, shortened};
 use crate::record::one_line;
 use crate::report::Screen;
 use crate::simulation::{Bins, Run, Scenario};

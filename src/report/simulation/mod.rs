@@ -1,19 +1,15 @@
 //! Simulations: as a table, as charts in the terminal, as JSON lines, and as a picture.
 
-mod axis;
 mod chart;
-mod headline;
 mod picture;
 
 use serde_json::json;
 
 use super::aligned;
-use super::screen::Screen;
+use super::screen::{Screen, grouped};
 use crate::record::{Id, json_line, one_line};
-use crate::simulation::{Run, Scenario, Tried};
-use crate::time::{DAY, Instant};
-
-use headline::shortened;
+use crate::simulation::{Bins, Run, Scenario, Tried};
+use crate::time::{DAY, Instant, span};
 
 pub use chart::load_charts;
 pub use picture::picture;
@@ -74,6 +70,25 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
         ]);
     }
     fitting(rows, screen)
+}
+
+/// `peak 58 in 15s, nothing for 16m 29s`: the peak in the bins that are drawn, and the longest silence
+/// that is seen between them, one of two bins.
+fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
+    let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
+        return "no retries".into();
+    };
+    let idle = Some(run.figures.longest_idle_secs).filter(|secs| *secs >= 2 * bins.secs);
+    let idle = idle.map_or_else(String::new, |secs| format!(", nothing for {}", span(secs)));
+    format!("peak {} in {}{idle}", grouped(peak as u64), span(bins.secs))
+}
+
+/// The beginning of a text that is longer than so many characters.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// What a name is cut down to, before a narrow terminal goes without columns.

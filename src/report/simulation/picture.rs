@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::axis::{round_numbers, round_secs, round_up, unit};
-use super::headline::{headline, in_words, shortened};
+use super::{headline, shortened};
 use crate::record::one_line;
 use crate::report::grouped;
 use crate::report::template::render;
 use crate::simulation::{Bins, Run, Scenario, Tried};
+use crate::time::{DAY, span};
 
 const TEMPLATE: &str = include_str!("picture.svg");
 
@@ -43,26 +43,6 @@ const PIXEL: i64 = 2;
 
 /// The number of the first retry of each band of one colour.
 const BANDS: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 300, 1_000];
-/// Colours on white and on black. The hues go from violet through blue and green to orange in equal steps of
-/// OKLCH. Each is lighter than the one before it, and has a contrast of at least 3 to its background.
-const COLOURS: [(&str, &str); 16] = [
-    ("#3b0f67", "#7652ac"),
-    ("#311f77", "#6961bd"),
-    ("#1f2f82", "#5670c9"),
-    ("#003e88", "#3b7fcf"),
-    ("#004d89", "#008ecf"),
-    ("#005b85", "#009dca"),
-    ("#00677d", "#00aac0"),
-    ("#007271", "#00b5b2"),
-    ("#007a61", "#00bea1"),
-    ("#008150", "#3fc48e"),
-    ("#29853b", "#70c97b"),
-    ("#598821", "#98cb68"),
-    ("#7c8800", "#bccb59"),
-    ("#9a8700", "#dcca52"),
-    ("#b48500", "#f9c857"),
-    ("#cb8315", "#ffc668"),
-];
 
 /// The data of the template.
 #[derive(Serialize)]
@@ -81,13 +61,12 @@ struct Picture {
     panels: Vec<Panel>,
 }
 
-/// A colour of the legend.
+/// A colour of the legend, by its place among those of the template.
 #[derive(Serialize)]
 struct Key {
     number: usize,
     first: u32,
-    light: &'static str,
-    dark: &'static str,
+    colour: usize,
 }
 
 /// A label of an axis, in pixels from the lower left corner of a plot.
@@ -136,15 +115,13 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
             dots: if has_dots { dots(run, from, &scale) } else { Vec::new() },
         }
     });
-    let key = |number: usize| {
-        // The bands that occur have the whole range of colours.
-        let (light, dark) = COLOURS[number * (COLOURS.len() - 1) / last.max(1)];
-        Key { number, first: BANDS[from + number], light, dark }
-    };
+    // The bands that occur have the whole range of colours.
+    let colour = |number: usize| number * (BANDS.len() - 1) / last.max(1);
+    let key = |number| Key { number, first: BANDS[from + number], colour: colour(number) };
     let data = Picture {
         title: title(shown.len(), runs.len(), scenario),
         height: HEADER_AND_FOOTER + PANEL * shown.len() as i64,
-        each: in_words(bins.secs),
+        each: span(bins.secs),
         pixel: PIXEL as f64,
         keys: if bands.is_empty() { Vec::new() } else { (0..=last).map(key).collect() },
         times: scale.times(),
@@ -165,7 +142,7 @@ fn title(shown: usize, all: usize, scenario: &Scenario) -> String {
         all if all > shown => format!("{shown} of {all} policies"),
         all => format!("{all} policies"),
     };
-    let time = in_words(scenario.secs);
+    let time = span(scenario.secs);
     format!("Retries of {records} record{s} in {time} under {policies}")
 }
 
@@ -284,6 +261,38 @@ fn compact(number: usize) -> String {
     unit.map_or_else(|| grouped(number as u64), |(unit, name)| format!("{}{name}", number / unit))
 }
 
+/// Lengths of time that divide a clock.
+const ROUND_SECS: [i64; 18] =
+    [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, DAY];
+
+/// 1, 2, 5, 10, 20, 50 and so on.
+fn round_numbers() -> impl Iterator<Item = u64> {
+    let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
+    powers.flat_map(|power| [1, 2, 5].into_iter().filter_map(move |it| power.checked_mul(it)))
+}
+
+/// The smallest round number that is no less.
+fn round_up(least: u64) -> u64 {
+    round_numbers().find(|number| *number >= least).unwrap_or(least)
+}
+
+/// The smallest round length of time that is no less: above a day a round number of days.
+fn round_secs(least: i64) -> i64 {
+    let days = || i64::try_from(round_up(least.unsigned_abs().div_ceil(DAY.unsigned_abs())));
+    let round = ROUND_SECS.into_iter().find(|secs| *secs >= least);
+    round.unwrap_or_else(|| days().map_or(least, |days| days.saturating_mul(DAY)))
+}
+
+/// The unit in which an axis tells times until then, and its length.
+fn unit(secs: i64) -> (&'static str, i64) {
+    match secs {
+        ..=600 => ("seconds", 1),
+        601..=21_600 => ("minutes", 60),
+        21_601..=432_000 => ("hours", 3_600),
+        _ => ("days", DAY),
+    }
+}
+
 /// As text in XML, which cannot hold every character of Unicode.
 fn escaped(text: &str) -> String {
     let visible = one_line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
@@ -329,6 +338,15 @@ mod tests {
         // The peak has the whole height, and its hundredth a tenth.
         let height = |count| Scale { peak: 100, ..hour }.height(count);
         assert_eq!([0, 1, 100].map(height), [0, 29, PLOT_HEIGHT * PIXEL]);
+    }
+
+    #[test]
+    fn steps_are_round() {
+        let steps = [0, 1, 3, 7, 21, 50, 51, 5_001].map(round_up);
+        assert_eq!(steps, [1, 1, 5, 10, 50, 50, 100, 10_000]);
+        let secs = [0, 1, 3, 16, 61, 1_801, DAY, DAY + 1, 11 * DAY].map(round_secs);
+        assert_eq!(secs, [1, 1, 5, 30, 120, 3_600, DAY, 2 * DAY, 20 * DAY]);
+        assert_eq!(round_up(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -269,7 +269,7 @@ def adding(tmp, lines=1_000_000):
 
 def server():
     """A cluster of its own, from the distribution's PostgreSQL; the test harness starts it."""
-    command = ["cargo", "test", "--release", "--quiet", "--lib", "--", "--ignored", "--nocapture", "engine::bench"]
+    command = ["cargo", "run", "--release", "--quiet", "--features", "bench", "--example", "bench-postgres"]
     output = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
     rates = {}
     for line in output.splitlines():

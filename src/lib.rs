@@ -4,12 +4,20 @@
 //! docs/architecture.md has the map of the modules, the route of one record, the threads, the
 //! invariants, and where to add what.
 
+// What only servers or webhooks use is left over in a program without them.
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "webhook")),
+    allow(dead_code, unused_imports, reason = "a smaller program")
+)]
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests open files where only they put something")
 )]
 
 mod adopt;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod cli;
 mod commands;
 mod crontab;
@@ -36,6 +44,7 @@ mod store;
 mod system_error;
 mod terminal;
 mod time;
+#[cfg(feature = "_tls")]
 mod tls_roots;
 
 use std::ffi::OsString;

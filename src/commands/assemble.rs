@@ -11,8 +11,8 @@ use super::{open, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Environment, Exec, Handler, HandlerContext, Post, Proxy, Stream, cannot_run, fitting,
-    in_one_word, placeholders,
+    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
+    placeholders,
 };
 use crate::names::listed;
 use crate::options::{self, PassSettings, Queue, Schedule};
@@ -24,7 +24,12 @@ use crate::store::{
 };
 use crate::system_error::chain;
 use crate::time::{Clock, Instant};
-use crate::tls_roots;
+
+#[cfg(feature = "webhook")]
+use crate::{
+    handlers::{Post, Proxy},
+    tls_roots,
+};
 
 pub struct Assembly {
     pub line: CronLine,
@@ -215,9 +220,12 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
         table.require_archived("--give-up-on")?;
     }
     let options::Handler::Post(webhook) = handler else { return Ok(()) };
-    Proxy::chosen(&webhook.proxies, webhook.target.is_https)?;
-    if let Some(path) = &webhook.ca_file {
-        tls_roots::of_file(path)?;
+    #[cfg(feature = "webhook")]
+    {
+        Proxy::chosen(&webhook.proxies, webhook.target.is_https)?;
+        if let Some(path) = &webhook.ca_file {
+            tls_roots::of_file(path)?;
+        }
     }
     let url = webhook.target.columns().map(|column| (column, "--post", "the URL"));
     let key = webhook.key.columns().map(|column| (column, "--idempotency-key", "the key"));
@@ -254,6 +262,9 @@ pub fn handlers(
             Arc::new(Exec::new(argv, give_up_on, all, stop).commands()?)
         }
         options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
+        #[cfg(not(feature = "webhook"))]
+        options::Handler::Post(_) => return Err(options::Handler::none().into()),
+        #[cfg(feature = "webhook")]
         options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {

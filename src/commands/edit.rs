@@ -22,7 +22,8 @@ use crate::record::{
 use crate::report::{Screen, next_attempt_line};
 use crate::schedule::DueRule;
 use crate::store::{
-    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
+    Access, Claim, Created, Database, Found, Refusal, Retry, RowWrite, Schemas, Store, Table,
+    WriteResult,
 };
 use crate::time::Instant;
 
@@ -32,13 +33,13 @@ pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exi
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
-    let schemas = if args.minimal {
+    let (sqlite, postgres) = if args.minimal {
         // The three columns that every table needs and the payload, nothing else.
-        [include_str!("minimal.sql"), include_str!("minimal.postgres.sql")]
+        (include_str!("minimal.sql"), include_str!("minimal.postgres.sql"))
     } else {
-        [include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql")]
+        (include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql"))
     };
-    let (what, is_new) = queue.db.create(TABLE, schemas)?;
+    let Created { what, is_new } = queue.db.create(TABLE, &Schemas { sqlite, postgres })?;
     if !is_new && !args.if_missing {
         bail!("{what} already exists in {}", queue.db);
     }

@@ -1,8 +1,6 @@
 //! One pass: claim, handle, settle, in one round of the dispatcher after the other. The only place
 //! where policy, store and handler meet; docs/architecture.md shows its threads.
 
-#[cfg(test)]
-mod bench;
 mod cursor;
 mod dispatcher;
 mod due_queue;

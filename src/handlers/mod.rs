@@ -5,6 +5,7 @@ mod command;
 mod exec;
 mod lost_claims;
 pub mod placeholders;
+#[cfg(feature = "webhook")]
 mod post;
 mod process;
 mod shortage;
@@ -21,6 +22,7 @@ use serde_json::value::RawValue;
 
 use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
+#[cfg(feature = "webhook")]
 pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 
 pub use command::Environment;

@@ -138,8 +138,7 @@ impl PassSettings {
         resolved.require_all(is_dry)?;
         let usual_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         let pass = resolved.pass()?;
-        let ping = pass.ping.as_ref().map_or(Ok(()), Ping::check);
-        ping.map_err(|error| usage(format!("--ping: {}", chain(&error))))?;
+        require_ping(pass.ping.as_ref())?;
         Ok(Self {
             schedule: schedule.ok_or_else(Schedule::none)?,
             every: resolved.read::<ScheduleOptions>()?.pace.every.map(|every| every.0),
@@ -166,6 +165,14 @@ impl PassSettings {
             timeout: pass.timeout.map_or(Some(Duration::from_secs(usual_secs)), |limit| limit.0),
         })
     }
+}
+
+fn require_ping(ping: Option<&Ping>) -> Result<(), ExitError> {
+    if ping.is_some() && cfg!(not(feature = "webhook")) {
+        return Err(usage("--ping: this program was built without webhooks, the feature webhook"));
+    }
+    let checked = ping.map_or(Ok(()), Ping::check);
+    checked.map_err(|error| usage(format!("--ping: {}", chain(&error))))
 }
 
 #[derive(Default, Args, Deserialize)]
@@ -365,6 +372,10 @@ impl Handler {
             }
         }
         if let Some(url) = &args.post {
+            if cfg!(not(feature = "webhook")) {
+                let why = "--post: this program was built without webhooks, the feature webhook";
+                return Err(usage(why));
+            }
             let payload = queue.mapping.payload.as_deref();
             return Ok(Some(Self::Post(Box::new(webhook(url, args, payload, environment)?))));
         }

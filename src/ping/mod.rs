@@ -1,6 +1,7 @@
 //! Pings: a monitoring service is told when a pass begins, and when and how it has ended, so that it
 //! misses the pass that does not come. A thread of its own tells it: no record waits for the service.
 
+#[cfg(feature = "webhook")]
 mod request;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use crate::handlers::Proxies;
 use crate::options::{Event, Ping};
+#[cfg(feature = "webhook")]
 use request::Reporter;
 
 /// How long the second try of a request waits.
@@ -93,4 +95,19 @@ fn report_all(mut reporter: Reporter, told: &Receiver<(Event, String)>) -> Resul
         }
     }
     result
+}
+
+/// A program without webhooks makes no requests: its options refuse pings.
+#[cfg(not(feature = "webhook"))]
+struct Reporter;
+
+#[cfg(not(feature = "webhook"))]
+impl Reporter {
+    fn new(_: Ping, _: Proxies, _: String, _: String) -> Self {
+        Self
+    }
+
+    fn report(&mut self, _: Event, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
 }

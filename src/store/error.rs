@@ -53,6 +53,7 @@ impl DbError {
     }
 
     /// Whether the statement itself may be wrong.
+    #[cfg(feature = "postgres")]
     pub fn is_of_sql(&self) -> bool {
         matches!(self.kind, Kind::NoValue | Kind::ReadOnly | Kind::Other)
     }

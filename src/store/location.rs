@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "postgres")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 
+#[cfg(feature = "postgres")]
 use super::postgres::{self, Server, pgmq};
 use super::{Database, Explore, sqlite};
 use crate::mapping::Mapping;
@@ -16,6 +18,7 @@ use crate::time::Clock;
 pub enum Location {
     File(PathBuf),
     /// With the queue of pgmq there, if it is one.
+    #[cfg(feature = "postgres")]
     Server(Arc<Server>, Option<String>),
 }
 
@@ -28,14 +31,36 @@ pub enum Access {
     Pass(Duration),
 }
 
+/// The schema of the usual table, in each dialect.
+pub struct Schemas {
+    pub sqlite: &'static str,
+    pub postgres: &'static str,
+}
+
+/// The table or queue that was to be created.
+pub struct Created {
+    /// As in `table BACKLOG`.
+    pub what: String,
+    /// Whether it was not there before.
+    pub is_new: bool,
+}
+
 impl Location {
     /// A table at a URL, or a queue there.
+    #[cfg(feature = "postgres")]
     pub fn at(
         url: &str,
         queue: Option<&str>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
         Ok(Self::Server(Arc::new(Server::new(url, env)?), queue.map(String::from)))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    pub fn at(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        anyhow::bail!(
+            "this program was built without PostgreSQL, the feature postgres; --db can be a file"
+        );
     }
 
     /// Opens an existing database; never creates one.
@@ -47,7 +72,9 @@ impl Location {
     ) -> Result<Box<dyn Database>> {
         Ok(match self {
             Self::File(path) => Box::new(sqlite::open(path, mapping, access, clock)?),
+            #[cfg(feature = "postgres")]
             Self::Server(server, None) => Box::new(postgres::open(server, mapping, access, clock)?),
+            #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => {
                 Box::new(pgmq::open(server, queue, mapping, access, clock)?)
             }
@@ -58,28 +85,33 @@ impl Location {
     pub fn explore(&self) -> Result<Box<dyn Explore>> {
         Ok(match self {
             Self::File(path) => Box::new(sqlite::explore(path)?),
+            #[cfg(feature = "postgres")]
             Self::Server(server, _) => Box::new(postgres::explore(server)?),
         })
     }
 
-    /// Creates the queue, or the table by its schema for SQLite or for PostgreSQL, and a file if there is none.
-    /// Returns what it is, `table BACKLOG`, and whether it is new.
-    pub fn create(&self, table: &str, schemas: [&str; 2]) -> Result<(String, bool)> {
+    /// Creates the table or queue, and a file if there is none.
+    pub fn create(&self, table: &str, schemas: &Schemas) -> Result<Created> {
         let is_new = match self {
-            Self::File(path) => sqlite::create(path, table, schemas[0])?,
-            Self::Server(server, None) => postgres::create(server, table, schemas[1])?,
+            Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
+            #[cfg(feature = "postgres")]
+            Self::Server(server, None) => postgres::create(server, table, schemas.postgres)?,
+            #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => {
-                return Ok((format!("queue {queue}"), pgmq::create(server, queue)?));
+                let is_new = pgmq::create(server, queue)?;
+                return Ok(Created { what: format!("queue {queue}"), is_new });
             }
         };
-        Ok((format!("table {table}"), is_new))
+        Ok(Created { what: format!("table {table}"), is_new })
     }
 
     /// What tells it from others, whoever asks.
     pub fn identity(&self) -> String {
         match self {
             Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
+            #[cfg(feature = "postgres")]
             Self::Server(server, None) => server.identity(),
+            #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => format!("{} {queue}", server.identity()),
         }
     }
@@ -91,6 +123,7 @@ impl Location {
                 let absolute = std::path::absolute(path).ok();
                 absolute.as_ref().unwrap_or(path).display().to_string()
             }
+            #[cfg(feature = "postgres")]
             Self::Server(..) => self.identity(),
         }
     }
@@ -99,6 +132,7 @@ impl Location {
     pub fn queue(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,
+            #[cfg(feature = "postgres")]
             Self::Server(_, queue) => queue.as_deref(),
         }
     }
@@ -107,6 +141,7 @@ impl Location {
     pub fn password_from(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,
+            #[cfg(feature = "postgres")]
             Self::Server(server, _) => server.password_from(),
         }
     }
@@ -114,6 +149,7 @@ impl Location {
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
             Self::Server(..) => None,
         }
     }
@@ -123,6 +159,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
+            #[cfg(feature = "postgres")]
             Self::Server(server, _) => f.write_str(&server.shown()),
         }
     }
@@ -138,4 +175,15 @@ pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
 
 pub fn is_url(text: &str) -> bool {
     split_scheme(text).is_some()
+}
+
+#[cfg(not(feature = "postgres"))]
+pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+/// Nothing of it is needed, and somewhere in it is the password.
+#[cfg(not(feature = "postgres"))]
+pub fn without_password(url: &str) -> String {
+    if is_url(url) { "postgres://...".into() } else { url.into() }
 }

@@ -8,6 +8,7 @@ mod interrupt;
 mod location;
 mod memory;
 mod page;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod sql;
 mod sqlite;
@@ -16,6 +17,7 @@ mod survey;
 mod table;
 mod table_store;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
 mod tests;
 mod tokens;
 mod watchdog;
@@ -32,13 +34,17 @@ use crate::query::{Order, Query};
 use crate::record::{Facts, Id, Key, Record, Settlement, Status, Transition};
 use crate::time::Instant;
 
+#[cfg(not(feature = "postgres"))]
+pub use location::{certificates, without_password};
+#[cfg(feature = "postgres")]
+pub use postgres::{certificates, without_password};
+
 pub use claims::LineLock;
 pub use error::{Refusal, Retry};
 pub use explore::{Counted, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
-pub use location::{Access, Location, is_url};
+pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
-pub use postgres::{certificates, without_password};
 pub use sqlite::kept_beside;
 pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,

@@ -1,53 +1,22 @@
 //! Benchmark of the bookkeeping on a server: the engine with a handler that does nothing, beside
-//! what pgmq does in batches, and beside the floor of a commit for each hundred rows.
+//! what pgmq does in batches, and beside the floor of a commit for each hundred rows. Run by
+//! bench/run.py.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
 
 use std::io::Write;
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Instant;
 
+use backlog::bench::{NOW_SECS, pass};
 use test_support::cluster::{Cluster, Database};
-
-use super::{CronLine, Handlers, Observer, Pass, PassLimits};
-use crate::mapping::Mapping;
-use crate::query::Order;
-use crate::record::Capabilities;
-use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
-use crate::stop::Stop;
-use crate::store::{Access, Location, Retry};
-use crate::time::{Clock, DAY, Instant};
-
-const NOW_SECS: i64 = 1_795_232_400;
-const NOW: Instant = Instant(NOW_SECS);
-
-impl Observer for () {}
-
-/// How many records succeeded. Where failures are counted, each attempt is charged before it runs.
-fn pass(database: &Database, counts: bool) -> usize {
-    let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
-    let place = Location::at(&database.url(), None, &|_| None).unwrap();
-    let opened = place.open(&Mapping::default(), Access::ReadWrite, clock).unwrap();
-    let state = opened.state_dir(Some(&std::env::temp_dir().join("backlog-bench"))).unwrap();
-    let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
-    let capabilities =
-        Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
-    let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
-    let stop = Stop::new(clock, Duration::ZERO, None).unwrap();
-    let pass = Pass {
-        store: opened.into_store(&state, Retry::new(None, clock)).unwrap(),
-        line: CronLine::new(schedule, capabilities),
-        began_at: NOW,
-        order: Order::Newest,
-        limits: PassLimits::default(),
-        clock,
-        stop: stop.clone(),
-        token: None,
-        observer: Box::new(()),
-    };
-    let tally = super::run(pass, |_| Ok(Handlers::scripted(true, &stop))).unwrap();
-    usize::try_from(tally.succeeded).unwrap()
-}
 
 const RECORDS: usize = 40_000;
 const BATCH: usize = 100;
+
+fn backlog(database: &Database, counts: bool) -> usize {
+    let state_dir = std::env::temp_dir().join("backlog-bench");
+    usize::try_from(pass(&database.url(), &state_dir, counts).unwrap()).unwrap()
+}
 
 /// The queue functions of pgmq themselves: read a batch, archive it.
 fn read_and_archive(database: &Database) -> usize {
@@ -82,7 +51,8 @@ fn update(database: &Database) -> usize {
 }
 
 fn rate(what: &str, work: impl FnOnce() -> usize) {
-    let began = Monotonic::now();
+    #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    let began = Instant::now();
     let done = work();
     let elapsed = began.elapsed();
     assert_eq!(done, RECORDS, "{what}");
@@ -90,15 +60,13 @@ fn rate(what: &str, work: impl FnOnce() -> usize) {
     std::io::stdout().write_all(format!("{what}\t{rate:.0}\n").as_bytes()).unwrap();
 }
 
-#[test]
-#[ignore = "a measurement, run by bench/run.py"]
-fn bookkeeping_on_a_server() {
+fn main() {
     let cluster = Cluster::private(&["fsync=on", "max_wal_size=4GB"]).unwrap();
     let database = cluster.database();
     assert!(database.install_pgmq());
     for _ in 0..3 {
         database.sql("DROP TABLE IF EXISTS backlog, floor");
-        database.sql(include_str!("../../schema.postgres.sql"));
+        database.sql(include_str!("../schema.postgres.sql"));
         database.sql(&format!(
             "CREATE TABLE floor AS SELECT id, 'NEW' AS status, now() AS date_inserted
              FROM generate_series(1::bigint, {RECORDS}) id; ALTER TABLE floor ADD PRIMARY KEY (id);
@@ -113,10 +81,10 @@ fn bookkeeping_on_a_server() {
         database.sql("CHECKPOINT");
         rate("floor: 100 rows a commit", || update(&database));
         rate("pgmq: read + archive of 100", || read_and_archive(&database));
-        rate("backlog, no counter", || pass(&database, false));
+        rate("backlog, no counter", || backlog(&database, false));
         database.sql("UPDATE backlog SET status = 'NEW'");
         database.sql("VACUUM ANALYZE backlog");
         database.sql("CHECKPOINT");
-        rate("backlog, failures counted", || pass(&database, true));
+        rate("backlog, failures counted", || backlog(&database, true));
     }
 }

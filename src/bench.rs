@@ -1,0 +1,47 @@
+//! The engine on a server with a handler that does nothing, for bench/postgres.rs to measure.
+
+use std::path::Path;
+use std::time::{Duration, Instant as Monotonic};
+
+use anyhow::Result;
+
+use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
+use crate::mapping::Mapping;
+use crate::query::Order;
+use crate::record::Capabilities;
+use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
+use crate::stop::Stop;
+use crate::store::{Access, Location, Retry};
+use crate::time::{Clock, DAY, Instant};
+
+pub const NOW_SECS: i64 = 1_795_232_400;
+const NOW: Instant = Instant(NOW_SECS);
+
+impl Observer for () {}
+
+/// How many records succeeded. Where failures are counted, each attempt is charged before it runs.
+pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
+    let place = Location::at(url, None, &|_| None)?;
+    let opened = place.open(&Mapping::default(), Access::ReadWrite, clock)?;
+    let state = opened.state_dir(Some(state_dir))?;
+    let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
+    let capabilities =
+        Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
+    let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
+    let stop = Stop::new(clock, Duration::ZERO, None)?;
+    let pass = Pass {
+        store: opened.into_store(&state, Retry::new(None, clock))?,
+        line: CronLine::new(schedule, capabilities),
+        began_at: NOW,
+        order: Order::Newest,
+        limits: PassLimits::default(),
+        clock,
+        stop: stop.clone(),
+        token: None,
+        observer: Box::new(()),
+    };
+    let tally = engine::run(pass, |_| Ok(Handlers::scripted(true, &stop)))?;
+    Ok(tally.succeeded)
+}

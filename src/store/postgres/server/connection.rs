@@ -1,10 +1,12 @@
 //! A connection to a server, whose socket is opened here so that its descriptor is at hand. The client of tokio-postgres
 //! works only while somebody waits for an answer; it has no thread.
 
+use std::cell::Cell;
 use std::future;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -16,7 +18,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
-use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::config::Config;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Client, Error as SqlError};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -28,27 +31,38 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 type Plain = Box<dyn Stream>;
+type Connector = <MakeRustlsConnect as MakeTlsConnect<Plain>>::TlsConnect;
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Plain>>::Stream;
 
 /// Sends requests and receives answers, until the connection ends.
 pub type Exchange = tokio_postgres::Connection<Plain, Encrypted>;
 
-/// The TLS connector for a host.
-pub fn tls_for(
-    tls: &MakeRustlsConnect,
-    host: &str,
-) -> <MakeRustlsConnect as MakeTlsConnect<Plain>>::TlsConnect {
-    let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), host);
-    connector
+/// Begins TLS, and notes that the server was willing to.
+pub struct Handshake {
+    connector: Connector,
+    pub has_begun: Rc<Cell<bool>>,
 }
 
-/// A server that is gone is noticed within a minute.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVES: u32 = 3;
+impl Handshake {
+    pub fn new(tls: &MakeRustlsConnect, host: &str) -> Self {
+        let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), host);
+        Self { connector, has_begun: Rc::default() }
+    }
+}
+
+impl TlsConnect<Plain> for Handshake {
+    type Stream = Encrypted;
+    type Error = io::Error;
+    type Future = <Connector as TlsConnect<Plain>>::Future;
+
+    fn connect(self, stream: Plain) -> Self::Future {
+        self.has_begun.set(true);
+        self.connector.connect(stream)
+    }
+}
 
 /// A connected socket, and another descriptor of it.
-pub async fn open_socket(address: &Address) -> io::Result<(Plain, OwnedFd)> {
+pub async fn open_socket(address: &Address, config: &Config) -> io::Result<(Plain, OwnedFd)> {
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path).await?;
@@ -59,12 +73,16 @@ pub async fn open_socket(address: &Address) -> io::Result<(Plain, OwnedFd)> {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             let socket = stream.as_fd().try_clone_to_owned()?;
-            sockopt::set_socket_keepalive(&socket, true)?;
-            sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
-            sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
-            sockopt::set_tcp_keepcnt(&socket, KEEPALIVES)?;
+            let (idle, count) =
+                (config.get_keepalives_idle(), config.get_keepalives_retries().unwrap_or(1));
+            let interval = config.get_keepalives_interval().unwrap_or(idle);
+            sockopt::set_socket_keepalive(&socket, config.get_keepalives())?;
+            sockopt::set_tcp_keepidle(&socket, idle)?;
+            sockopt::set_tcp_keepintvl(&socket, interval)?;
+            sockopt::set_tcp_keepcnt(&socket, count)?;
             // Data may stay unacknowledged for as long as keepalives probe a silent server.
-            sockopt::set_tcp_user_timeout(&socket, 60_000)?;
+            let silence = u32::try_from((idle + interval * count).as_millis());
+            sockopt::set_tcp_user_timeout(&socket, silence.unwrap_or(u32::MAX))?;
             Ok((Box::new(stream), socket))
         }
     }

@@ -1,11 +1,11 @@
 //! The hosts of a URL: the address of each, and its password, by libpq's rules also from the password file.
 
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use super::failure::{Kind, Refusal};
 use super::parameters::{Parameters, encode, ports};
@@ -18,6 +18,7 @@ const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 pub struct Endpoint {
     /// The directory of the socket, or the name in the certificate.
     pub host: String,
+    hostaddr: Option<IpAddr>,
     pub port: u16,
     pub password: Option<Password>,
 }
@@ -55,6 +56,9 @@ impl Endpoint {
         if self.is_socket() {
             return Ok(vec![Address::Unix(socket_in(&self.host, self.port))]);
         }
+        if let Some(ip) = self.hostaddr {
+            return Ok(vec![Address::Tcp((ip, self.port).into())]);
+        }
         // The error does not say whether the name is unknown or the resolver is out of reach.
         let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
             Refusal::new(Kind::Passing, words(&error), "; check the name of the host")
@@ -69,16 +73,17 @@ pub fn endpoints(
     user: &str,
     database: &str,
 ) -> Result<Vec<Endpoint>> {
-    let hosts: Vec<_> = parameters.text("host").unwrap_or_default().split(',').collect();
+    let (hosts, addresses) = (parameters.list("host"), parameters.list("hostaddr"));
     let ports = parameters.read("port", "a whole number from 1 to 65535", ports)?;
     let ports = ports.unwrap_or_default();
-    ensure!(
-        ports.len() <= 1 || ports.len() == hosts.len(),
-        "{} has a list of {}, and there are {} hosts",
-        parameters.source("port"),
-        ports.len(),
-        hosts.len()
-    );
+    let count = hosts.len().max(addresses.len()).max(1);
+    for (key, found) in
+        [("host", hosts.len()), ("hostaddr", addresses.len()), ("port", ports.len())]
+    {
+        let is_legal = [0, count].contains(&found) || key == "port" && found == 1;
+        let source = parameters.source(key);
+        ensure!(is_legal, "{source} has a list of {found}, and there are {count} hosts");
+    }
     let stated = parameters.text("password").map(|secret| {
         let source = parameters.source("password");
         let from = if source == "password" { "the URL" } else { source };
@@ -87,19 +92,27 @@ pub fn endpoints(
     let path = parameters.text("passfile").map(PathBuf::from);
     let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| stated.is_none());
     let file = path.and_then(|path| Some((read_password_file(&path)?, path)));
-    let endpoint = |(index, host): (usize, &str)| {
+    let endpoint = |index: usize| {
+        let hostaddr = addresses.get(index).filter(|address| !address.is_empty());
+        let hostaddr = hostaddr.map(|address| address.parse::<IpAddr>()).transpose();
+        let source = parameters.source("hostaddr");
+        let hostaddr = hostaddr.map_err(|_| anyhow!("{source} must be an IP address"))?;
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        let host = if host.is_empty() { default_host(&SOCKET_DIRECTORIES, port) } else { host };
-        let host = host.to_owned();
+        let host = match (hosts.get(index).copied().unwrap_or_default(), hostaddr) {
+            ("", None) => default_host(&SOCKET_DIRECTORIES, port).into(),
+            // The certificate has to be for the address then.
+            ("", Some(address)) => address.to_string(),
+            (host, _) => host.to_owned(),
+        };
         // A stated password is for all hosts, and in a file each has its own line.
         let password = stated.clone().or_else(|| {
             let (text, path) = file.as_ref()?;
             let secret = password_in(text, [&host, &port.to_string(), database, user])?;
             Some(Password { secret, from: path.display().to_string() })
         });
-        Endpoint { host, port, password }
+        Ok(Endpoint { host, hostaddr, port, password })
     };
-    Ok(hosts.into_iter().enumerate().map(endpoint).collect())
+    (0..count).map(endpoint).collect()
 }
 
 fn socket_in(directory: &str, port: u16) -> PathBuf {

@@ -19,7 +19,7 @@ pub fn failure(place: &str, refusals: &[(String, Refusal)]) -> anyhow::Error {
         refusals => refusals.iter().map(|(host, refusal)| format!("{host}: {refusal}")).collect(),
     };
     let message = format!("could not connect to {place}: {}", shown.join("; "));
-    let is_temporary = refusals.iter().any(|(_, refusal)| refusal.kind == Kind::Passing);
+    let is_temporary = refusals.iter().any(|(_, refusal)| refusal.kind.is_temporary());
     if is_temporary { try_later(message).into() } else { anyhow!(message) }
 }
 
@@ -28,8 +28,23 @@ pub fn failure(place: &str, refusals: &[(String, Refusal)]) -> anyhow::Error {
 pub enum Kind {
     /// No answer, or not now, or not in the role that is wanted. Another host may be better.
     Passing,
+    /// An open connection broke, for example while TLS was being agreed on.
+    Broken,
+    /// TLS was not agreed on, or the server lets nobody in this way.
+    Way,
     PasswordWrong,
     Other,
+}
+
+impl Kind {
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Passing | Self::Broken)
+    }
+
+    /// Whether the same server may accept the connection with TLS instead of without, or the other way round.
+    pub fn depends_on_tls(self) -> bool {
+        matches!(self, Self::Broken | Self::Way | Self::PasswordWrong)
+    }
 }
 
 /// The refusal of one host.
@@ -60,9 +75,9 @@ impl Refusal {
         Self::new(Kind::Passing, cause, IS_IT_THERE)
     }
 
-    /// The refusal of a connection that was opened. The library itself refuses one without TLS where that is
-    /// required, or without a password.
-    pub fn of(error: &SqlError, has_password: bool) -> Self {
+    /// The refusal of a connection that was opened. Neither the server nor the network refuses a connection for lack
+    /// of TLS where it is required, or of a password.
+    pub fn of(error: &SqlError, lacks_tls: bool, has_password: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             let (kind, hint) = kind_of_state(error.code().code(), error.message());
             return Self { is_answer: true, ..Self::new(kind, error.message(), hint) };
@@ -73,15 +88,14 @@ impl Refusal {
             match error.get_ref().and_then(|inner| inner.downcast_ref()) {
                 Some(error) => Self::of_tls(error),
                 // The library's error for a host that no certificate can name.
-                None if error.kind() == ErrorKind::InvalidInput => {
-                    Self::new(Kind::Other, cause, "")
-                }
-                None => Self::new(Kind::Passing, words(error), TRY_LATER),
+                None if error.kind() == ErrorKind::InvalidInput => Self::new(Kind::Way, cause, ""),
+                None => Self::new(Kind::Broken, words(error), TRY_LATER),
             }
         } else if error.is_closed() {
-            Self::new(Kind::Passing, cause, IS_IT_THERE)
-        } else if cause == "server does not support TLS" {
-            Self::new(Kind::Other, format_args!("the {cause}"), "; sslmode=prefer goes on without")
+            Self::new(Kind::Broken, cause, IS_IT_THERE)
+        } else if lacks_tls {
+            let hint = "; sslmode=prefer goes on without";
+            Self::new(Kind::Way, "the server does not support TLS", hint)
         } else if has_password {
             Self::new(Kind::Other, cause, "")
         } else {
@@ -93,12 +107,12 @@ impl Refusal {
 
     fn of_tls(error: &TlsError) -> Self {
         let TlsError::InvalidCertificate(what) = error else {
-            return Self::new(Kind::Other, error, "");
+            return Self::new(Kind::Way, error, "");
         };
         // A server that is its own authority is no better known.
         let is_unknown = *what == CertificateError::UnknownIssuer || tls_roots::is_own(what);
         let hint = "; name the file of its authority's certificate: sslrootcert=FILE";
-        Self::new(Kind::Other, error, if is_unknown { hint } else { "" })
+        Self::new(Kind::Way, error, if is_unknown { hint } else { "" })
     }
 
     /// Says where a wrong password came from.
@@ -139,10 +153,7 @@ fn kind_of_state(code: &str, message: &str) -> (Kind, &'static str) {
         // A startup parameter that a pooler does not know, for example.
         "08P01" if !is_lack_of_connections(message) => (Kind::Other, ""),
         _ => match code.get(..2) {
-            Some("28") => (
-                Kind::Other,
-                "; the file pg_hba.conf of the server says who may connect, and whether with TLS (sslmode)",
-            ),
+            Some("28") => (Kind::Way, "; the file pg_hba.conf of the server says who may connect"),
             Some("08" | "53") => (Kind::Passing, TRY_LATER),
             _ => (Kind::Other, ""),
         },

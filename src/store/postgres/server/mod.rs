@@ -28,7 +28,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::lock;
 use crate::store::watchdog::boottime;
 use crate::store::{Interrupter, Sessions, Wakeup};
-use connection::{Exchange, Handle, open_socket, runtime, tls_for};
+use connection::{Exchange, Handle, Handshake, open_socket, runtime};
 use endpoint::{Address, Endpoint, endpoints};
 use failure::{Kind, Refusal, failure};
 use parameters::{Parameters, encode};
@@ -85,9 +85,10 @@ impl Server {
         if endpoints.iter().all(Endpoint::is_socket) {
             mode = Mode::Disable;
         }
-        let secs = |text: &str| text.trim().parse().ok().map(Duration::from_secs);
-        let timeout = parameters.read("connect_timeout", "a whole number, at least 0", secs)?;
-        let timeout = Some(timeout.unwrap_or(CONNECT_TIMEOUT)).filter(|limit| !limit.is_zero());
+        let timeout = match parameters.number("connect_timeout")? {
+            None => Some(CONNECT_TIMEOUT),
+            Some(secs) => Some(Duration::from_secs(secs.into())).filter(|limit| !limit.is_zero()),
+        };
         let targets = [("any", None), ("read-write", Some(false)), ("read-only", Some(true))];
         let bindings = [
             ("disable", ChannelBinding::Disable),
@@ -95,12 +96,20 @@ impl Server {
             ("require", ChannelBinding::Require),
         ];
         let binding = parameters.choice("channel_binding", &bindings)?;
+        // By default a server that is gone is noticed within a minute, and not after two hours.
+        let number = |key, default: u32| -> Result<u32> {
+            Ok(parameters.number(key)?.filter(|number| *number > 0).unwrap_or(default))
+        };
         let mut config = Config::new();
         config
             .user(&user)
             .dbname(&database)
             .application_name(parameters.text("application_name").unwrap_or("backlog"))
-            .channel_binding(binding.unwrap_or(ChannelBinding::Prefer));
+            .channel_binding(binding.unwrap_or(ChannelBinding::Prefer))
+            .keepalives(parameters.number("keepalives")? != Some(0))
+            .keepalives_idle(Duration::from_secs(number("keepalives_idle", 30)?.into()))
+            .keepalives_interval(Duration::from_secs(number("keepalives_interval", 10)?.into()))
+            .keepalives_retries(number("keepalives_count", 3)?);
         // Poolers refuse this parameter, even if it is empty.
         if let Some(options) = parameters.text("options") {
             config.options(options);
@@ -129,7 +138,7 @@ impl Server {
         for endpoint in &self.endpoints {
             match self.connect_to(endpoint) {
                 Ok(connection) => return Ok(connection),
-                Err(refusal) if refusal.kind == Kind::Passing => {
+                Err(refusal) if refusal.kind.is_temporary() => {
                     refusals.push((endpoint.shown(), refusal));
                 }
                 // A host that refuses the user is not passed over.
@@ -171,22 +180,36 @@ impl Server {
         Some(&password.from)
     }
 
+    /// Connects with TLS or without, and the other way round where the mode leaves that open.
     fn connect_to(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Connection, Refusal> {
         let mut config = self.config.clone();
         if let Some(password) = &endpoint.password {
             config.password(&password.secret);
         }
-        config.ssl_mode(match self.mode {
-            _ if endpoint.is_socket() => SslMode::Disable,
-            Mode::Disable => SslMode::Disable,
-            Mode::Prefer => SslMode::Prefer,
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
-        });
+        let modes: &[SslMode] = match self.mode {
+            _ if endpoint.is_socket() => &[SslMode::Disable],
+            Mode::Disable => &[SslMode::Disable],
+            Mode::Allow => &[SslMode::Disable, SslMode::Require],
+            Mode::Prefer => &[SslMode::Prefer, SslMode::Disable],
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => &[SslMode::Require],
+        };
         let mut refused = Refusal::no_answer("the host has no address");
         for address in endpoint.addresses()? {
-            match self.attempt(endpoint, &address, &config) {
-                Err(refusal) if refusal.kind == Kind::Passing => refused = refusal,
-                answered => return answered,
+            for (index, mode) in modes.iter().enumerate() {
+                let refusal = match self.attempt(endpoint, &address, config.ssl_mode(*mode)) {
+                    Ok(connection) => return Ok(connection),
+                    Err(refusal) => refusal,
+                };
+                let goes_on = refusal.kind.depends_on_tls();
+                if index == 0 || matches!(refusal.kind, Kind::PasswordWrong | Kind::Other) {
+                    refused = refusal;
+                }
+                if !goes_on {
+                    break;
+                }
+            }
+            if !refused.kind.is_temporary() {
+                break;
             }
         }
         Err(refused)
@@ -234,10 +257,13 @@ impl Server {
         address: &Address,
         config: &Config,
     ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
-        let (stream, socket) = open_socket(address).await?;
-        let connected = config.connect_raw(stream, tls_for(&self.tls, host)).await;
-        let (client, exchange) =
-            connected.map_err(|error| Refusal::of(&error, config.get_password().is_some()))?;
+        let (stream, socket) = open_socket(address, config).await?;
+        let tls = Handshake::new(&self.tls, host);
+        let has_begun = tls.has_begun.clone();
+        let (client, exchange) = config.connect_raw(stream, tls).await.map_err(|error| {
+            let lacks_tls = config.get_ssl_mode() == SslMode::Require && !has_begun.get();
+            Refusal::of(&error, lacks_tls, config.get_password().is_some())
+        })?;
         Ok((client, exchange, socket))
     }
 }
@@ -326,8 +352,8 @@ impl Server {
         let (server, handle) = (self.clone(), handle.clone());
         let run = move || {
             let request = async {
-                let (stream, _) = open_socket(&handle.address).await.ok()?;
-                let tls = tls_for(&server.tls, &handle.host);
+                let (stream, _) = open_socket(&handle.address, &server.config).await.ok()?;
+                let tls = Handshake::new(&server.tls, &handle.host);
                 handle.cancel.cancel_query_raw(stream, tls).await.ok()
             };
             if let Ok(runtime) = runtime() {

@@ -10,9 +10,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use crate::names::listed;
 use crate::store::location::split_scheme;
 
-/// The parameters of a URL, and the variables that stand in for them.
-const KNOWN: [(&str, &str); 15] = [
+/// The parameters of a URL, and the variables that stand in for them, where libpq has any.
+const KNOWN: [(&str, &str); 20] = [
     ("host", "PGHOST"),
+    ("hostaddr", "PGHOSTADDR"),
     ("port", "PGPORT"),
     ("dbname", "PGDATABASE"),
     ("user", "PGUSER"),
@@ -27,10 +28,14 @@ const KNOWN: [(&str, &str); 15] = [
     ("options", "PGOPTIONS"),
     ("target_session_attrs", "PGTARGETSESSIONATTRS"),
     ("channel_binding", "PGCHANNELBINDING"),
+    ("keepalives", ""),
+    ("keepalives_idle", ""),
+    ("keepalives_interval", ""),
+    ("keepalives_count", ""),
 ];
 
 /// Variables that lead to another server or restrict a connection, in ways that are not supported.
-const REFUSED: &str = "PGHOSTADDR PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
+const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
                        PGGSSENCMODE PGSSLMINPROTOCOLVERSION PGSSLMAXPROTOCOLVERSION";
 
 /// The files of certificates and keys that a URL or a variable names.
@@ -53,7 +58,8 @@ impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let is_set = |name: &&str| environment(name).is_some_and(|value| !value.is_empty());
         if let Some(name) = REFUSED.split_whitespace().find(is_set) {
-            let legal = listed(KNOWN.map(|(_, name)| name));
+            let legal = KNOWN.iter().map(|(_, name)| *name).filter(|name| !name.is_empty());
+            let legal = listed(legal);
             bail!("{name} is not supported; unset it; legal are {legal}");
         }
         let variables = KNOWN.into_iter().map(|(key, name)| (key, name, environment(name)));
@@ -76,12 +82,20 @@ impl Parameters {
         self.0.get(key).map_or(key, |(_, source)| source)
     }
 
+    pub fn list(&self, key: &str) -> Vec<&str> {
+        self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
+    }
+
     /// One of the legal words.
     pub fn choice<T: Copy>(&self, key: &'static str, legal: &[(&str, T)]) -> Result<Option<T>> {
         let names: Vec<_> = legal.iter().map(|(name, _)| *name).collect();
         self.read(key, &format!("one of: {}", names.join(", ")), |text| {
             legal.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
         })
+    }
+
+    pub fn number(&self, key: &'static str) -> Result<Option<u32>> {
+        self.read(key, "a whole number, at least 0", |text| text.trim().parse().ok())
     }
 
     /// The value, which must be `legal`. The error does not quote it: it may be a part of the password.
@@ -172,7 +186,8 @@ fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
                 && found.last().is_none_or(|(before, _)| *before != "password");
             let key = if is_safe { key } else { String::new() };
             let name = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
-            let legal = listed(KNOWN.map(|(key, _)| key));
+            let legal = KNOWN.map(|(key, _)| key);
+            let legal = listed(legal);
             bail!("the database URL has {name}, which is not supported; legal are {legal}");
         };
         found.push((key, decode(value)?));

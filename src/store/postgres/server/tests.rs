@@ -54,6 +54,8 @@ fn urls_are_read_as_libpq_reads_them() {
         ("postgres://h/d?user=u&dbname=e&", "postgres://u@h:5432/e"),
         ("postgres://h/d?%75ser=u", "postgres://u@h:5432/d"),
         ("postgres://h/d?user=me@azure", "postgres://me%40azure@h:5432/d"),
+        ("postgres:///d?hostaddr=::1", "postgres://me@[::1]:5432/d"),
+        ("postgres://h/d?hostaddr=10.0.0.1", "postgres://me@h:5432/d"),
         ("postgres://u:p?q@h/d", "postgres://u@h:5432/d"),
     ] {
         assert_eq!(shown(url), is, "{url}");
@@ -92,11 +94,12 @@ fn a_malformed_url_is_refused_with_what_to_do() {
         ("postgres://h/d?sslmod=x", "the parameter sslmod, which is not supported; legal are "),
         ("postgres://h/d?require_auth=none", "require_auth, which is not supported"),
         ("postgres://h/d?service=prod", "service, which is not supported"),
-        ("postgres://h/d?sslmode=x", "sslmode must be one of: disable, prefer, require, verify-ca"),
+        ("postgres://h/d?sslmode=x", "sslmode must be one of: disable, allow, prefer, require, "),
         ("postgres://h/d?target_session_attrs=primary", "one of: any, read-write, read-only"),
         ("postgres://h/d?connect_timeout=soon", "connect_timeout must be a whole number"),
+        ("postgres://h/d?hostaddr=h", "hostaddr must be an IP address"),
         ("postgres://h,i,j/d?port=1,2", "port has a list of 2, and there are 3 hosts"),
-        ("postgres://h/d?hostaddr=::1", "hostaddr, which is not supported"),
+        ("postgres://h,i/d?hostaddr=::1", "hostaddr has a list of 1, and there are 2 hosts"),
     ] {
         let error = error(url);
         assert!(error.contains(says), "{url}: {error}");
@@ -147,19 +150,26 @@ fn an_empty_variable_says_nothing() {
 }
 
 #[test]
-fn keepalives_are_set() {
+fn keepalives_are_set_unless_the_url_does() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
-    let (_, socket) = runtime().unwrap().block_on(open_socket(&address)).unwrap();
-    let secs = |found: rustix::io::Result<Duration>| found.unwrap().as_secs();
-    let keepalive = (
-        secs(sockopt::tcp_keepidle(&socket)),
-        secs(sockopt::tcp_keepintvl(&socket)),
-        sockopt::tcp_keepcnt(&socket).unwrap(),
-    );
-    let timeout = sockopt::tcp_user_timeout(&socket).unwrap();
-    assert!(sockopt::socket_keepalive(&socket).unwrap());
-    assert_eq!((keepalive, timeout), ((30, 10, 3), 60_000));
+    let of = |url| {
+        let server = server(url, &[]).unwrap();
+        let opened = open_socket(&address, &server.config);
+        let (_, socket) = runtime().unwrap().block_on(opened).unwrap();
+        let secs = |found: rustix::io::Result<Duration>| found.unwrap().as_secs();
+        let keepalive = (
+            secs(sockopt::tcp_keepidle(&socket)),
+            secs(sockopt::tcp_keepintvl(&socket)),
+            sockopt::tcp_keepcnt(&socket).unwrap(),
+        );
+        let timeout = sockopt::tcp_user_timeout(&socket).unwrap();
+        (sockopt::socket_keepalive(&socket).unwrap().then_some(keepalive), timeout)
+    };
+    assert_eq!(of("postgres://u@h"), (Some((30, 10, 3)), 60_000));
+    let chosen = "postgres://u@h?keepalives_idle=5&keepalives_interval=6&keepalives_count=7";
+    assert_eq!(of(chosen), (Some((5, 6, 7)), 47_000));
+    assert_eq!(of("postgres://u@h?keepalives=0"), (None, 60_000));
 }
 
 #[test]
@@ -183,9 +193,12 @@ fn the_identity_is_without_user_and_password() {
 #[test]
 fn tls_takes_what_the_mode_asks_for() {
     let of = |query: &str| server(&format!("postgres://u@h/d?{query}"), &[]);
-    for (word, mode) in
-        [("disable", Mode::Disable), ("prefer", Mode::Prefer), ("require", Mode::Require)]
-    {
+    for (word, mode) in [
+        ("disable", Mode::Disable),
+        ("allow", Mode::Allow),
+        ("prefer", Mode::Prefer),
+        ("require", Mode::Require),
+    ] {
         assert_eq!(of(&format!("sslmode={word}")).unwrap().mode, mode);
     }
     for (query, says) in [
@@ -207,7 +220,6 @@ fn tls_takes_what_the_mode_asks_for() {
 #[test]
 fn a_variable_that_redirects_or_restricts_a_connection_is_never_passed_over() {
     for variable in [
-        "PGHOSTADDR",
         "PGSERVICE",
         "PGREQUIREAUTH",
         "PGREQUIREPEER",
@@ -515,10 +527,12 @@ mod live {
             (socket.as_str(), "sslmode=require", false),
             ("u:pw@127.0.0.1:PORT", "", true),
             ("u:pw@127.0.0.1:PORT", "sslmode=disable", false),
+            ("u:pw@127.0.0.1:PORT", "sslmode=allow", false),
             ("u:pw@127.0.0.1:PORT", "sslmode=require&channel_binding=require", true),
             ("u:pw@127.0.0.1:PORT", &ca, true),
             ("u:pw@localhost:PORT", &full, true),
-            ("plain:pw@127.0.0.1:PORT", "sslmode=disable", false),
+            ("tls:pw@127.0.0.1:PORT", "sslmode=allow", true),
+            ("plain:pw@127.0.0.1:PORT", "sslmode=prefer", false),
             ("u:pw@127.0.0.1:1,127.0.0.1:PORT", "", true),
             ("u:pw@127.0.0.1:PORT", "target_session_attrs=read-write", true),
         ] {
@@ -532,7 +546,7 @@ mod live {
             ("u:pw@127.0.0.1:PORT", &full, "not valid for name \"127.0.0.1\""),
             ("u:pw@127.0.0.1:PORT", "sslrootcert=system", "sslrootcert=FILE"),
             ("tls:pw@127.0.0.1:PORT", "sslmode=disable", "pg_hba.conf of the server says"),
-            ("plain:pw@127.0.0.1:PORT", "", "and whether with TLS (sslmode)"),
+            ("tls:wrong@127.0.0.1:PORT", "sslmode=allow", "the password is the one in the URL"),
         ] {
             let failure = cluster.connect(place, query).unwrap_err();
             let text = failure.to_string();

@@ -28,6 +28,8 @@ use crate::tls_roots;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Disable,
+    /// Plain, and with TLS only if the server refuses that.
+    Allow,
     /// With TLS if the server has it.
     Prefer,
     Require,
@@ -44,6 +46,7 @@ impl Mode {
     pub fn of(parameters: &Parameters) -> Result<Self> {
         let modes = [
             ("disable", Self::Disable),
+            ("allow", Self::Allow),
             ("prefer", Self::Prefer),
             ("require", Self::Require),
             ("verify-ca", Self::VerifyCa),

@@ -3,7 +3,7 @@
 mod reader;
 mod times;
 
-pub use reader::{CRON_PATH, Command, Crontab, Line, is_user};
+pub use reader::{CRON_PATH, Command, Crontab, LONGEST, Line, is_user};
 
 /// The period of a line, as far as cron can say it.
 #[derive(Debug)]
@@ -46,14 +46,22 @@ impl Period {
         Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), skip_condition })
     }
 
-    /// A line of a crontab that runs a command. Fails on a line break, which no crontab can say.
+    /// A line of a crontab that runs a command. Fails on what no crontab can say: a line break, or more
+    /// than cron reads.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
         if let Some(condition) = &self.skip_condition {
             command = format!("[ $({condition}) -ne 0 ] || {command}");
         }
         // To cron a percent sign ends the command.
-        Ok(format!("{} {}", self.fields, command.replace('%', "\\%")))
+        let command = command.replace('%', "\\%");
+        match command.len() {
+            0..=LONGEST => Ok(format!("{} {command}", self.fields)),
+            length => Err(format!(
+                "cron ignores a command longer than {LONGEST} bytes, and this one has {length}: write its \
+                 options and the handler into backlog.toml, or the handler into a script"
+            )),
+        }
     }
 
     /// The units of systemd that do the same: a service and its timer. `what` is their description,

@@ -15,7 +15,7 @@ const PROGRAM: &str = "backlog";
 /// Where cron looks for programs, unless the crontab says otherwise.
 pub const CRON_PATH: &str = "/usr/bin:/bin";
 /// Debian's cron ignores a file with a longer command, in bytes.
-const LONGEST: usize = 998;
+pub const LONGEST: usize = 998;
 
 pub struct Crontab {
     /// Of a file of the system, whose lines name a user; that of this user has none.
@@ -37,7 +37,7 @@ pub struct Line {
     pub faults: Vec<String>,
     /// What the crontab sets above it.
     pub variables: Variables,
-    /// `None` if a shell makes more of it than words and files for its output.
+    /// `None` if not even the program's own words are plain.
     pub command: Option<Command>,
 }
 
@@ -45,11 +45,17 @@ pub type Variables = HashMap<String, String>;
 
 #[derive(Default)]
 pub struct Command {
+    /// Words before the program, such as those of `flock`.
+    pub before: Vec<String>,
     pub program: String,
     pub arguments: Vec<String>,
     /// The files that its output goes to, instead of cron's mail.
     pub stdout: Option<String>,
     pub stderr: Option<String>,
+    /// Whether a condition before it decides when it runs.
+    pub is_conditional: bool,
+    /// Whether it is all of the line. Else only its words are known, which say what queue it is for.
+    pub is_whole: bool,
 }
 
 impl Crontab {
@@ -97,32 +103,36 @@ impl Crontab {
         }
         let times = times.join(" ").trim_end().to_string();
         let next = next_two(&times, now);
-        let mut bad = next.is_none().then(|| format!("{times} is no time that is in crontab(5)"));
-        bad = bad.or_else(|| text.contains('\0').then(|| "it has a NUL in it".into()));
         let user = self.path.as_ref().map(|_| {
             let (name, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
-            rest = behind.trim_start_matches(BLANKS);
+            // Else the field may be missing.
+            if is_user(name) {
+                rest = behind.trim_start_matches(BLANKS);
+            }
             name.to_string()
         });
-        if let Some(name) = user.as_ref().filter(|name| !is_user(name)) {
-            bad = bad.or_else(|| {
-                Some(format!("the word before the command is its user, and {name:?} is none here"))
-            });
-        }
-        if rest.len() > LONGEST {
-            bad = bad.or_else(|| Some(format!("its command is longer than {LONGEST} bytes")));
-        }
+        let bad = if next.is_none() {
+            Some(format!("{times} is no time that is in crontab(5)"))
+        } else if text.contains('\0') {
+            Some("it has a NUL in it".into())
+        } else if let Some(name) = user.as_ref().filter(|name| !is_user(name)) {
+            Some(format!("the word before the command is its user, and {name:?} is none here"))
+        } else {
+            let is_long = rest.len() > LONGEST;
+            is_long.then(|| format!("its command is longer than {LONGEST} bytes"))
+        };
         let (command, is_cut) = unescaped(rest.trim_end_matches('\r'));
-        let faults = [
-            (is_cut, "cron ends the command at a %, what follows is its standard input: write \\%"),
-            (
-                text.contains(|c: char| c.is_whitespace() && !BLANKS.contains(&c)),
-                "a carriage return, a no-break space or the like is a part of its words: write plain \
-                 blanks and Unix line ends",
-            ),
-        ];
-        let faults = faults.into_iter().filter(|(is_so, _)| *is_so);
-        let faults = faults.map(|(_, why)| why.to_string()).collect();
+        let mut faults = Vec::new();
+        if is_cut {
+            let why = "cron ends the command at a %, what follows is its standard input: write \\%";
+            faults.push(why.to_string());
+        }
+        let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
+        if quoted(text).any(|(_, c, quote)| quote.is_none() && is_odd(c)) {
+            let why = "a carriage return, a no-break space or the like is a part of its words: write \
+                       plain blanks and Unix line ends";
+            faults.push(why.into());
+        }
         let command = Command::read(&command);
         let place = self.path.iter().map(|path| format!("{path} ")).collect::<String>();
         let place = format!("{place}line {number}");
@@ -137,7 +147,11 @@ const BLANKS: [char; 2] = [' ', '\t'];
 fn names_program(text: &str) -> bool {
     let is_between = |c: char| c.is_whitespace() || "'\"();&|".contains(c);
     let mut words = text.split(is_between);
-    words.any(|word| Path::new(word).ends_with(PROGRAM)) && words.any(|word| word == "process")
+    words.any(is_program) && words.any(|word| word == "process")
+}
+
+fn is_program(word: &str) -> bool {
+    Path::new(word).ends_with(PROGRAM)
 }
 
 pub fn is_user(name: &str) -> bool {
@@ -173,20 +187,22 @@ fn unescaped(command: &str) -> (String, bool) {
 }
 
 impl Command {
-    pub fn is_program(&self) -> bool {
-        Path::new(&self.program).ends_with(PROGRAM)
-    }
-
     fn read(text: &str) -> Option<Self> {
-        let text = behind_condition(text).unwrap_or(text);
+        let behind = behind_condition(text);
+        let (text, is_conditional) = (behind.unwrap_or(text), behind.is_some());
         let before = text.get(..end_of_words(text)?)?;
         let words = before.trim_end_matches(|c: char| c.is_ascii_digit());
-        let has_descriptor = before.len() < text.len() && words.ends_with(BLANKS);
-        let before = if has_descriptor { words } else { before };
-        let mut words = shlex::split(before)?.into_iter();
-        let program = words.next()?;
-        let mut command = Self { program, arguments: words.collect(), ..Self::default() };
-        command.redirect(text.get(before.len()..)?)?;
+        let is_cut = before.len() < text.len();
+        let before = if is_cut && words.ends_with(BLANKS) { words } else { before };
+        let mut words = shlex::split(before)?;
+        // Where a variable stands before the program, that may say what the command is about.
+        let at = words.iter().position(|word| is_program(word) || word.contains('='))?;
+        let arguments = words.split_off(at + 1);
+        let program = words.pop().filter(|word| is_program(word))?;
+        let mut command =
+            Self { before: words, program, arguments, is_conditional, ..Self::default() };
+        let redirected = command.redirect(text.get(before.len()..)?);
+        command.is_whole = command.before.is_empty() && redirected.is_some();
         Some(command)
     }
 
@@ -214,22 +230,32 @@ fn behind_condition(text: &str) -> Option<&str> {
     numbers.chars().all(|c| c.is_ascii_digit() || " %".contains(c)).then_some(rest)
 }
 
-/// Where the words of a command end and its redirections begin; `None` if a character means more to a
-/// shell.
+/// Where the words of a command end and something else begins; `None` if a character of the words means
+/// more to a shell.
 fn end_of_words(text: &str) -> Option<usize> {
-    let mut quote = None;
-    for (at, c) in text.char_indices() {
+    for (at, c, quote) in quoted(text) {
         match quote {
-            Some(end) if c == end => quote = None,
             Some('"') if "$`\\".contains(c) => return None,
-            Some(_) => {}
-            None if c == '>' => return Some(at),
-            None if "'\"".contains(c) => quote = Some(c),
-            None if "$`\\<&|;()*?[]~#!\n".contains(c) => return None,
-            None => {}
+            None if "<>&|;".contains(c) => return Some(at),
+            None if "$`\\()*?[]~#!\n".contains(c) => return None,
+            Some(_) | None => {}
         }
     }
-    quote.is_none().then_some(text.len())
+    Some(text.len())
+}
+
+/// The characters of a command, each with the quote that it is in.
+fn quoted(text: &str) -> impl Iterator<Item = (usize, char, Option<char>)> {
+    let mut quote = None;
+    text.char_indices().map(move |(at, c)| {
+        let within = quote;
+        match quote {
+            Some(end) if c == end => quote = None,
+            None if "'\"".contains(c) => quote = Some(c),
+            Some(_) | None => {}
+        }
+        (at, c, within)
+    })
 }
 
 #[cfg(test)]
@@ -328,7 +354,7 @@ mod tests {
         for not_plain in ["&>f", ">&2", "2>>&1", ">f x", "3>f", "<f", ">'a b'", ">$f", ">>>f", ">"]
         {
             let line = lines(&format!("@daily backlog process {not_plain}\n")).remove(0);
-            assert!(line.command.is_none(), "{not_plain}");
+            assert!(line.command.is_none_or(|command| !command.is_whole), "{not_plain}");
         }
     }
 

@@ -181,10 +181,10 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
         "warning no line that can be read here works on this queue; `backlog crontab` prints one";
     for (lines, expected) in [
         (
-            format!("*/5 * * * * backlog process --db {db} --ndays 1 -- x\n0 * * * * backlog process --db=test.db --min-ndays 1 --ndays 7 -- x\n"),
+            format!("*/5 * * * * backlog process --db {db} --ndays 1 -- x\n@daily backlog process --db=test.db --ndays 9 -- x\nHOME={home}\n0 * * * * backlog process --db=test.db --min-ndays 1 --ndays 7 -- x\n"),
             vec![
                 format!("ok line 2: */5 * * * *, {soon}"),
-                "ok line 3: 0 * * * *, next 2026-11-21T01:00:00Z and 2026-11-21T02:00:00Z".into(),
+                "ok line 5: 0 * * * *, next 2026-11-21T01:00:00Z and 2026-11-21T02:00:00Z".into(),
             ],
         ),
         (
@@ -192,10 +192,10 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
             vec!["ok line 3: @hourly, next 2026-11-21T01:00:00Z and 2026-11-21T02:00:00Z".into()],
         ),
         (
-            "*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n".into(),
+            format!("HOME={home}\n*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n"),
             vec![
-                format!("ok line 2: */5 * * * *, {soon}"),
-                format!("warning line 3: not checked: {home}etc.toml: no queue \"b\"; legal are a; read it yourself"),
+                format!("ok line 3: */5 * * * *, {soon}"),
+                format!("warning line 4: not checked: {home}etc.toml: no queue \"b\"; legal are a; read it yourself"),
             ],
         ),
         (
@@ -345,17 +345,13 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             format!("SHELL=/bin/nosh\n{}", line(&format!("{pass} -- /bin/true"))),
-            "warning line 2: not checked: SHELL is no sh, dash or bash that can be executed; read it \
+            "warning line 2: not checked: SHELL is no sh, dash or bash; read it \
              yourself"
                 .into(),
         ),
         (
-            line(&format!("{pass} --dry-run -- /bin/true")),
-            "warning line 1: it only lists what would be tried: leave --dry-run out".into(),
-        ),
-        (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@reboot", 1),
-            "warning line 1: @reboot runs it once: records that fail wait for the next boot".into(),
+            "warning line 1: its time tells no next run, and records that fail wait for one".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "99 * * * *", 1),
@@ -364,7 +360,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "0 0 30 2 *", 1),
-            "error line 1: 0 0 30 2 * never comes".into(),
+            "warning line 1: its time tells no next run, and records that fail wait for one".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).trim_end().into(),
@@ -405,6 +401,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         format!("{pass} -- /bin/true '50\\%' '{{id}}' '2>&1'"),
         "/no/such/backlog status".into(),
         "backlog process --db /other.db --policy even -- no-such >/dev/null 2>&1".into(),
+        format!("{pass} -- /bin/true 'no\u{a0}break'"),
     ];
     let fine: String = fine.iter().map(|it| line(it)).collect();
     let fine =
@@ -447,6 +444,18 @@ fn a_line_of_which_a_shell_makes_more_is_never_called_good() {
     ] {
         let command = command.replace("PASS", &pass);
         assert_eq!(complaints(&env, &format!("@daily {command}\n")), expected, "{command}");
+    }
+    // Of another queue it says nothing, where its words are plain as far as they name that.
+    for command in [
+        "flock -n /tmp/lock PASS -- x",
+        "PASS -- x | logger -t backlog",
+        "PASS -- x || true",
+        "nice -n 5 PASS -- x 2>&1 >>$LOG",
+        "root PASS -- x",
+    ] {
+        let command = command.replace("PASS", &pass).replace("test.db", "other.db");
+        let found = complaints(&env, &format!("@daily {command}\n"));
+        assert!(found[0].starts_with("warning no line that can be read here works"), "{found:?}");
     }
 }
 
@@ -508,6 +517,8 @@ fn a_line_that_is_printed_or_an_example_has_nothing_wrong() {
         with_crontab(&env, &printed.stdout);
         let mut found = findings(&env, "crontab", of_queue);
         assert!(!found.is_empty());
+        let is_conditional = printed.stdout.contains("||");
+        assert_eq!(found.iter().any(|it| it.contains(", next run not known: ")), is_conditional);
         found.retain(is_wrong);
         assert_eq!(found, [""; 0], "{schedule:?}: {}", printed.stdout);
     }
@@ -533,11 +544,13 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     };
     let bad = format!("{}60 * * * * nobody true\n", line("root", "--ndays 5"));
     let forgotten = format!("@daily {}/backlog process --ndays 1\n", env.path("bin").display());
+    let other = forgotten.replace("--ndays", "--db /other.db --ndays");
     for (name, text) in [
         ("crontab", line("root", "--ndays 1")),
         ("shop", line("root", "--min-ndays 1 --ndays 2")),
         ("shop.cron", line("root", "--min-ndays 5 --ndays 9")),
         ("forgotten", forgotten),
+        ("other", other),
         ("nobody", line("nobody", "--min-ndays 2 --ndays 5")),
         ("gone", line("nosuchuser", "--ndays 5")),
         ("bad", bad),
@@ -549,7 +562,7 @@ fn lines_of_the_system_are_read_and_those_of_other_users_passed_over() {
     }
     let hide = "set -e; for place in /etc/cron.d /var/spool/cron/crontabs; do \
                 mount -t tmpfs none $place; done; mount --bind crontab /etc/crontab; \
-                install -m 644 shop shop.cron forgotten nobody gone bad /etc/cron.d; \
+                install -m 644 shop shop.cron forgotten other nobody gone bad /etc/cron.d; \
                 install -m 664 writable /etc/cron.d; install -m 644 -o nobody foreign /etc/cron.d; \
                 install -m 600 spool /var/spool/cron/crontabs/nobody; exec \"$@\"";
     let like = env.command(&[]);
@@ -763,6 +776,8 @@ fn printed_lines_do_the_same_from_anywhere() {
     env.run(&twice).fails(2, &["--classic is a schedule of its own"]);
     env.run(&["crontab"]).fails(2, &["no handler:"]);
     env.run(&["crontab", "--", "a\nb"]).fails(2, &["a crontab cannot say"]);
+    let long = ["crontab", "--ndays", "1", "--", "x", &"a".repeat(990)];
+    env.run(&long).fails(2, &["cron ignores a command longer than 998 bytes, and this one has "]);
 }
 
 #[test]
@@ -890,6 +905,12 @@ fn what_a_pass_would_refuse_is_seen_before() {
         typed,
         ["error ./handler depends on the directory that cron starts it in: write its whole path"]
     );
+    // Where a line is installed, it is that line's path that counts.
+    let handler = env.script("handler", "");
+    let pass = format!("{} process --db {}", env!("CARGO_BIN_EXE_backlog"), env.db().display());
+    with_crontab(&env, &format!("@daily cd /tmp && {pass} --ndays 1 -- {handler}\n"));
+    let typed = findings(&env, "handler", &["--", "./handler"]);
+    assert_eq!(typed, [format!("ok {}", env.path("./handler").display())]);
 }
 
 #[test]

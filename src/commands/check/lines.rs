@@ -19,7 +19,7 @@ use super::programs::file_of;
 use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
-use crate::handlers::{StreamSettings, is_executable};
+use crate::handlers::StreamSettings;
 use crate::options::{Environment, Handler, Queue, Resolved, Sources};
 use crate::ownership::OwnerRule;
 use crate::report::{Level, Screen};
@@ -42,15 +42,11 @@ pub struct QueueLines {
 
 impl QueueLines {
     /// `table` is that of the queue, if it can be opened.
-    pub fn read(
-        queue: &Queue,
-        resolved: &Resolved<'_>,
-        table: Option<&Table>,
-        screen: &Screen,
-    ) -> Self {
-        let (mut lines, now) = (Self::default(), local(screen.now));
+    pub fn read(queue: &Queue, table: Option<&Table>, screen: &Screen) -> Self {
+        let now = Local.timestamp_opt(screen.now.0, 0).single().unwrap_or_default().naive_local();
+        let mut lines = Self::default();
         for line in crontabs().iter().flat_map(|crontab| crontab.lines(now)) {
-            lines.judge(&line, (queue, table), resolved, screen);
+            lines.judge(&line, (queue, table), screen);
         }
         lines
     }
@@ -83,13 +79,7 @@ impl QueueLines {
     }
 
     /// Lines of other queues and other users are passed over.
-    fn judge(
-        &mut self,
-        line: &Line,
-        queue: (&Queue, Option<&Table>),
-        resolved: &Resolved<'_>,
-        screen: &Screen,
-    ) {
+    fn judge(&mut self, line: &Line, queue: (&Queue, Option<&Table>), screen: &Screen) {
         let me = User::from_uid(geteuid()).ok().flatten();
         let is_of_others =
             |name: &String| is_user(name) && me.as_ref().is_none_or(|me| me.name != *name);
@@ -97,28 +87,29 @@ impl QueueLines {
             return;
         }
         let home = line.variables.get("HOME").map(PathBuf::from);
-        let home = home.or_else(|| resolved.sources.environment.path("HOME"));
         let home = home.or(me.map(|me| me.dir)).unwrap_or_else(|| "/".into());
         let mut found: Vec<_> = line.faults.iter().map(|why| (Level::Error, why.clone())).collect();
-        match &line.command {
-            Some(command) if command.is_program() => {
-                match (Installed { line, command, home }).found(queue) {
-                    Ok(None) => return,
-                    Ok(Some(complaints)) => found.extend(complaints),
-                    Err(why) => found.push(not_checked(&why)),
-                }
+        let mut unknown = Some("a shell makes more of it than plain words".to_string());
+        if let Some(command) = &line.command {
+            let complaints = Installed { line, command, home }.found(queue);
+            if matches!(complaints, Ok(None)) {
+                return;
+            }
+            if let (Some(user), None) = (command.before.first(), &line.user)
+                && is_user(user)
+            {
+                let why =
+                    "which is for /etc/crontab and /etc/cron.d: a user's crontab has no such field";
+                found.push((Level::Error, format!("it begins with the user {user}, {why}")));
+            }
+            if command.is_whole {
+                unknown = complaints.map(|why| found.extend(why.into_iter().flatten())).err();
                 self.is_mailed |= command.stderr.is_none()
                     && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
             }
-            Some(command) if line.user.is_none() && is_user(&command.program) => {
-                let why = format!("it begins with the user {}", command.program);
-                let why = format!("{why}, which is for /etc/crontab and /etc/cron.d: a user's");
-                found.push((Level::Error, format!("{why} crontab has no such field")));
-            }
-            Some(_) | None if found.is_empty() => {
-                found.push(not_checked("a shell makes more of it than plain words"));
-            }
-            Some(_) | None => {}
+        }
+        if let Some(why) = unknown.filter(|_| found.is_empty()) {
+            found.push(not_checked(&why));
         }
         if found.is_empty() {
             found.push((Level::Ok, next_runs(line, screen)));
@@ -168,11 +159,9 @@ fn next_runs(line: &Line, screen: &Screen) -> String {
     let instant = |at: &NaiveDateTime| Local.from_local_datetime(at).earliest();
     let next = line.next.iter().filter_map(instant);
     let next: Vec<_> = next.map(|at| screen.at(Instant(at.timestamp()))).collect();
-    format!("{}, next {}", line.times, next.join(" and "))
-}
-
-fn local(now: Instant) -> NaiveDateTime {
-    Local.timestamp_opt(now.0, 0).single().unwrap_or_default().naive_local()
+    let unknown = line.command.as_ref().filter(|command| command.is_conditional);
+    let unknown = unknown.map(|_| "run not known: a condition before the program decides".into());
+    format!("{}, next {}", line.times, unknown.unwrap_or_else(|| next.join(" and ")))
 }
 
 /// A line whose command is understood.
@@ -195,8 +184,8 @@ impl Installed<'_> {
         })?;
         let cli::Command::Process(process) = &typed.cli.command else { return Ok(None) };
         let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
-        let mut variables: HashMap<_, _> = variables.collect();
-        variables.insert("HOME".into(), self.home.clone().into());
+        let home = ("HOME".into(), self.home.clone().into());
+        let variables: HashMap<_, _> = variables.chain([home]).collect();
         let (global, in_words) = (&typed.cli.global, |error: ExitError| error.to_string());
         let rule = OwnerRule::Reported;
         let mut environment = Environment { variables, directory: self.home.clone(), rule };
@@ -213,9 +202,7 @@ impl Installed<'_> {
                 named.db = Location::File(self.home.join(path));
             }
             if named.is_same(queue) {
-                let complaints =
-                    self.complaints((queue, table), &named, &resolved, process.dry_run);
-                return Ok(Some(complaints));
+                return Ok(Some(self.complaints((queue, table), &named, &resolved)));
             }
         }
         Ok(None)
@@ -227,7 +214,6 @@ impl Installed<'_> {
         (queue, table): (&Queue, Option<&Table>),
         named: &Queue,
         resolved: &Resolved<'_>,
-        is_dry: bool,
     ) -> Vec<(Level, String)> {
         let Self { line, command, .. } = self;
         let variable = |name: &str| line.variables.get(name).map(String::as_str);
@@ -242,9 +228,6 @@ impl Installed<'_> {
         errors.dedup();
         if queue.db.password_from().is_some() && named.db.password_from().is_none() {
             errors.push(format!("it finds no password for {}: write it into ~/.pgpass", queue.db));
-        }
-        if line.next.is_empty() && line.faults.is_empty() && line.times != REBOOT {
-            errors.push(format!("{} never comes", line.times));
         }
         errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
         let handler = resolved.handler(named);
@@ -262,29 +245,29 @@ impl Installed<'_> {
         let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(Schedule::none));
         errors.extend(schedule.err().map(|why| why.to_string()));
         errors.extend(resolved.pass().err().map(|why| why.to_string()));
+        let shell = Path::new(variable("SHELL").unwrap_or("sh"));
         let is_thrown_away = match &command.stderr {
             Some(file) => file == "/dev/null",
             None => variable("MAILTO") == Some(""),
         };
+        let warning = |is_so: bool, why: &str| is_so.then(|| (Level::Warning, why.to_string()));
         let warnings = [
-            (is_dry, "it only lists what would be tried: leave --dry-run out"),
-            (
-                !variable("SHELL").is_none_or(is_plain_shell),
-                "not checked: SHELL is no sh, dash or bash that can be executed; read it yourself",
+            warning(
+                !["sh", "dash", "bash"].iter().any(|name| shell.ends_with(name)),
+                "not checked: SHELL is no sh, dash or bash; read it yourself",
             ),
-            (
-                line.times == REBOOT,
-                "@reboot runs it once: records that fail wait for the next boot",
+            warning(
+                line.next.is_empty() && line.faults.is_empty(),
+                "its time tells no next run, and records that fail wait for one",
             ),
-            (
+            warning(
                 is_thrown_away,
                 "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing unless \
                  somebody has to look, so let cron mail it, or append it to a file (>>FILE 2>&1)",
             ),
         ];
-        let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
-        let warnings = warnings.map(|(_, why)| (Level::Warning, why.to_string()));
-        errors.into_iter().map(|why| (Level::Error, why)).chain(warnings).collect()
+        let errors = errors.into_iter().map(|why| (Level::Error, why));
+        errors.chain(warnings.into_iter().flatten()).collect()
     }
 }
 
@@ -295,10 +278,3 @@ fn can_append(file: &Path) -> bool {
         Err(_) => file.parent().is_some_and(is_writable),
     }
 }
-
-fn is_plain_shell(shell: &str) -> bool {
-    let path = Path::new(shell);
-    ["sh", "dash", "bash"].iter().any(|name| path.ends_with(name)) && is_executable(path)
-}
-
-const REBOOT: &str = "@reboot";

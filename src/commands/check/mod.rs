@@ -66,7 +66,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let is_trusted = distrusted.is_empty();
     let database = is_trusted.then(|| findings.wrong("database", opened())).flatten();
     let table = database.as_ref().map(|database| database.table());
-    let lines = QueueLines::read(&queue, resolved, table, &console.screen);
+    let lines = QueueLines::read(&queue, table, &console.screen);
     if schedule.is_none() && !lines.is_any() {
         findings.warning("schedule", "none is configured: write it into each line");
     }

@@ -44,7 +44,13 @@ pub fn of_command(
     has_lines: bool,
 ) -> (Level, String) {
     let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
-    match (file_of(argv, OsStr::new(CRON_PATH)), file_of(argv, own)) {
+    let mut argv = argv.to_vec();
+    // Each line has its own path.
+    let relative = argv.first_mut().filter(|program| program.as_bytes().contains(&b'/'));
+    if let Some(program) = relative.filter(|_| has_lines) {
+        *program = environment.directory.join(&*program).into();
+    }
+    match (file_of(&argv, OsStr::new(CRON_PATH)), file_of(&argv, own)) {
         (Ok(file), _) => (Level::Ok, file.display().to_string()),
         // Each line has its own PATH.
         (Err(_), Ok(file)) if has_lines => (Level::Ok, file.display().to_string()),

@@ -50,7 +50,7 @@ pub use state_dir::{
     Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
     PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
-pub use survey::{Inspection, Pending, StatusValue};
+pub use survey::{Inspection, Pending};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 

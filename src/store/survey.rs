@@ -98,7 +98,6 @@ impl Pending {
 #[derive(Debug)]
 pub struct StatusValue {
     pub shown: String,
-    pub is_null: bool,
     pub status: Status,
     pub rows: u64,
     /// If it is mapped to no status: a value that is, and differs in case or blanks only.
@@ -312,8 +311,7 @@ impl<E: Engine> SqlDatabase<E> {
             let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
             let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
             let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
-            let (shown, is_null, like) = (value.shown(), value.is_null(), like.map(Value::shown));
-            StatusValue { shown, is_null, status, rows, like }
+            StatusValue { shown: value.shown(), status, rows, like: like.map(Value::shown) }
         })
     }
 }

@@ -18,11 +18,10 @@ use crate::cli::Check;
 use crate::exit::{Exit, ExitError};
 use crate::handlers::placeholders::variables;
 use crate::handlers::{Signing, StreamSettings};
-use crate::mapping::StatusColumn;
 use crate::options::{Environment, Handler, Queue, Resolved, Schedule};
 use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, Screen, findings_text};
-use crate::store::{Access, Database, Inspection, Pending, StatusValue, Table};
+use crate::store::{Access, Database, Inspection, Pending, Table};
 use crate::system_error::chain;
 use crate::time::{Instant, span};
 
@@ -105,7 +104,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition.clone());
         }
-        the_table(&mut findings, &queue, table, &found, console.clock.now());
+        the_table(&mut findings, table, &found, console.clock.now());
         if let Some(what) = &deletion {
             findings.warning("on_success", what.clone());
         }
@@ -263,13 +262,7 @@ fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, no
     }
 }
 
-fn the_table(
-    findings: &mut Findings,
-    queue: &Queue,
-    table: &Table,
-    found: &Inspection,
-    now: Instant,
-) {
+fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
     let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
     let at_least = if found.pending.is_cut { "at least " } else { "" };
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
@@ -288,7 +281,7 @@ fn the_table(
     for complaint in &table.complaints {
         findings.error("columns", complaint.clone());
     }
-    the_statuses(findings, queue, table, found);
+    the_statuses(findings, table, found);
     the_dates(findings, table.inserted.label(), &found.pending, now);
     if let Some((records, first)) = &found.pending.without_id {
         let records = counted(*records, "pending record");
@@ -320,29 +313,7 @@ fn the_table(
     }
 }
 
-/// Why a column that has the name of a status is hardly one, if so: nobody named it, and all that it
-/// holds is something else.
-fn other_status(queue: &Queue, table: &Table, found: &Inspection) -> Option<String> {
-    let column = &table.statuses.column.as_ref()?.name;
-    let is_other =
-        |it: &StatusValue| it.status == Status::Foreign && it.like.is_none() && !it.is_null;
-    let is_usual = matches!(queue.mapping.status, StatusColumn::Usual);
-    if !is_usual || !found.values.iter().any(is_other) {
-        return None;
-    }
-    let values: Vec<_> = found.values.iter().take(VALUES_NAMED).map(|it| &*it.shown).collect();
-    let more = if found.values.len() > values.len() { ", ..." } else { "" };
-    let values = values.join(", ");
-    Some(format!(
-        "column {column} holds other things ({values}{more}): say which are whose, status = {{ column \
-         = \"{column}\", new = ..., error = ..., success = ... }}, or if it is something else, status = \
-         false with `where`"
-    ))
-}
-
-const VALUES_NAMED: usize = 5;
-
-fn the_statuses(findings: &mut Findings, queue: &Queue, table: &Table, found: &Inspection) {
+fn the_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     let of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
         let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
@@ -351,10 +322,14 @@ fn the_statuses(findings: &mut Findings, queue: &Queue, table: &Table, found: &I
     let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
     if !shown.is_empty() {
         findings.ok("status", shown.join("; "));
-    } else if let Some(why) = other_status(queue, table, found) {
-        findings.error("status", why);
-    } else if !found.values.is_empty() {
-        findings.error("status", "no row has a value that is mapped to a status");
+    } else if let Some(column) = table.statuses.column.as_ref().filter(|_| !found.values.is_empty())
+    {
+        let column = &column.name;
+        findings.error("status", format!(
+            "no row has a value that is mapped to a status: write status = {{ column = {column:?}, new = \
+             ..., error = ..., success = ... }}, or if {column} is something else, status = false with \
+             `where`"
+        ));
     }
     for value in of(Status::Foreign) {
         let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));

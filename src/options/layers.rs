@@ -205,20 +205,17 @@ impl Resolved<'_> {
     /// What other users can change of what root is to work on, behind what each is about.
     pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
         let environment = &self.sources.environment;
-        let path = |key| self.path(key, self.layers.text(key).map(PathBuf::from));
-        let (db, config) = (path("db"), self.sources.file.as_ref().map(|file| file.path.clone()));
-        let is_url = |db: &PathBuf| db.to_str().is_some_and(store::is_url);
-        let usual = || environment.state_dir().filter(|_| db.as_ref().is_some_and(is_url));
-        let file = db.clone().filter(|db| !is_url(db)).map(|db| environment.directory.join(db));
+        let path = |key| self.path(key, self.all.text(key).map(PathBuf::from));
+        let db = path("db");
+        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
+        let usual = || environment.state_dir().filter(|_| url.is_some());
+        let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
         let beside = file.iter().flat_map(|file| store::kept_beside(file));
         let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
-        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
-        let certificates = url
-            .map_or_else(Vec::new, |url| store::certificates(url, &|name| environment.text(name)));
-        let certificates =
-            certificates.into_iter().map(|path| ("database", Some(path), Kind::File));
+        let text = |name: &str| environment.text(name);
+        let certificates = url.into_iter().flat_map(|url| store::certificates(url, &text));
+        let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
         let files = [
-            ("config", config, Kind::Config),
             ("database", file.clone(), Kind::File),
             ("claims", path("state_dir").or_else(usual), Kind::Directory),
             ("joblog", path("joblog"), Kind::File),
@@ -235,12 +232,9 @@ impl Resolved<'_> {
 
     /// Fails if root would work on what other users can change.
     pub fn require_trusted(self) -> Result<Self, ExitError> {
-        match self.complaints_of_owners().into_iter().next() {
-            Some((_, why)) if self.sources.environment.rule == OwnerRule::Enforced => {
-                Err(usage(why))
-            }
-            _ => Ok(self),
-        }
+        let is_reported = self.sources.environment.rule == OwnerRule::Reported;
+        let mut complaints = self.complaints_of_owners().into_iter().filter(|_| !is_reported);
+        complaints.next().map_or(Ok(self), |(_, why)| Err(usage(why)))
     }
 
     /// What a pass needs that nothing says, all of it at once: where the records are, what is done

@@ -224,11 +224,22 @@ fn a_state_directory_that_more_can_write_than_the_database_is_refused() {
 #[test]
 fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_used() {
     let Some(shop) = Shop::new("a read-only database") else { return };
+    let checked = |about: &str, says: &str| {
+        let stdout = shop.run(&["check", "--db", "shop/app.db"]).stdout;
+        let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(stdout.contains(about) && stdout.contains(says), "{stdout}");
+    };
+    // What a reader made beside it stays read-only.
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
+    shop.run(&["status", "--db", "shop/app.db"]).success();
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o644);
+    checked("error database", "app.db-shm: permission denied");
     // A reader of a write-ahead log must be able to write.
     let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
     connection.pragma_update(None, "journal_mode", "delete").unwrap();
     drop(connection);
     shop.own("shop/app.db", NOBODY, NOBODY, 0o444);
+    checked("error claims could not use", "it is read-only, with mode 444; chmod u+w ");
     let pass = || shop.pass(&[]);
     let pause = || shop.run(&["pause", "--db", "shop/app.db"]);
     let root = || shop.pass_of_root(&["--trust-owner"]);
@@ -246,6 +257,13 @@ fn a_read_only_database_makes_no_state_directory_and_one_that_is_made_can_be_use
     shop.insert(1);
     pass().silent();
     assert_eq!(shop.statuses(), "SUCCESS");
+    // One of an older version.
+    fs::remove_dir_all(shop.state("")).unwrap();
+    shop.plant_state();
+    shop.own("shop/app.db.backlog", NOBODY, NOBODY, 0o555);
+    checked("ok claims kept in ", "app.db.backlog");
+    pass().silent();
+    assert_eq!(as_owner(&shop.state(""), |it| it.mode() & 0o777), 0o755);
 }
 
 #[test]
@@ -607,13 +625,12 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
     assert!(!shop.dir.join("ran").exists());
     told(&shop, &["--config", "backlog.toml"]).silent();
     assert!(shop.dir.join("ran").exists());
-    // `check` says it, and goes on.
+    // `check` says so before it reads it.
+    fs::write(&file, "no TOML").unwrap();
     shop.own("shop/backlog.toml", NOBODY, NOBODY, 0o644);
     let mut command = shop.env.command(&["check"]);
     let checked = ran(&command.env_remove("BACKLOG_DB").current_dir(&shop.dir).output().unwrap());
-    let stdout = checked.stdout.replace("\n                 ", " ");
-    assert!(stdout.contains(run_as) && stdout.contains("handler"), "{checked:?}");
-    assert_eq!(checked.exit, Some(1));
+    checked.fails(2, &[run_as]);
 }
 
 /// Every command that is about a table, with what it needs to be one.
@@ -765,6 +782,14 @@ fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
         pass(&["--", "true"]).fails(2, &[&format!("app.db{end} belongs to nobody: ")]);
         fs::remove_file(&path).unwrap();
     }
+    // A file in the state directory, and one that only a pass needs.
+    pass(&["--", "true"]).silent();
+    let lines = roots.join("app.db.backlog/lines");
+    chown(&lines, Some(NOBODY), Some(NOBODY)).unwrap();
+    pass(&["--", "true"]).fails(1, &["lines: it belongs to user 65534, which no pass has made"]);
+    fs::remove_file(&lines).unwrap();
+    let list = ["list", "--db", "roots/app.db", "--set", "joblog=shop/joblog"];
+    shop.env.run(&list).fails(2, &["shop belongs to nobody: "]);
     // A link of another user's, also where it leads to what is root's.
     symlink("../roots/app.db", shop.env.path("shop/link.db")).unwrap();
     shop.own("shop", 0, 0, 0o1777);

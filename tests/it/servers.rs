@@ -792,6 +792,9 @@ fn without_a_usable_home_a_pass_on_a_server_goes_on_without_a_state_directory() 
             let said = run(home, args);
             assert!(said.stderr.is_empty(), "{args:?}: {said:?}");
         }
+        let status = run(home, &["status"]).stdout;
+        let has_none = status.contains(": no state directory has a record of them; name one with ");
+        assert_eq!(has_none, home.is_none(), "{status}");
         let checked = run(home, &["check", "--ndays", "9", "--", "/bin/true"]).stdout;
         let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(

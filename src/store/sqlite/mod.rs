@@ -11,7 +11,7 @@ mod open;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
@@ -20,6 +20,7 @@ use rusqlite::{
     CachedStatement, Connection, Error as SqlError, OptionalExtension, Row, params_from_iter,
 };
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 
 pub use explore::explore;
 pub use open::{SqliteEngine, create, kept_beside, open};
@@ -39,7 +40,7 @@ use crate::time::Instant;
 use dialect::{due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
-use open::{PASS, STATE, Unlimited, beside, limit_values, wait_for_locks};
+use open::{BESIDE, PASS, STATE, Unlimited, beside, limit_values, wait_for_locks};
 
 impl Engine for SqliteEngine {
     type Row<'r> = Row<'r>;
@@ -253,19 +254,17 @@ impl Database for SqlDatabase<SqliteEngine> {
         left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
     }
 
-    /// Its journal is made beside it.
+    /// Its journal is made beside it. A reader of a read-only database may have left a log as read-only.
     fn obstacle(&mut self) -> Result<Option<String>> {
         let path = &self.engine.path;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let access = |path: &Path, wanted| accessat(CWD, path, wanted, AtFlags::EACCESS);
-        let writable = access(path, Permission::WRITE_OK)
-            .and_then(|()| access(directory, Permission::WRITE_OK | Permission::EXEC_OK));
-        let why = |errno: rustix::io::Errno| {
-            let why = words(&errno.into());
-            format!("it or its directory cannot be written by this user: {why}")
-        };
-        if let Err(errno) = writable {
-            return Ok(Some(why(errno)));
+        let beside = BESIDE.map(|end| beside(path, end));
+        for place in [path, directory].into_iter().chain(beside.iter().map(PathBuf::as_path)) {
+            let writable = accessat(CWD, place, Permission::WRITE_OK, AtFlags::EACCESS);
+            if let Some(errno) = writable.err().filter(|errno| *errno != Errno::NOENT) {
+                let (place, why) = (place.display(), words(&errno.into()));
+                return Ok(Some(format!("this user cannot write to {place}: {why}")));
+            }
         }
         let refused = self.engine.refused_clause(&self.table);
         self.reading(refused)

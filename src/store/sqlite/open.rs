@@ -120,7 +120,7 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// What SQLite adds to the name of a database for what it keeps beside it.
-const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+pub const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// What this program adds for the state directory.
 pub const STATE: &str = ".backlog";
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, fstat, mkdirat, openat,
-    unlinkat,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, mkdirat,
+    openat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -49,6 +49,7 @@ pub struct Place {
 pub struct Directory {
     place: Place,
     descriptor: OwnedFd,
+    found: Stat,
 }
 
 /// The purpose that a file is opened for.
@@ -69,23 +70,34 @@ impl Directory {
             .and_then(|(parent, name)| Ok(openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?));
         match opened {
             Ok(descriptor) => {
-                place.check(&fstat(&descriptor)?)?;
-                Ok(Some(Self { place: place.clone(), descriptor }))
+                let found = fstat(&descriptor)?;
+                place.check(&found)?;
+                Ok(Some(Self { place: place.clone(), descriptor, found }))
             }
             Err(error) if error.kind() == NotFound => Ok(None),
             Err(error) => Err(place.not_opened(&error)),
         }
     }
 
-    /// The same; makes it where there is none, with the owner and the mode of the database.
+    /// The same; makes it where there is none, with the owner and the mode of the database. Its owner may
+    /// always write to it.
     pub fn make(place: &Place) -> Result<Self> {
-        if let Some(found) = Self::open(place)? {
-            return Ok(found);
+        if let Some(directory) = Self::open(place)? {
+            let mode = Mode::from_raw_mode(directory.found.st_mode);
+            if directory.is_mine() && !mode.contains(Mode::RWXU) {
+                // What then cannot be opened says why.
+                let _ = fchmod(&directory.descriptor, mode | Mode::RWXU);
+            }
+            return Ok(directory);
         }
         place.require_writable()?;
         place.make().map_err(|error| place.not_opened(&error))?;
         let gone = || io::Error::other("it is not there any more; try again");
         Self::open(place)?.ok_or_else(|| place.not_opened(&gone()))
+    }
+
+    fn is_mine(&self) -> bool {
+        self.found.st_uid == rustix::process::geteuid().as_raw()
     }
 
     /// Opens a file; `None` if there is none, and none is to be made.
@@ -124,8 +136,10 @@ impl Directory {
     /// Fails if a pass could not use one of the files that are its own, or make more.
     pub fn check_writable(&self, own: &[String]) -> Result<()> {
         let writable = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(&self.descriptor, ".", writable, AtFlags::EACCESS)
-            .map_err(|errno| self.place.not_opened(&errno.into()))?;
+        match accessat(&self.descriptor, ".", writable, AtFlags::EACCESS) {
+            Err(Errno::ACCESS) if self.is_mine() => {}
+            found => found.map_err(|errno| self.place.not_opened(&errno.into()))?,
+        }
         own.iter().try_for_each(|name| self.file(name, Purpose::Write).map(drop))
     }
 
@@ -172,14 +186,15 @@ impl Directory {
         self.place.hand_over(file, 0o600 | mode)
     }
 
-    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him.
+    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Root has
+    /// looked at the directory, or was told to trust its owner.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
         let found = fstat(file)?;
         let why = if kind(&found) != FileType::RegularFile {
             "it is no regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
-        } else if !self.place.may_own(&found) {
+        } else if !(self.place.may_own(&found) || is_root() && found.st_uid == self.found.st_uid) {
             format!("it belongs to user {}", found.st_uid)
         } else {
             return Ok(());
@@ -223,14 +238,14 @@ impl Place {
     /// Whether it is of somebody who gains nothing by it: root, this user, who may write the database.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
-        is_root() || is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
+        is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
     }
 
     /// Fails unless its owner may have one, and who can put files there can write the database.
     fn check(&self, found: &Stat) -> Result<()> {
         let shown = self.path.display();
         ensure!(
-            self.may_own(found),
+            is_root() || self.may_own(found),
             "could not use {shown}: it is a directory of user {}, and must be root's or user {}'s; \
              remove it, or name another with --state-dir",
             found.st_uid,
@@ -255,7 +270,7 @@ impl Place {
 
     /// Fails if the database is a file that this user cannot write: no pass gets so far, and a directory
     /// that it left behind would be of no use to the next.
-    fn require_writable(&self) -> Result<()> {
+    pub fn require_writable(&self) -> Result<()> {
         let Some((path, found)) = &self.database else { return Ok(()) };
         let (shown, mode) = (path.display(), found.mode() & 0o777);
         ensure!(

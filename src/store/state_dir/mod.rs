@@ -151,6 +151,7 @@ impl StateDir {
             let [lines, passes] = [LINES, PASSES].map(|kind| self.own_name(kind));
             return directory.check_writable(&[lines, passes, self.claims_name(table)]);
         }
+        self.place.require_writable()?;
         let above = path.ancestors().skip(1).find(|place| place.exists()).unwrap_or(Path::new("."));
         accessat(CWD, above, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
             .map_err(|errno| not_opened(path, &errno.into()))

@@ -147,7 +147,11 @@ fn the_handler(
 ) -> (Level, String) {
     match handler {
         None if has_lines => (Level::Ok, "each line has its own".into()),
-        None => (Level::Warning, "none is configured: write it behind `--` in each line".into()),
+        None => (
+            Level::Warning,
+            "none is configured: set exec or post, or write the command behind `--` in each line"
+                .into(),
+        ),
         Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
             of_command(argv, environment, has_lines)
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::iso;
 
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
 
 /// The next attempt of a record that has none: in the year 2286, the last that every format of dates

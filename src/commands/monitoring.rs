@@ -20,7 +20,7 @@ use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, QueueStatus, page};
 use crate::secure_file;
-use crate::store::{Complaint, Counts, LineName, StateDir};
+use crate::store::{Counts, LineName, StateDir};
 use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
 use crate::time::{Clock, Instant};
@@ -100,7 +100,7 @@ impl<'a> Monitoring<'a> {
             }
         });
         if let Err(error) = written {
-            self.complaints.complain(Complaint::Metrics, &chain(&error), now);
+            self.complaints.complain("unmeasured", &chain(&error), now);
         }
     }
 
@@ -187,7 +187,7 @@ impl Endings {
         };
         if let Err(why) = result {
             let why = format!("could not ping: {why}");
-            complaints.complain(Complaint::Ping, &why, clock.now());
+            complaints.complain("unreported", &why, clock.now());
         }
     }
 }
@@ -201,12 +201,12 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn complain(&self, complaint: Complaint, why: &str, now: Instant) {
+    fn complain(&self, what: &str, why: &str, now: Instant) {
         if self.terminal.attended {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
-        if state.is_none_or(|state| state.may_complain(&self.line, complaint, now)) {
+        if state.is_none_or(|state| state.may_complain(&self.line, what, now)) {
             log::error!("{why}");
         }
     }

@@ -13,11 +13,12 @@ use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::lock;
 use crate::options::{PassSettings, Resolved};
+use crate::ownership;
 use crate::record::{Attempt, Causes, Outcome, Status};
 use crate::report::{GONE_AFTER, LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
-    Complaint, Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
+    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
 };
 use crate::system_error::chain;
 use crate::time::{Instant, rough_span};
@@ -249,9 +250,8 @@ fn host_name() -> String {
 }
 
 pub fn user_name() -> String {
-    let uid = nix::unistd::geteuid();
-    let found = nix::unistd::User::from_uid(uid).ok().flatten();
-    found.map_or_else(|| uid.to_string(), |user| user.name)
+    let uid = rustix::process::geteuid().as_raw();
+    ownership::user_name(uid).unwrap_or_else(|| uid.to_string())
 }
 
 /// What a pass does that finds its line taken: nothing, but if the pass there hangs, it says so once
@@ -261,7 +261,7 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
-    if !assembly.state.may_complain(&assembly.name, Complaint::Hung, now) {
+    if !assembly.state.may_complain(&assembly.name, "hung", now) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");

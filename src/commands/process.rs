@@ -26,9 +26,7 @@ use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::schedule::Verdict;
 use crate::secure_file;
 use crate::stop::Stop;
-use crate::store::{
-    Access, Complaint, Count, Database, Found, LineName, LineState, Purpose, StateDir,
-};
+use crate::store::{Access, Count, Database, Found, LineName, LineState, Purpose, StateDir};
 use crate::system_error::chain;
 use crate::terminal::Terminal;
 use crate::time::{Clock, DAY, Instant};
@@ -386,7 +384,7 @@ impl Observer for PassObserver {
         // Of one that nobody has meant so cron is to hear.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
-            && self.state.may_complain(&self.line_name, Complaint::Pause, now)
+            && self.state.may_complain(&self.line_name, "unread", now)
         {
             log::error!("{sentence}");
         }

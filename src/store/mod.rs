@@ -47,8 +47,8 @@ pub use location::{Access, Created, Location, Schemas, is_url};
 pub use memory::MemoryStore;
 pub use sqlite::kept_beside;
 pub use state_dir::{
-    Complaint, Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
-    PassEnd, PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
+    Counts, Failures, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY, PassEnd,
+    PassEntry, PassRecord, Pause, PauseScope, Purpose, StateDir,
 };
 pub use survey::{Inspection, Pending};
 pub use table::{Charged, Column, Holds, Listed, Table, quoted_if_needed};
@@ -328,10 +328,6 @@ impl<'a> RowWrite<'a> {
 
     pub fn ends(&self) -> bool {
         matches!(self.settlement.transition, Transition::Succeeded | Transition::Archived)
-    }
-
-    pub fn succeeds(&self) -> bool {
-        self.settlement.transition == Transition::Succeeded
     }
 
     pub fn renews(&self) -> bool {

@@ -352,7 +352,8 @@ impl<E: Engine> TableStore<E> {
             let carries_own = charged.is_some_and(|charged| *charged == state.charged);
             let is_own = !is_lost && (carries_own || state.charged == table.as_read(record));
             let mut settlement = settlement.clone();
-            if !is_own && change.succeeds() && state.is_pending {
+            if !is_own && change.settlement.transition == Transition::Succeeded && state.is_pending
+            {
                 settlement.counter = Counter::Untouched;
             } else if !is_own || change.begins() {
                 return None;

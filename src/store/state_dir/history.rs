@@ -32,8 +32,6 @@ const ENTRY: usize = 4_096;
 const TAIL: u64 = 512 * 1024;
 /// How many failures of a pass are kept in words.
 const ERRORS_KEPT: usize = 3;
-/// How many characters are kept of the schedule of a line.
-const LONGEST_SCHEDULE: usize = 500;
 /// How often a record is read again that changes while it is read.
 const READS: u32 = 5;
 /// How often a running pass writes its counts, in seconds: a kill loses no more of them.
@@ -70,17 +68,11 @@ pub struct Counts {
 impl Counts {
     fn add(&mut self, more: &Self) {
         let Self { succeeded, failed, snoozed, archived, interrupted, left } = self;
-        for (total, more) in [
-            (succeeded, more.succeeded),
-            (failed, more.failed),
-            (snoozed, more.snoozed),
-            (archived, more.archived),
-            (interrupted, more.interrupted),
-            (left, more.left),
-        ] {
-            // What the file says may be anything.
-            *total = total.saturating_add(more);
-        }
+        let totals = [succeeded, failed, snoozed, archived, interrupted, left];
+        let Self { succeeded, failed, snoozed, archived, interrupted, left } = *more;
+        let more = [succeeded, failed, snoozed, archived, interrupted, left];
+        // What the file says may be anything.
+        totals.into_iter().zip(more).for_each(|(total, more)| *total = total.saturating_add(more));
     }
 }
 
@@ -100,7 +92,7 @@ pub enum PassEnd {
 }
 
 /// The entry of a pass.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassEntry {
     pub run: String,
     pub began: Instant,
@@ -148,28 +140,11 @@ impl PassEntry {
         Self {
             run,
             began,
-            ended: None,
-            took_ms: 0,
-            end: None,
-            is_complete: false,
-            exit: None,
-            error: None,
             line,
-            schedule: String::new(),
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
-            host: String::new(),
-            every: None,
-            by_hand: false,
-            of_file: false,
-            hangs_after: None,
-            counts: Counts::default(),
-            errors: Vec::new(),
             passes: 1,
-            totals: Counts::default(),
-            number: 0,
-            scope: String::new(),
-            lock: 0,
+            ..Self::default()
         }
     }
 
@@ -193,7 +168,6 @@ impl PassEntry {
     /// As one line that fits, whatever the table and its condition are called.
     fn to_line(&self) -> String {
         let mut entry = self.clone();
-        entry.schedule = entry.schedule.chars().take(LONGEST_SCHEDULE).collect();
         loop {
             let line = json_line(&entry);
             if line.len() <= ENTRY || entry.errors.pop().is_none() && !entry.shorten() {
@@ -244,7 +218,7 @@ impl PassRecord {
             // The rest is of an entry that a kill or a full disk has cut.
             file.set_len(at)?;
         }
-        let before = lines(from, &text[..whole]).next_back();
+        let before = lines(from, &text[..whole]).last();
         let known = before.as_ref().map(|(_, before)| (before.totals, before.number));
         let (totals, number) = known.unwrap_or_default();
         entry.number = number.saturating_add(1);
@@ -509,14 +483,13 @@ pub fn tail(file: &File, most: u64) -> io::Result<(u64, Vec<u8>)> {
 
 /// The entries of a text that begins at some place of its file, with the places where they begin. What
 /// cannot be read is damaged, or is the end of an entry that began before.
-fn lines(from: u64, text: &[u8]) -> impl DoubleEndedIterator<Item = (u64, PassEntry)> {
-    let mut at = from;
-    let mut places = Vec::new();
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        places.push((at, line));
-        at += line.len() as u64;
-    }
-    places.into_iter().filter_map(|(at, line)| Some((at, serde_json::from_slice(line).ok()?)))
+fn lines(from: u64, text: &[u8]) -> impl Iterator<Item = (u64, PassEntry)> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n').scan(from, |end, line| {
+        let at = *end;
+        *end += line.len() as u64;
+        Some((at, line))
+    });
+    lines.filter_map(|(at, line)| Some((at, serde_json::from_slice(line).ok()?)))
 }
 
 fn system_time(at: Instant) -> SystemTime {

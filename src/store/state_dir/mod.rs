@@ -1,7 +1,6 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
 //! passes, what is known of failures, pauses, and the notes of passes at work. No record is lost with it.
 
-mod complaint;
 mod directory;
 mod exact_id;
 mod failures;
@@ -25,10 +24,10 @@ use crate::query::{Cursor, Kept, Position, Slot};
 use crate::record::{Key, Value};
 use crate::secure_file::is_same;
 use crate::system_error::chain;
-use crate::time::Instant;
+use crate::time::{HOUR, Instant};
 use directory::{CLAIMS, Directory, LINES, PASSES, Place, not_opened};
+use history::tail;
 
-pub use complaint::Complaint;
 pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
 pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
@@ -218,6 +217,30 @@ impl StateDir {
             let path = self.path().join(name);
             log::warn!("could not write the cursor {}: {}", path.display(), chain(&error));
         }
+    }
+
+    /// Whether passes may complain of something that they find wrong again and again, `what`: of each line once
+    /// an hour, and each time where that cannot be noted.
+    pub fn may_complain(&self, line: &LineName, what: &str, now: Instant) -> bool {
+        if self.is_none() {
+            return true;
+        }
+        let may = self.note_complaint(line, what, now);
+        may.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true)
+    }
+
+    fn note_complaint(&self, line: &LineName, what: &str, now: Instant) -> Result<bool> {
+        let file = self.file(&format!("{}.{what}", self.file_name(&line.to_string())))?;
+        let (_, said) = tail(&file, 32)?;
+        let said = std::str::from_utf8(&said).ok().and_then(|it| it.trim().parse::<Instant>().ok());
+        let since = said.map(|said| now.0.saturating_sub(said.0));
+        let may = since.is_none_or(|since| !(0..HOUR).contains(&since));
+        if may {
+            let said = format!("{now}\n");
+            file.write_all_at(said.as_bytes(), 0)?;
+            file.set_len(said.len() as u64)?;
+        }
+        Ok(may)
     }
 
     /// The place of a line's lock in its file.

@@ -16,7 +16,6 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result};
-use nix::unistd::{Uid, User};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
@@ -26,6 +25,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::lock;
+use crate::ownership::user_name;
 use crate::store::watchdog::boottime;
 use crate::store::{Interrupter, Sessions, Wakeup};
 use connection::{Exchange, Handle, Handshake, open_socket, runtime};
@@ -281,9 +281,8 @@ fn millis_since_boot() -> u64 {
 
 /// The name of the user who runs this, which libpq takes as well.
 fn own_name() -> Result<String> {
-    let uid = Uid::effective();
-    let found = User::from_uid(uid).with_context(|| format!("could not look up user {uid}"))?;
-    found.map(|user| user.name).with_context(|| {
+    let uid = rustix::process::geteuid().as_raw();
+    user_name(uid).with_context(|| {
         format!("user {uid} of this system has no name; say in the URL or in PGUSER who connects")
     })
 }

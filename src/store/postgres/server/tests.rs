@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use nix::unistd::{Uid, User};
 use proptest::prelude::*;
 use rustix::net::sockopt;
 

@@ -259,7 +259,7 @@ pub fn handlers(
         (HandlerContext { jobs: fitting(context.jobs), ..context.clone() }, part.clone());
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
         options::Handler::Exec { argv, give_up_on } => {
-            Arc::new(Exec::new(argv, give_up_on, all, stop).commands()?)
+            Arc::new(Exec::start_workers(argv, give_up_on, all, stop)?)
         }
         options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
@@ -269,7 +269,7 @@ pub fn handlers(
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let context = HandlerContext { jobs: 1, ..context.clone() };
-        Ok(Arc::new(Exec::new(argv, Vec::new(), context, of_pass).commands()?))
+        Ok(Arc::new(Exec::start_workers(argv, Vec::new(), context, of_pass)?))
     });
     Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
 }

@@ -21,8 +21,8 @@ use super::process::{
     shown, termination_signal,
 };
 use super::shortage::{Running, RunningCommand, is_shortage};
-use super::{Handler, HandlerContext, Job, Workers, placeholders};
-use crate::record::{Attempt, Id, Outcome, Record, Value};
+use super::{HandlerContext, Job, Workers, placeholders};
+use crate::record::{Attempt, Outcome, Record, Value};
 use crate::stop::{Stage, Stop};
 use crate::system_error::words;
 
@@ -49,30 +49,6 @@ pub struct Exec {
     running: Running,
 }
 
-/// Worker threads that each run one command at a time.
-pub struct Commands {
-    workers: Workers,
-    lost: Arc<LostClaims>,
-}
-
-impl Handler for Commands {
-    fn capacity(&self) -> usize {
-        self.workers.capacity()
-    }
-
-    fn start(&self, jobs: Vec<Job>) {
-        self.workers.start(jobs);
-    }
-
-    fn end(&self, lost: &[Id]) {
-        self.lost.signal(lost);
-    }
-
-    fn join(&self) {
-        self.workers.join();
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Timeout,
@@ -89,20 +65,19 @@ struct Ended {
 }
 
 impl Exec {
-    pub fn new(
+    /// Starts worker threads that each run one command at a time.
+    pub fn start_workers(
         argv: Vec<OsString>,
         give_up_on: Vec<i32>,
         context: HandlerContext,
         stop: Arc<Stop>,
-    ) -> Self {
-        Self { argv, give_up_on, context, stop, running: Running::default() }
-    }
-
-    pub fn commands(self) -> Result<Commands> {
+    ) -> Result<Workers> {
+        let exec = Self { argv, give_up_on, context, stop, running: Running::default() };
         let lost = Arc::<LostClaims>::default();
         let losses = lost.clone();
-        let workers = Workers::start(self.context.jobs, move |job| self.work(&job, &losses))?;
-        Ok(Commands { workers, lost })
+        let mut workers = Workers::start(exec.context.jobs, move |job| exec.work(&job, &losses))?;
+        workers.lost = lost;
+        Ok(workers)
     }
 
     fn work(&self, job: &Job, losses: &LostClaims) {

@@ -7,9 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
 
+use super::lost_claims::LostClaims;
 use super::{Handler, Job};
 use crate::lock;
-use crate::record::Outcome;
+use crate::record::{Id, Outcome};
 use crate::system_error::words;
 
 /// Threads of a handler, which are waited for together.
@@ -51,6 +52,8 @@ pub struct Workers {
     count: usize,
     queue: Arc<JobQueue>,
     threads: Threads,
+    /// Ends the attempts at lost records, where they can be ended.
+    pub lost: Arc<LostClaims>,
 }
 
 /// Jobs that no thread has taken yet.
@@ -129,7 +132,7 @@ impl Workers {
         // Commands and requests need processes and threads as well.
         let count = if started < count { (started / 2).max(1) } else { count };
         queue.dismiss(started - count);
-        Ok(Self { count, queue, threads })
+        Ok(Self { count, queue, threads, lost: Arc::default() })
     }
 }
 
@@ -140,6 +143,10 @@ impl Handler for Workers {
 
     fn start(&self, jobs: Vec<Job>) {
         self.queue.add(jobs);
+    }
+
+    fn end(&self, lost: &[Id]) {
+        self.lost.signal(lost);
     }
 
     fn join(&self) {

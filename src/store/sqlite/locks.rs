@@ -13,11 +13,10 @@ use rusqlite::{Error as SqlError, ErrorCode, Row, Statement, params_from_iter};
 use rustix::fs::OFlags;
 
 use super::SqliteEngine;
-use super::dialect::value;
 use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::exit::{self, Exit};
 use crate::lock;
-use crate::record::{self, Id, Record};
+use crate::record::{Id, Record};
 use crate::secure_file::{is_same, open_regular};
 use crate::store::claims::Claims;
 use crate::store::engine::{Engine, Locks};
@@ -40,9 +39,8 @@ pub struct SqliteLocks {
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
     place: ClaimsPlace,
-    /// Reads the head of the row with an id, and all columns that the table had when the pass began.
+    /// Reads the row with an id.
     by_id: String,
-    names: Arc<[String]>,
 }
 
 impl SqliteLocks {
@@ -50,8 +48,7 @@ impl SqliteLocks {
         let (file, place) = state.claims_file(&table.name)?;
         let claims = Arc::new(Mutex::new(Claims::new(file)));
         let by_id = table.of_id(&table.all_columns());
-        let names = table.columns.iter().map(|column| column.name.clone()).collect();
-        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id, names })
+        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id })
     }
 
     /// Reads what is claimed, all of it as it is at one moment after it was claimed.
@@ -65,18 +62,18 @@ impl SqliteLocks {
         let connection = &on.engine.connection;
         let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let mut by_id = connection.prepare_cached(&self.by_id)?;
-        let read = |(id, claimed): (&Id, &bool)| {
+        let columns = Selected::all(&on.table);
+        let claim = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
             }
-            let read = self.read(&mut by_id, &on.table, id);
-            let read = match read {
+            let read = match read(&mut by_id, &columns, id) {
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
                     let _unlimited = Unlimited::new(connection)?;
                     match is_too_large(on, id)? {
                         true => read_without_payload(on, id),
                         // It was the id of another row, with which this one was compared.
-                        false => self.read(&mut by_id, &on.table, id),
+                        false => read(&mut by_id, &columns, id),
                     }
                 }
                 read => read,
@@ -87,25 +84,22 @@ impl SqliteLocks {
             };
             Ok((id.clone(), claim))
         };
-        ids.iter().zip(claimed).map(read).collect()
+        ids.iter().zip(claimed).map(claim).collect()
     }
+}
 
-    /// The record with an id. A second row shows that the id is not unique.
-    fn read(&self, by_id: &mut Statement<'_>, table: &Table, id: &Id) -> rusqlite::Result<Claim> {
-        let mut rows = by_id.query(params_from_iter(id_params(id)))?;
-        let (mut found, head) = (None, table.head_columns());
-        while let Some(row) = rows.next()? {
-            require_memory(row, self.names.len())?;
-            let values = (head..).take(self.names.len()).map(|index| row.get_ref(index).map(value));
-            let values = values.collect::<rusqlite::Result<_>>()?;
-            let columns = self.names.clone();
-            let record = table.record(row, 0, record::Row { columns, values });
-            if record.is_some_and(|record| found.replace(record).is_some()) {
-                return Ok(Claim::Ambiguous);
-            }
+/// The record with an id. A second row shows that the id is not unique.
+fn read(by_id: &mut Statement<'_>, columns: &Selected<'_>, id: &Id) -> rusqlite::Result<Claim> {
+    let mut rows = by_id.query(params_from_iter(id_params(id)))?;
+    let mut found = None;
+    while let Some(row) = rows.next()? {
+        require_memory(row)?;
+        let record = columns.record(row, 0);
+        if record.is_some_and(|record| found.replace(record).is_some()) {
+            return Ok(Claim::Ambiguous);
         }
-        Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
     }
+    Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
 }
 
 /// Whether a row itself has a value that is too large. Its length is asked for, and it is not read.
@@ -194,9 +188,9 @@ const LARGE: usize = 16 << 20;
 const COPIES: usize = 7;
 
 /// Fails if a row is too big for the memory that there is, which would end the whole pass.
-fn require_memory(row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
+fn require_memory(row: &Row<'_>) -> rusqlite::Result<()> {
     let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
-    let bytes = (1..=columns).map(length).sum::<rusqlite::Result<usize>>()?;
+    let bytes = (0..row.as_ref().column_count()).map(length).sum::<rusqlite::Result<usize>>()?;
     let is_free = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
     if bytes <= LARGE || is_free() {
         return Ok(());

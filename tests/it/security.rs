@@ -369,6 +369,15 @@ fn a_named_state_directory_is_its_owners() {
     for file in fs::read_dir(&state).unwrap().flatten().map(|it| it.path()).chain([state.clone()]) {
         assert_eq!(as_owner(&file, MetadataExt::uid), NOBODY, "{}", file.display());
     }
+    // One of root's is shared with a database of another user.
+    shop.own("a/b/state", 0, 0, 0o755);
+    fs::copy(shop.env.path("shop/app.db"), shop.env.path("other.db")).unwrap();
+    shop.own("other.db", SOMEBODY, SOMEBODY, 0o644);
+    let line = ["--state-dir", "a/b/state", "--trust-owner"];
+    let process = ["process", "--db", "other.db", "--ndays", "9"];
+    shop.env.run(&[&process[..], &line, &["--", "true"]].concat()).silent();
+    let status = shop.env.run(&[&["status", "--db", "shop/app.db"], &line[..]].concat());
+    assert!(!status.success().stdout.contains("not shown"));
     // One of the database's owner is used by both.
     fs::create_dir(shop.env.path("mine")).unwrap();
     shop.own("mine", NOBODY, NOBODY, 0o755);

@@ -186,15 +186,16 @@ impl Directory {
         self.place.hand_over(file, 0o600 | mode)
     }
 
-    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Root has
-    /// looked at the directory, or was told to trust its owner.
+    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Where the
+    /// directory or the database is not root's, root was told to trust others.
     fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
         let found = fstat(file)?;
+        let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
         let why = if kind(&found) != FileType::RegularFile {
             "it is no regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
-        } else if !(self.place.may_own(&found) || is_root() && found.st_uid == self.found.st_uid) {
+        } else if !(self.place.may_own(&found) || is_trusting) {
             format!("it belongs to user {}", found.st_uid)
         } else {
             return Ok(());

@@ -14,7 +14,7 @@ use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_r
 pub enum OwnerRule {
     /// The command stops before it opens anything.
     Enforced,
-    /// `check` reports each file, and opens no database. Without backlog.toml it stops as well.
+    /// `check` reports each file. It reads backlog.toml, and opens no database.
     Reported,
     /// `--trust-owner`: whoever can change the files may act as root.
     Waived,

@@ -215,7 +215,9 @@ impl Resolved<'_> {
         let text = |name: &str| environment.text(name);
         let certificates = url.into_iter().flat_map(|url| store::certificates(url, &text));
         let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
+        let config = self.sources.file.as_ref().map(|file| file.path.clone());
         let files = [
+            ("config", config, Kind::Config),
             ("database", file.clone(), Kind::File),
             ("claims", path("state_dir").or_else(usual), Kind::Directory),
             ("joblog", path("joblog"), Kind::File),

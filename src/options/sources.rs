@@ -103,7 +103,10 @@ impl Environment {
 
     /// Fails if root would work on a file that others can change.
     pub fn require_trusted(&self, path: &Path, kind: Kind) -> Result<(), ExitError> {
-        self.complaint(path, kind).map_or(Ok(()), |complaint| Err(usage(complaint)))
+        match self.complaint(path, kind) {
+            Some(complaint) if self.rule == OwnerRule::Enforced => Err(usage(complaint)),
+            _ => Ok(()),
+        }
     }
 
     /// Who else can change a file that root works on, unless that is said to be fine.

@@ -262,9 +262,9 @@ impl TestEnv {
 
     fn on_terminal(&self, zone: &str, columns: u16, line: &str, typed: &str) -> Ran {
         let mut child = self.terminal(zone, columns, line).spawn().unwrap();
-        // Its end would end the terminal.
+        // The end of the pipe would end the terminal. So a question too many is answered by Ctrl-D.
         let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(typed.as_bytes()).unwrap();
+        stdin.write_all(format!("{typed}{}", "\x04".repeat(9)).as_bytes()).unwrap();
         let mut output = Vec::new();
         child.stdout.take().unwrap().read_to_end(&mut output).unwrap();
         let status = child.wait().unwrap();

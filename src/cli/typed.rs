@@ -57,7 +57,6 @@ impl Typed {
         }
         let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
         layer.conditions.extend(condition);
-        let makes_up = matches!(&cli.command, Command::Simulate(it) if !it.from_table);
         let options = TypedOptions {
             layer,
             known,
@@ -66,7 +65,8 @@ impl Typed {
             handler,
             paths: PATHS.into_iter().filter_map(path).collect(),
             may_be_about_all: matches.try_contains_id("all_queues").is_ok(),
-            is_about_a_table: !makes_up && !matches!(cli.command, Command::Init(_)),
+            is_about_a_table: !matches!(cli.command, Command::Init(_)),
+            may_be_about_none: matches!(&cli.command, Command::Simulate(it) if !it.from_table),
         };
         Ok(Self { cli, options })
     }

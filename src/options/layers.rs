@@ -44,8 +44,10 @@ pub struct TypedOptions {
     pub paths: HashMap<&'static str, PathBuf>,
     /// Whether the subcommand takes --all-queues.
     pub may_be_about_all: bool,
-    /// Whether the subcommand works on a table that is there.
+    /// Whether the subcommand works on a table that is there, or would, if one queue were chosen.
     pub is_about_a_table: bool,
+    /// Whether it also works where none of several queues is chosen.
+    pub may_be_about_none: bool,
 }
 
 /// The options of one queue, all layers together.
@@ -122,6 +124,7 @@ impl Sources {
         let mut layers = typed.layer.clone().over(set).over(environment);
         if let (Some(file), None) = (&self.file, &named)
             && !undecided.is_empty()
+            && !typed.may_be_about_none
             && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
         {
             let queues = listed(undecided.iter().map(String::as_str));

@@ -257,15 +257,15 @@ fn the_picture_is_light_or_dark_by_css_alone() {
 fn a_picture_of_very_much_is_small_and_has_bars_alone() {
     let env = TestEnv::empty();
     let policies = ["--policy", "constant:delay=1m,spread=0", "--policy", "list:1d"];
-    let svg = picture(&env, &[&["--records", "100000", "--for", "2m"], &policies[..]].concat());
-    let peak = "constant:delay=1m,spread=0: peak 100,000 in 1m";
-    assert_eq!(headlines(&svg)[0], format!("{peak} (bars alone: 200,000 retries)"));
+    let svg = picture(&env, &[&["--records", "10000", "--for", "2m"], &policies[..]].concat());
+    let peak = "constant:delay=1m,spread=0: peak 10,000 in 1m";
+    assert_eq!(headlines(&svg)[0], format!("{peak} (bars alone: 20,000 retries)"));
     assert_eq!(svg.matches("h0").count(), 0);
     // The other panels keep their dots.
-    let often = ["--for", "2h", "--every", "1s", "--records", "10"];
+    let often = ["--for", "20m", "--every", "1s", "--records", "12"];
     let policies = ["--policy", "list:0s", "--policy", "sidekiq"];
     let svg = picture(&env, &[&often[..], &policies[..]].concat());
-    assert_eq!(headlines(&svg)[0], "list:0s: peak 300 in 30s (bars alone: 72,000 retries)");
+    assert_eq!(headlines(&svg)[0], "list:0s: peak 60 in 5s (bars alone: 14,400 retries)");
     assert!(!headlines(&svg)[1].contains("bars alone"));
     let dots: Vec<_> = between(&svg, "<g class=\"dots\">", "</g>")
         .iter()
@@ -365,9 +365,18 @@ fn a_simulation_needs_a_policy_and_no_database() {
     env.run(&["simulate"])
         .fails(2, &["no policies: use --policy SPEC, --fibonacci or --progressive"]);
     env.run(&["simulate", "--policy", "odd"]).fails(2, &["no policy \"odd\""]);
-    let mut command = env.command(&["simulate", "--policy", "even", "--records", "1"]);
-    let output = command.env_remove("BACKLOG_DB").output().unwrap();
-    crate::testenv::ran(&output).success();
+    let simulate = |policy: &[&str]| {
+        let mut command = env.command(&[&["simulate", "--records", "1"], policy].concat());
+        crate::testenv::ran(&command.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
+    };
+    simulate(&["--policy", "even"]);
+    // The only queue of backlog.toml is the one that is meant; of several none need be chosen.
+    let queues = "[queue.mails]\nprogressive = true\n[queue.orders]\nfibonacci = true\n";
+    std::fs::write(env.path("backlog.toml"), queues).unwrap();
+    simulate(&["--policy", "even"]);
+    std::fs::write(env.path("backlog.toml"), queues.split_once("[queue.orders]").unwrap().0)
+        .unwrap();
+    assert!(simulate(&[]).contains("\nprogressive: "));
 }
 
 #[test]

@@ -172,7 +172,6 @@ pub fn context(
         jobs: settings.jobs,
         timeout: settings.timeout,
         payload: queue.mapping.payload.clone(),
-        last_error: table.last_error.as_ref().map(|column| column.name.clone()),
         series: table.series_source().filter(|_| goes_by_series),
         keeps_stderr: settings.joblog.is_some(),
         environment: Environment::with(&own)?,

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -22,15 +22,13 @@ use super::process::{
 };
 use super::shortage::{Running, RunningCommand, is_shortage};
 use super::{HandlerContext, Job, Workers, placeholders};
-use crate::record::{Attempt, Outcome, Record, Value};
+use crate::record::{Attempt, Outcome};
 use crate::stop::{Stage, Stop};
 use crate::system_error::words;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;
 
-/// How many bytes of an insertion date a variable has.
-const LONGEST_DATE: usize = 4096;
 /// How many bytes a variable of a column has at most, and all of them together.
 const LONGEST_VALUE: usize = 64 * 1024;
 const MOST_VALUES: usize = 128 * 1024;
@@ -153,15 +151,16 @@ impl Exec {
         command.set("BACKLOG_STATUS", record.status.name());
         // A longer one is no date, and no variable may be as long as a value.
         let inserted = record.inserted.text();
-        let inserted = inserted.get(..LONGEST_DATE).unwrap_or(&inserted);
+        let inserted = inserted.get(..Tail::KEPT).unwrap_or(&inserted);
         command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(inserted));
         command.set("BACKLOG_ATTEMPT", job.attempt.to_string());
         if let Some(most) = record.max_attempts {
             command.set("BACKLOG_MAX_ATTEMPTS", most.to_string());
         }
         if let Some(error) = &record.last_error {
-            let column = self.context.last_error.as_deref();
-            command.set("BACKLOG_LAST_ERROR", last_error(record, error, column));
+            // The application may have written more than a variable can hold.
+            let error = error.chars().filter(|c| *c != '\0').take(Tail::KEPT);
+            command.set("BACKLOG_LAST_ERROR", error.collect::<String>());
         }
         command
     }
@@ -194,10 +193,10 @@ impl Exec {
                         process.ask(Why::ClaimLost, clock.monotonic() + LOST_KILL_DELAY);
                     }
                     if has_output {
-                        read(&process.stdout, |chunk| output.push(chunk));
+                        read(&process.stdout, |chunk| output.push(chunk, |_| {}));
                     }
                     if has_errors {
-                        read(&process.stderr, |chunk| errors.push(chunk));
+                        read(&process.stderr, |chunk| errors.push(chunk, |_| {}));
                     }
                 }
             }
@@ -207,7 +206,8 @@ impl Exec {
             }
             process.step(now);
         };
-        let status = process.finish(|chunk| output.push(chunk), |chunk| errors.push(chunk))?;
+        let status = process
+            .finish(|chunk| output.push(chunk, |_| {}), |chunk| errors.push(chunk, |_| {}))?;
         stayed.map(|()| Ended { status, process, output, errors })
     }
 
@@ -272,16 +272,4 @@ impl Ended {
 
 fn failure(error: String) -> Outcome {
     Outcome::Failure { error }
-}
-
-/// The last error, of which the application may have written more than a variable can hold.
-fn last_error(record: &Record, error: &str, column: Option<&str>) -> OsString {
-    match column.and_then(|column| record.row.get(column)) {
-        // A record that was archived just now has another error than its row.
-        Some(value @ Value::Bytes(bytes)) if value.to_string() == error => {
-            let bytes = bytes.iter().copied().filter(|byte| *byte != 0).take(Tail::KEPT);
-            OsString::from_vec(bytes.collect())
-        }
-        _ => error.chars().filter(|c| *c != '\0').take(Tail::KEPT).collect::<String>().into(),
-    }
 }

@@ -80,7 +80,6 @@ pub struct HandlerContext {
     pub timeout: Option<Duration>,
     /// The column that is handed over instead of the whole record.
     pub payload: Option<String>,
-    pub last_error: Option<String>,
     /// What tells the series of attempts of a record apart, if the handler goes by them.
     pub series: Option<SeriesSource>,
     /// Whether attempts have the standard error of their command.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
+use console::strip_ansi_codes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, MemfdFlags, OFlags, access, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -101,12 +102,8 @@ impl<Why: Copy> Process<Why> {
         take_errors: impl FnMut(&[u8]),
     ) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
-        let mut fds = [&self.stdout, &self.stderr].map(|fd| PollFd::new(fd, PollFlags::IN));
-        // Mostly all output was read before.
-        if poll(&mut fds, Some(&Timespec::default())) != Ok(0) {
-            read_leftovers(&self.stdout, take_output);
-            read_leftovers(&self.stderr, take_errors);
-        }
+        read_leftovers(&self.stdout, take_output);
+        read_leftovers(&self.stderr, take_errors);
         reap(self.pid)
     }
 
@@ -198,35 +195,38 @@ pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     }
 }
 
-/// A buffer of the last `Tail::KEPT` bytes that it is given.
+/// The last `Tail::KEPT` bytes of an output, and the lines of all of it that tell what went wrong.
 #[derive(Default)]
 pub struct Tail {
     bytes: Vec<u8>,
-    /// How many of them are a line that has not come to its end.
-    unended: usize,
+    /// The beginning of the line that has not come to its end.
+    line: Vec<u8>,
+    told: Told,
+}
+
+/// The last line that is not indented, and the last one of those that are indented and follow it.
+#[derive(Default, Clone)]
+struct Told {
+    message: Option<Vec<u8>>,
+    detail: Option<Vec<u8>>,
 }
 
 impl Tail {
     pub const KEPT: usize = 4096;
     pub const LINES: usize = 20;
 
-    pub fn push(&mut self, chunk: &[u8]) {
+    /// Adds what was read. `each_line` gets the lines that come to their ends, each as far as it is kept.
+    pub fn push(&mut self, chunk: &[u8], mut each_line: impl FnMut(&[u8])) {
         self.bytes.extend_from_slice(chunk);
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::KEPT));
-    }
-
-    /// The same; says which lines have come to their end with it, each as far as it was kept.
-    pub fn push_lines(&mut self, chunk: &[u8]) -> Vec<String> {
-        let mut lines = Vec::new();
-        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
-            self.push(part);
-            self.unended = (self.unended + part.len()).min(self.bytes.len());
-            if part.ends_with(b"\n") {
-                lines.push(legible(&self.bytes[self.bytes.len() - self.unended..]));
-                self.unended = 0;
+        for part in chunk.split_inclusive(|byte| b"\n\r".contains(byte)) {
+            self.line.extend(part.iter().take(Self::KEPT - self.line.len()));
+            if part.ends_with(b"\n") || part.ends_with(b"\r") {
+                each_line(&self.line);
+                self.told.add(&self.line);
+                self.line.clear();
             }
         }
-        lines
     }
 
     /// The last lines, with what does not show escaped, unless all are blank.
@@ -244,31 +244,38 @@ impl Tail {
     /// The last line with a letter or a digit that is not indented, or else the last with one, fit for a log
     /// and a column. A line that ends with a colon has the last one of those that it announces behind it.
     pub fn last_line(&self) -> Option<String> {
-        let is_indented = |line: &[u8]| line.first().is_some_and(u8::is_ascii_whitespace);
-        // A line may have lost its beginning.
-        let is_cut = |line: &[u8]| {
-            self.bytes.len() == Self::KEPT && std::ptr::eq(line.as_ptr(), self.bytes.as_ptr())
-        };
-        let lines = self.bytes.split(|byte| b"\n\r".contains(byte)).rev();
-        let lines = lines.map(|line| (is_indented(line) || is_cut(line), legible(line)));
-        let is_of_runtime = |line: &str| OF_RUNTIMES.iter().any(|begin| line.starts_with(begin));
-        let has_words = |line: &str| line.contains(char::is_alphanumeric);
-        let mut lines = lines.filter(|(_, line)| has_words(line) && !is_of_runtime(line));
-        let (is_detail, last) = lines.next()?;
-        Some(match lines.find(|(is_detail, _)| !is_detail).filter(|_| is_detail) {
-            Some((_, line)) if line.ends_with(':') => format!("{line} {last}"),
-            found => found.map_or(last, |(_, line)| line),
-        })
+        let mut told = self.told.clone();
+        told.add(&self.line);
+        let [message, detail] = [told.message, told.detail].map(|line| line.map(|it| legible(&it)));
+        match (message, detail) {
+            (Some(line), Some(detail)) if line.ends_with(':') => Some(format!("{line} {detail}")),
+            (message, detail) => message.or(detail),
+        }
+    }
+}
+
+impl Told {
+    fn add(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text = strip_ansi_codes(&text);
+        let has_words = text.contains(char::is_alphanumeric);
+        if !has_words || OF_RUNTIMES.iter().any(|begin| text.starts_with(begin)) {
+            return;
+        }
+        match text.starts_with(char::is_whitespace) {
+            true => self.detail = Some(line.into()),
+            false => *self = Self { message: Some(line.into()), detail: None },
+        }
     }
 }
 
 /// Beginnings of the line that Node.js and Rust write about themselves after an error.
 const OF_RUNTIMES: [&str; 3] = ["Node.js v", "(Use `node ", "note: run with `RUST_BACKTRACE"];
 
-/// Without the control characters that colour a line, and what else does not show escaped.
-fn legible(line: &[u8]) -> String {
+/// Without the sequences that colour a line and other control characters, and what else does not show escaped.
+pub fn legible(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+    let text: String = strip_ansi_codes(&text).trim().chars().filter(|c| !c.is_control()).collect();
     one_line(&text).chars().take(Tail::KEPT).collect()
 }
 
@@ -306,7 +313,7 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         Some(Errno::NOENT) if file.is_some() => {
             "; the file is there, but not what loads it: was it built for this system?"
         }
-        Some(Errno::NOENT) if is_here(program) => {
+        Some(Errno::NOENT) if Path::new(program).is_file() => {
             return format!("could not run {shown}: it is not in PATH, but here: write ./{shown}");
         }
         Some(Errno::NOENT) if Path::new(program).is_relative() => {
@@ -318,12 +325,6 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         _ => "",
     };
     format!("could not run {shown}: {}{hint}", words(error))
-}
-
-/// Whether a name without a slash, which is looked for in PATH alone, is that of a file in the current
-/// directory.
-fn is_here(program: &OsStr) -> bool {
-    !program.as_bytes().contains(&b'/') && Path::new(program).is_file()
 }
 
 /// What is wrong with the file of a command that was started and could not go on, if it shows.
@@ -431,9 +432,9 @@ mod tail_tests {
     fn the_last_line_with_something_in_it_is_kept() {
         let mut tail = Tail::default();
         assert_eq!(tail.last_line(), None);
-        tail.push(b"Traceback\n  File x\nValueError: \xff no \x1b[1mgood\x07\n\n");
-        assert_eq!(tail.last_line().unwrap(), "ValueError: \u{fffd} no [1mgood");
-        tail.push("not \u{202e}what\u{2069} it\u{200b} seems\u{9b}".as_bytes());
+        tail.push(b"Traceback\n  File x\nValueError: \xff no \x1b[1mgood\x07\n\n", |_| {});
+        assert_eq!(tail.last_line().unwrap(), "ValueError: \u{fffd} no good");
+        tail.push("not \u{202e}what\u{2069} it\u{200b} seems\u{9b}".as_bytes(), |_| {});
         let shown = "not \\u{202e}what\\u{2069} it\\u{200b} seems";
         assert_eq!(tail.last_line().unwrap(), shown);
     }
@@ -457,23 +458,39 @@ mod tail_tests {
             (" \r\n", ""),
         ] {
             let mut tail = Tail::default();
-            tail.push(text.as_bytes());
+            tail.push(text.as_bytes(), |_| {});
             assert_eq!(tail.last_line().unwrap_or_default(), expected, "{text}");
         }
-        // The first line that is kept may have been indented.
-        let mut tail = Tail::default();
-        tail.push("    at Main.main(Main.java)\n".repeat(1000).as_bytes());
-        assert_eq!(tail.last_line().unwrap(), "at Main.main(Main.java)");
+        // However much comes after it, and in whatever pieces.
+        let trace = "    at Main.main(Main.java)\n".repeat(1000);
+        for (text, expected) in [
+            (trace.clone(), "at Main.main(Main.java)"),
+            (format!("Exception: a\n{trace}"), "Exception: a"),
+            (format!("Exception: {}\n{trace}", "a".repeat(5000)), "Exception: aaa"),
+            (format!("\x1b[31mError:\x1b[0m no\n\x1b[90m{trace}\x1b[0m\n"), "Error: no"),
+        ] {
+            let mut tail = Tail::default();
+            text.as_bytes().chunks(7).for_each(|chunk| tail.push(chunk, |_| {}));
+            assert!(tail.last_line().unwrap().starts_with(expected), "{expected}");
+        }
     }
 
     #[test]
     fn lines_are_told_as_they_end() {
         let mut tail = Tail::default();
-        assert_eq!(tail.push_lines(b"one\ntw"), ["one"]);
-        assert_eq!(tail.push_lines(b"o\n\nthree"), ["two", ""]);
-        tail.push_lines(&[b'x'; 3 * Tail::KEPT]);
-        let long = tail.push_lines(b"\n").remove(0);
-        assert_eq!(long.len(), Tail::KEPT - 1);
+        let mut told = |chunk: &[u8]| {
+            let mut lines = Vec::new();
+            tail.push(chunk, |line| lines.push(legible(line)));
+            lines
+        };
+        assert_eq!(told(b"one\ntw"), ["one"]);
+        assert_eq!(told(b"o\n\nthree"), ["two", ""]);
+        told(&[b'x'; 3 * Tail::KEPT]);
+        let long = told(b"\n").remove(0);
+        assert!(
+            long.starts_with("threexxx") && long.len() == Tail::KEPT,
+            "its beginning says more"
+        );
         assert_eq!(tail.last_line().unwrap(), long);
     }
 
@@ -481,7 +498,7 @@ mod tail_tests {
     fn the_last_lines_are_kept_in_characters_that_show() {
         let lines = |bytes: &[u8]| {
             let mut tail = Tail::default();
-            tail.push(bytes);
+            tail.push(bytes, |_| {});
             tail.last_lines()
         };
         assert_eq!(lines(b""), None);
@@ -503,11 +520,11 @@ mod tail_tests {
     fn no_more_than_the_end_is_kept() {
         let mut tail = Tail::default();
         for chunk in [vec![b'a'; 10], vec![b'b'; 3 * Tail::KEPT], vec![b'c'; 10]] {
-            tail.push(&chunk);
+            tail.push(&chunk, |_| {});
         }
         assert_eq!(tail.bytes.len(), Tail::KEPT);
         let line = tail.last_line().unwrap();
-        assert!(line.starts_with("bbb") && line.ends_with("bcccccccccc"));
+        assert!(line.starts_with("aaaaaaaaaabbb") && line.len() == Tail::KEPT);
     }
 }
 

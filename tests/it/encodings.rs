@@ -57,7 +57,7 @@ fn a_payload_passes_to_a_command_and_to_a_webhook_byte_by_byte() {
 fn arguments_and_variables_are_the_very_bytes() {
     let env = one_record();
     env.sql(&format!("UPDATE BACKLOG SET LAST_ERROR = {TEXT} || x'FE', STATUS = 'ERROR'"));
-    let handler = env.script("said", "printf %s \"$1 $BACKLOG_LAST_ERROR\" >said");
+    let handler = env.script("said", "printf %s \"$1 $BACKLOG_ROW_LAST_ERROR\" >said");
     let handler = ["--", &handler, "{PAYLOAD}"];
     pass(&env, &["--ndays", "1", "--set", "payload=PAYLOAD"], &handler).silent();
     assert_eq!(std::fs::read(env.path("said")).unwrap(), b"a\xff a\xff\xfe");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
 use crate::handlers::command::Command;
-use crate::handlers::process::{Process, Tail, read};
+use crate::handlers::process::{Process, Tail, legible, read};
 use crate::record::{Id, Outcome, Record, one_line};
 use crate::time::parse_duration;
 
@@ -199,7 +199,7 @@ impl CoProcess {
 
 /// Passes on what a co-process has said on its standard error.
 fn note(log: &mut Tail, chunk: &[u8]) {
-    log.push_lines(chunk).iter().for_each(|line| log::info!("handler: {line}"));
+    log.push(chunk, |line| log::info!("handler: {}", legible(line)));
 }
 
 /// The first line that a co-process gets, with the version of the protocol:

@@ -22,9 +22,9 @@ use crate::tls_roots;
 const SHOWN: usize = 200;
 /// Nobody means a later time than this, whatever they wrote.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Where the usual shapes of an error in JSON have its message.
-const MESSAGES: [&str; 6] =
-    ["/message", "/error/message", "/error", "/errors/0/message", "/detail", "/title"];
+/// The keys that an error in JSON has its message under, the one that says most first.
+const MESSAGES: [&str; 7] =
+    ["message", "error_description", "detail", "error", "errors", "msg", "title"];
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'a> {
@@ -86,21 +86,25 @@ fn message_in(reply: &Reply<'_>) -> Option<String> {
     let media_type = reply.content_type.unwrap_or("text/plain").to_ascii_lowercase();
     let is_text = media_type.starts_with("text/") || media_type.contains("json");
     let is_plain = reply.content_encoding.is_none_or(|it| it.eq_ignore_ascii_case("identity"));
-    let text = match str::from_utf8(reply.body) {
-        Ok(text) => text,
-        // The last character may have been cut.
-        Err(error) if error.error_len().is_none() => {
-            str::from_utf8(reply.body.get(..error.valid_up_to())?).ok()?
-        }
-        Err(_) => return None,
-    };
-    let text = text.trim_start_matches('\u{feff}');
-    if !is_text || !is_plain || text.trim_start().starts_with('<') {
+    // The last character may have been cut.
+    let chunk = reply.body.utf8_chunks().next()?;
+    let is_utf8 = chunk.valid().len() + chunk.invalid().len() == reply.body.len();
+    let text = chunk.valid().trim_start_matches('\u{feff}');
+    if !is_utf8 || !is_text || !is_plain || text.trim_start().starts_with('<') {
         return None;
     }
     let json: Value = serde_json::from_str(text).unwrap_or_default();
-    let mut messages = MESSAGES.iter().filter_map(|path| json.pointer(path)?.as_str());
-    messages.find_map(first_line).or_else(|| first_line(text))
+    message_of(&json).or_else(|| first_line(text))
+}
+
+/// The first text under one of the keys, in an object or in the first one of a list.
+fn message_of(json: &Value) -> Option<String> {
+    let object = json.get(0).unwrap_or(json);
+    MESSAGES.iter().find_map(|key| {
+        let value = object.get(key)?;
+        let text = value.get(0).unwrap_or(value).as_str();
+        text.and_then(first_line).or_else(|| message_of(value))
+    })
 }
 
 fn first_line(text: &str) -> Option<String> {

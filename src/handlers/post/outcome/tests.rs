@@ -154,6 +154,11 @@ fn of_json_the_message_is_shown_in_each_usual_shape() {
         r#"{"errors":[{"message":"no stock"},{"message":"no money"}]}"#,
         r#"{"type":"about:blank","title":"no stock","status":422}"#,
         r#"{"title":"Unprocessable","detail":"no stock"}"#,
+        r#"{"error":"invalid_grant","error_description":"no stock"}"#,
+        r#"{"errors":[{"status":"422","title":"Unprocessable","detail":"no stock"}]}"#,
+        r#"{"errors":["no stock","no money"]}"#,
+        r#"{"detail":[{"loc":["body","order"],"msg":"no stock","type":"missing"}]}"#,
+        r#"[{"errorCode":"E7","message":"no stock"}]"#,
     ] {
         let reply = Reply {
             body: body.as_bytes(),

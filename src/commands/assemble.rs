@@ -14,7 +14,6 @@ use crate::handlers::{
     Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
     placeholders,
 };
-use crate::names::listed;
 use crate::options::{self, PassSettings, Queue, Schedule};
 use crate::query::Shard;
 use crate::stop::Stop;
@@ -226,24 +225,16 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
             tls_roots::of_file(path)?;
         }
     }
-    let url = webhook.target.columns().map(|column| (column, "--post", "the URL"));
-    let key = webhook.key.columns().map(|column| (column, "--idempotency-key", "the key"));
-    let secret = webhook.signing.column();
-    let secret = secret.map(|column| (column, "--secret-column", "the secrets"));
+    let url = webhook.target.columns().map(|column| (column, "--post"));
+    let key = webhook.key.columns().map(|column| (column, "--idempotency-key"));
+    let secret = webhook.signing.column().map(|column| (column, "--secret-column"));
     let columns = columns(table);
-    let missing = url.chain(key).find(|(name, ..)| !columns.has(name));
+    let missing = url.chain(key).find(|(name, _)| !columns.has(name));
     // A secret is in a column; `{id}` may be none.
     let missing =
-        missing.or_else(|| secret.filter(|(name, ..)| !placeholders::has(&columns.names, name)));
-    let Some((column, option, wanted_for)) = missing else { return Ok(()) };
-    if column.contains('.') {
-        bail!(usage(format!("{option}: {}", columns.unknown(column))));
-    }
-    let (names, table) = (columns.names, &table.name);
-    let legal = listed(names);
-    bail!(usage(format!(
-        "{option}: table {table} has no column {column:?} for {wanted_for}; legal are {legal}"
-    )))
+        missing.or_else(|| secret.filter(|(name, _)| !placeholders::has(&columns.names, name)));
+    let Some((column, option)) = missing else { return Ok(()) };
+    bail!(usage(format!("{option}: {}", columns.unknown(column))))
 }
 
 /// The handlers of a pass: those of records heed a part of its stop, `of_pass`.

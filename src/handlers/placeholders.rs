@@ -30,7 +30,7 @@ impl Columns<'_> {
 
     /// Why `{name}`, which is no column, is refused.
     pub fn unknown(&self, name: &str) -> String {
-        if name.contains('.') {
+        if name.contains(['.', '[']) {
             let hint = "let the handler read the JSON on its standard input";
             return format!("{{{name}}} is no column, and fields of JSON are not replaced: {hint}");
         }
@@ -111,7 +111,7 @@ struct Argument<'a> {
     columns: Vec<(Vec<u8>, &'a str)>,
     /// The text behind the last column.
     rest: Vec<u8>,
-    /// The first `{word}` or `{a.b}` that is no column.
+    /// The first `{word}`, `{a.b}`, `{column }` or `{column[0]}` that is no column.
     unknown: Option<&'a str>,
     /// Whether only what may surround a value is outside of columns and such words.
     is_plain: bool,
@@ -124,10 +124,11 @@ impl<'a> Argument<'a> {
         let before = &argv[..at];
         let (columns, rest, unknown, is_plain) = (Vec::new(), Vec::new(), None, true);
         let mut argument = Self { word, before, columns, rest, unknown, is_plain };
+        let is_name = |name: &&str| is_path(name) || is_column(begin(name));
         let mut left = word.as_bytes();
         while let Some(open) = left.iter().position(|byte| *byte == b'{') {
             let (before, from) = left.split_at(open);
-            let escaped = braces(&from[1..]).filter(|name| is_path(name));
+            let escaped = braces(&from[1..]).filter(is_name);
             let is_variable = before.last().is_some_and(|byte| b"$%#".contains(byte));
             if let Some(name) = escaped
                 && let Some(behind) = from[name.len() + 3..].strip_prefix(b"}")
@@ -140,7 +141,7 @@ impl<'a> Argument<'a> {
                 argument.add(before);
                 if is_column(name) {
                     argument.columns.push((std::mem::take(&mut argument.rest), name));
-                } else if is_path(name) {
+                } else if is_name(&name) {
                     argument.unknown.get_or_insert(name);
                     argument.rest.extend_from_slice(braced);
                 } else {
@@ -239,6 +240,11 @@ fn is_path(name: &str) -> bool {
         && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
 }
 
+/// `payload` of `payload | x`, `payload[0]` and ` payload `.
+fn begin(name: &str) -> &str {
+    name.split(['|', '[']).next().unwrap_or_default().trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +333,7 @@ python3 -c{payload}
             &["sh", "-c", "echo {id} \"${BACKLOG_ID}\" ${order} '{order}'"],
             &["curl", "-w", "%{http_code}", "-w", "%{payload}\n", "https://h/{payload}"],
             &["awk", "{ print $1 }", "#{payload}", "{}", "{1}", "{a,b}", "{payload,order}"],
+            &["x", "{\"id\":1}", "{id: .id}", "{ print id }", "{id = 1}", "{order }", "{{id }}"],
             &["x", "{{order}}", "{{payload.order}}", "{{.State}}", "{{payload}}", "'{order}'"],
             &["x", "größe-{payload}"],
         ] {
@@ -371,6 +378,9 @@ python3 -c{payload}
                  read the JSON on its standard input; {{payload.order}} is the text {payload.order}",
             ),
             ("{sync}", "{sync} is no column; legal"),
+            ("./sync '{id }'", "{id } is no column; legal"),
+            ("./sync '--to={ payload | upper }'", "{ payload | upper } is no column; legal"),
+            ("./sync '{payload[0]}'", "{payload[0]} is no column, and fields of JSON are"),
         ] {
             let why = refused(command);
             assert!(why.starts_with(expected), "{why}");
@@ -395,7 +405,7 @@ python3 -c{payload}
             ("${id} {id} $${id}", "${id} 7 $${id}"),
             ("$ {id}", "$ 7"),
             ("%{id} #{id} {id}%", "%{id} #{id} 7%"),
-            ("{{id}} {{a.b}} {{.a}} {{id}", "{id} {a.b} {{.a}} {7"),
+            ("{{id}} {{a.b}} {{.a}} {{id} {{id }}", "{id} {a.b} {{.a}} {7 {id }"),
         ] {
             assert_eq!(filled(&[word], &record).unwrap(), [expected], "{word}");
         }

@@ -184,7 +184,7 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
 fn check_finds_what_a_pass_would_refuse() {
     let env = one_record();
     for (args, says) in [
-        (&["--post", "http://h/{ORDER}"][..], "no column \"ORDER\""),
+        (&["--post", "http://h/{ORDER}"][..], "{ORDER} is no column"),
         (&["--post", "https://h/", "--ca-file", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
     ] {
         let ran = env.run_at(MIDNIGHT, &[&["check", "--fibonacci"], args].concat());

@@ -325,10 +325,8 @@ fn a_secret_is_sent_nowhere() {
         let ran = pass(&env, url, &[&column, options].concat()).fails(2, &[says]);
         assert!(!ran.stderr.contains("whsec"), "{}", ran.stderr);
     }
-    pass(&env, NOBODY, &["--secret-column", "no"]).fails(
-        2,
-        &["--secret-column: table BACKLOG has no column \"no\" for the secrets; legal are ID"],
-    );
+    pass(&env, NOBODY, &["--secret-column", "no"])
+        .fails(2, &["--secret-column: {no} is no column; legal are ID"]);
     let args = ["process", "--ndays", "1", "--secret-column", "secret", "--", "true"];
     env.run_at(MIDNIGHT, &args).fails(2, &["--secret-column goes with --post"]);
     assert_eq!(env.count("NEW"), 1);

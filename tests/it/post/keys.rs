@@ -108,7 +108,7 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
         (&["--idempotency-key", "a {id}"], "--idempotency-key: ' ' cannot stand in the key"),
         (
             &["--idempotency-key", "{ORDER}"],
-            "--idempotency-key: table BACKLOG has no column \"ORDER\" for the key; legal are ID",
+            "--idempotency-key: {ORDER} is no column; legal are ID",
         ),
         (
             &["--idempotency-key", "{payload}", "--secret-column", "PAYLOAD"],

@@ -355,15 +355,11 @@ fn end(status: ExitStatus, last_words: Option<String>) -> String {
     format!("{kind} {number}{last_words}")
 }
 
-/// How many answered records are remembered, to tell a second reply from one about nothing.
-const REMEMBERED: usize = 1024;
-
 #[derive(Default)]
 pub struct InFlight {
     /// The oldest first, which is mostly the one that is answered next.
     sent: VecDeque<Sent>,
     bytes: usize,
-    answered: VecDeque<Id>,
 }
 
 pub struct Sent {
@@ -396,18 +392,13 @@ impl InFlight {
         let behind = self.sent.iter().skip(first.map_or(0, |at| at + 1));
         let is_one = !behind.into_iter().any(meant);
         if let Some(sent) = first.filter(|_| is_one).and_then(|at| self.take(at)) {
-            self.answered.truncate(REMEMBERED - 1);
-            self.answered.push_front(sent.job.record.id.clone());
             return Ok(sent);
         }
         let (shown, advice) =
             (cut_line(named.as_str().unwrap_or(&named.to_string())), advice(named));
         Err(match first {
             Some(_) => format!("several records in hand may be record {shown}{advice}"),
-            None if self.answered.iter().any(|id| names(named, id)) => {
-                format!("record {shown} was answered before{advice}")
-            }
-            None => format!("no record {shown} was handed to it{advice}"),
+            None => format!("record {shown} was answered before or never handed to it{advice}"),
         })
     }
 
@@ -453,9 +444,9 @@ mod tests {
         let mut in_flight = in_flight(&[1, 2, 3].map(Id::Integer));
         in_flight.answered(&json!(2)).unwrap();
         let error = in_flight.answered(&json!(2)).err().unwrap();
-        assert_eq!(error, "record 2 was answered before");
+        assert_eq!(error, "record 2 was answered before or never handed to it");
         let error = in_flight.answered(&json!(9)).err().unwrap();
-        assert_eq!(error, "no record 9 was handed to it");
+        assert_eq!(error, "record 9 was answered before or never handed to it");
         let left: Vec<_> = in_flight.drain().map(|sent| sent.job.record.id.clone()).collect();
         assert_eq!(left, [Id::Integer(1), Id::Integer(3)]);
         assert!(in_flight.is_empty());
@@ -480,7 +471,7 @@ mod tests {
         assert_eq!(in_flight.answered(&json!(LARGE + 4097)).map(settled), Ok(ids[2].clone()));
         assert_eq!(in_flight.answered(&json!(LARGE)).map(settled), Ok(ids[0].clone()));
         let error = in_flight.answered(&json!(LARGE)).err().unwrap();
-        assert!(error.contains("was answered before; numbers from 2^53 on"), "{error}");
+        assert!(error.contains("never handed to it; numbers from 2^53 on"), "{error}");
         let small = (1_i64 << 53) - 1;
         let mut in_flight = tests::in_flight(&[small - 1, small].map(Id::Integer));
         assert_eq!(in_flight.answered(&json!(small)).map(settled), Ok(Id::Integer(small)));

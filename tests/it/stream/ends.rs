@@ -237,9 +237,18 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
             "{\"id\":2,\"outcome\":\"snooze\",\"after\":\"soon\"}",
             "after: \"soon\" is not a duration: write",
         ),
-        ("{\"id\":9,\"outcome\":\"success\"}", "no record 9 was handed to it: {\"id\":9,"),
-        ("{\"id\":3,\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":3,"),
-        ("{\"id\":\"3\",\"outcome\":\"failure\"}", "record 3 was answered before: {\"id\":\"3\","),
+        (
+            "{\"id\":9,\"outcome\":\"success\"}",
+            "record 9 was answered before or never handed to it: {\"id\":9,",
+        ),
+        (
+            "{\"id\":3,\"outcome\":\"failure\"}",
+            "record 3 was answered before or never handed to it: {\"id\":3,",
+        ),
+        (
+            "{\"id\":\"3\",\"outcome\":\"failure\"}",
+            "record 3 was answered before or never handed to it: {\"id\":\"3\",",
+        ),
         ("tick\ttack\u{1b}[1m", "not JSON: tick\\ttack\\u{1b}[1m"),
     ] {
         let says = format!("backlog: line 2 of the handler's output is no reply, {says}");

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 
 use clap::Arg;
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind as Context, ContextValue, ErrorKind};
+use strsim::normalized_damerau_levenshtein;
 
 /// Options, commands and statuses of other programs, and what they are called here.
-const SYNONYMS: [(&[&str], &str); 26] = [
-    (&["--max-retries", "--retries", "--tries"], "--max-attempts"),
+const SYNONYMS: [(&[&str], &str); 27] = [
+    (&["--retries", "--tries"], "--max-attempts"),
     (&["--concurrency", "--workers", "--parallel", "--threads", "-j"], "--jobs"),
     (&["--limit", "--batch-size"], "--max-records"),
     (&["--database", "--dsn", "--database-url"], "--db"),
@@ -32,10 +33,14 @@ const SYNONYMS: [(&[&str], &str); 26] = [
     (&["create", "setup", "migrate"], "init"),
     (&["import", "map"], "adopt"),
     (&["stop"], "pause"),
+    (&["unpause"], "resume"),
     (&["doctor", "validate", "test"], "check"),
     (&["FAILED"], "ERROR"),
     (&["DEAD", "DISCARDED"], "ARCHIVED"),
 ];
+
+/// How much a suggested name must resemble a word, from 0 to 1; clap's own suggestion for `--delay` is `--ndays`.
+const SIMILAR: f64 = 0.6;
 
 /// The same error, with what was meant by a word of other programs.
 pub fn with_synonym(
@@ -43,38 +48,52 @@ pub fn with_synonym(
     command: &clap::Command,
     argv: &[OsString],
 ) -> clap::Error {
-    let (typed, suggested) = if error.kind() == ErrorKind::UnknownArgument {
-        (ContextKind::InvalidArg, ContextKind::SuggestedArg)
-    } else if error.kind() == ErrorKind::InvalidSubcommand {
-        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand)
-    } else if error.kind() == ErrorKind::InvalidValue {
-        (ContextKind::InvalidValue, ContextKind::SuggestedValue)
-    } else {
-        return error;
-    };
+    let kinds = [
+        (ErrorKind::UnknownArgument, Context::InvalidArg, Context::SuggestedArg),
+        (ErrorKind::InvalidSubcommand, Context::InvalidSubcommand, Context::SuggestedSubcommand),
+        (ErrorKind::InvalidValue, Context::InvalidValue, Context::SuggestedValue),
+    ];
+    let found = kinds.into_iter().find(|(kind, ..)| *kind == error.kind());
+    let Some((_, typed, suggested)) = found else { return error };
     let Some(ContextValue::String(word)) = error.get(typed).cloned() else { return error };
     // clap's tip to write a word after `--` would make an option a part of the handler.
-    error.remove(ContextKind::Suggested);
+    error.remove(Context::Suggested);
     let named: Vec<_> = argv.iter().filter_map(|word| command.find_subcommand(word)).collect();
     let has = |is_it: &dyn Fn(&Arg) -> bool| named.iter().any(|it| it.get_arguments().any(is_it));
-    if suggested == ContextKind::SuggestedArg
+    if suggested == Context::SuggestedArg
         && !word.starts_with('-')
         && !argv.iter().any(|word| word == "--")
         && has(&Arg::is_last_set)
     {
         let tip = StyledStr::from(format!("write `--` before the handler: -- {word}"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        error.insert(Context::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
-    let is_meant = |words: &[&str]| words.iter().any(|other| other.eq_ignore_ascii_case(&word));
-    let meant = SYNONYMS.into_iter().find(|(words, _)| is_meant(words)).map(|(_, meant)| meant);
-    let is_known = |meant: &str| {
+    let is_known = |meant: &&str| {
         let long = meant.strip_prefix("--");
         long.is_none() || has(&|arg| arg.get_long() == long)
     };
-    if let Some(meant) = meant.filter(|meant| is_known(meant)) {
+    let found = error.remove(suggested).map(|names| names.to_string()).unwrap_or_default();
+    // The last one resembles the word most.
+    let similar = || found.split(", ").last().filter(|name| is_similar(&word, name));
+    let meant = synonym(&word).filter(is_known).or_else(similar).unwrap_or_default();
+    if meant != found {
         // It would show what clap suggested.
-        error.remove(ContextKind::Usage);
+        error.remove(Context::Usage);
+    }
+    if !meant.is_empty() {
         error.insert(suggested, ContextValue::String(meant.into()));
     }
     error
+}
+
+/// `--max-retries` is a word for what `--retries` is one for.
+fn synonym(word: &str) -> Option<&'static str> {
+    let word = word.replacen("--max-", "--", 1);
+    let is_meant = |words: &[&str]| words.iter().any(|other| other.eq_ignore_ascii_case(&word));
+    SYNONYMS.into_iter().find(|(words, _)| is_meant(words)).map(|(_, meant)| meant)
+}
+
+fn is_similar(word: &str, name: &str) -> bool {
+    let [word, name] = [word, name].map(|it| it.trim_start_matches('-').to_lowercase());
+    name.contains(&word) || normalized_damerau_levenshtein(&word, &name) > SIMILAR
 }

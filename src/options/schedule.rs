@@ -55,7 +55,7 @@ pub struct ScheduleOptions {
     /// Needs no column. TIERS are pairs of a maximal age and an interval; without them
     /// 1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h. Each record has a place of its own in each
     /// interval, so that many old ones are an even load.
-    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true", value_parser = tiers)]
     #[serde(deserialize_with = "value::flag_or_text")]
     pub progressive: Option<String>,
 
@@ -82,6 +82,13 @@ pub struct ScheduleOptions {
     /// It has no further attempt; a NEW one is tried first.
     #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub max_age: Option<AgeSecs>,
+}
+
+/// Tiers, or what turns the default ones on or off, and not the id in `explain --progressive 7`.
+fn tiers(text: &str) -> Result<String, &'static str> {
+    let is_meant = text.contains('/') || ["true", "false"].contains(&text);
+    let hint = "write maximal age / interval, as in 7d/1h, and an id before --progressive";
+    is_meant.then(|| text.into()).ok_or(hint)
 }
 
 /// The tick and the spread of a policy.

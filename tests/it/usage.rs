@@ -144,10 +144,22 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
         (&["list", "--status", "FAILED"], "value exists: 'ERROR'"),
         (&["list", "--status", "dead"], "value exists: 'ARCHIVED'"),
         (&["stats"], "subcommand exists: 'status'"),
+        (&["unpause"], "subcommand exists: 'resume'"),
+        (&["procss"], "subcommand exists: 'process'"),
+        (&[&pass[..], &["--max-tries", "3"]].concat(), "argument exists: '--max-attempts'"),
+        (&[&pass[..], &["--attempts", "3"]].concat(), "argument exists: '--max-attempts'"),
     ] {
         let ran = env.run(args).fails(2, &[&format!("tip: a similar {meant}")]);
         assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
     }
+    // No tip is better than one that leads astray.
+    for word in ["--delay", "--quiet", "--retry", "--since", "purge", "get", "clear", "daemon"] {
+        let args = if word.starts_with('-') { [&pass[..], &[word]].concat() } else { vec![word] };
+        let ran = env.run(&args).fails(2, &[&format!("'{word}'")]);
+        assert!(!ran.stderr.contains("tip:") && !ran.stderr.contains("--queue"), "{}", ran.stderr);
+    }
+    let explain = ["explain", "--progressive", "1"];
+    env.run(&explain).fails(2, &["invalid value '1'", "and an id before --progressive"]);
     // Not where the command has no such option.
     let ran = env.run(&["status", "--workers", "4"]).fails(2, &["unexpected argument '--workers'"]);
     assert!(!ran.stderr.contains("--jobs"), "{}", ran.stderr);

@@ -17,6 +17,8 @@ pub struct Instant(pub i64);
 /// The next attempt of a record that has none: in the year 2286, the last that every format of dates
 /// can say.
 pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
+/// What a due column says that holds no date: not what we write for no attempt.
+pub const BEYOND: Instant = Instant(NEVER.0 + 1);
 
 pub const HOUR: i64 = 3_600;
 pub const DAY: i64 = 86_400;

@@ -56,6 +56,7 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
         Obstacle::OutOfSlots => "has had all its retries",
         Obstacle::OtherShard => "in another shard",
         Obstacle::Undated => "its insertion date cannot be read",
+        Obstacle::NoDueDate => "its due column holds no date; `backlog check` shows it",
     }
     .into()
 }
@@ -270,7 +271,7 @@ fn reason_text(reason: Reason) -> &'static str {
 
 /// Why the policy has the record tried when it has, in sentences; none for what is not pending.
 fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
-    if !facts.status.is_pending() {
+    if !facts.status.is_pending() || rule.verdict(facts) == Verdict::Never(Obstacle::NoDueDate) {
         return Vec::new();
     }
     if let Some(at) = facts.due_at {

@@ -7,7 +7,7 @@ use super::{End, Obstacle, PassTime, Policy, Reason, RetryLimits, Schedule};
 use super::{charge, exhausted, settle};
 use crate::query::{Kept, Slot};
 use crate::record::{Capabilities, Counter, Facts, Id, Outcome, Record, Settlement, Status};
-use crate::time::Instant;
+use crate::time::{BEYOND, Instant};
 
 /// What a pass goes by: the schedule at one time, and the slots that earlier passes left.
 #[derive(Debug, Clone)]
@@ -59,6 +59,7 @@ impl DueRule {
                 }
                 (verdict, _) => verdict,
             },
+            Some(BEYOND) if self.capabilities.has_due_column => Verdict::Never(Obstacle::NoDueDate),
             Some(until) if until > self.time.now => Verdict::Wait { until },
             Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
             Some(_) => Verdict::Due(Reason::WaitOver),

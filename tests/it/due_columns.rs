@@ -414,6 +414,9 @@ fn what_stands_for_no_date_is_due_and_what_is_none_is_named() {
                     .contains("1 pending record never due, because that is no date: 5 with"),
                 "{checked:?}"
             );
+            let explained = it.env.run(&["explain", "--queue", "jobs", "5"]).success().stdout;
+            let why = "not tried: its due column holds no date; `backlog check` shows it\n";
+            assert!(explained.contains(why) && !explained.contains("2286"), "{explained}");
         },
     );
 }

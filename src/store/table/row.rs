@@ -9,7 +9,7 @@ use super::{Column, Membership, Table, distinct};
 use crate::date::Dates;
 use crate::query::Window;
 use crate::record::{Facts, Id, Record, Row, Status, Value, last_error};
-use crate::time::{Instant, NEVER};
+use crate::time::{BEYOND, Instant};
 
 /// The text of a cell, or what else is in it.
 pub type Cell<'a> = Result<&'a str, Value>;
@@ -60,8 +60,6 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(BEYOND))
 }
 
-/// What lies beyond all dates that are read: not what we write for no attempt.
-const BEYOND: Instant = Instant(NEVER.0 + 1);
 /// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 /// Less than any date as a number.

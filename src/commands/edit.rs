@@ -207,7 +207,7 @@ pub fn edit(
     let schedule = resolved.schedule_of_passes().filter(|_| verb.to.1 == Counter::Reset);
     // Whatever is wrong with the schedule is for a pass to say.
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
-    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let line = assembly.map(|assembly| assembly.line);
     let state = state_dir(&queue, &*database)?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
@@ -231,7 +231,9 @@ pub fn edit(
     let records = counted(work.done, "record");
     let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
     writeln!(work.out, "{done} {records}")?;
-    if let Some(rule) = rule {
+    if let Some(line) = line {
+        // A server notes the instant of the change, which may be later than the begin.
+        let rule = line.due_rule(console.clock.now(), false);
         work.tell_next_attempts(&rule, &console.screen)?;
     }
     Ok(work.exit)

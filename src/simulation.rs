@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
+use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
 use crate::lock;
 use crate::query::{Cursor, Order, Position, Slot};
 use crate::record::{Facts, Id, Record};
@@ -138,7 +138,7 @@ struct Recorder {
 }
 
 impl Observer for Recorder {
-    fn attempted(&mut self, attempt: &SettledAttempt) {
+    fn attempted(&mut self, attempt: &SettledAttempt, _: &Tally) {
         let position = self.store.position(&attempt.attempt.id);
         if let Some(row) = position.and_then(|row| u32::try_from(row).ok()) {
             let tried = Tried { row, attempt: attempt.number, at: self.at };

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::lock;
 use crate::options::{PassSettings, Resolved};
 use crate::ownership;
-use crate::record::{Attempt, Causes, Outcome, Status};
+use crate::record::{Attempt, Causes, Outcome};
 use crate::report::{GONE_AFTER, LinePasses, Passes};
 use crate::schedule::Policy;
 use crate::store::{
@@ -72,7 +72,7 @@ impl PassLog {
         self.with(PassRecord::begin);
     }
 
-    pub fn attempted(&self, attempt: &SettledAttempt, now: Instant) {
+    pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
         let Notes { record, failures, is_incomplete } = &mut *lock(&self.notes);
         let Attempt { id, outcome, .. } = attempt.attempt;
         match outcome {
@@ -89,7 +89,7 @@ impl PassLog {
             Outcome::Interrupted | Outcome::Unable { .. } => {}
         }
         if let Some(record) = record {
-            *counter(record.counts(), attempt) += 1;
+            *record.counts() = counts(tally);
             if let Err(error) = record.note_progress(now)
                 && !std::mem::replace(is_incomplete, true)
             {
@@ -175,20 +175,6 @@ fn hangs_after(settings: &PassSettings) -> Option<i64> {
     let ticks = settings.schedule.policy.every_secs().max(LEAST_TICK).saturating_mul(10);
     let rate = settings.limits.rate.map_or(0, |rate| secs(rate.0));
     Some(timeout.max(ticks).max(rate.saturating_mul(2)))
-}
-
-/// What an attempt counts as before the tally of its pass is known.
-fn counter<'a>(counts: &'a mut Counts, attempt: &SettledAttempt) -> &'a mut u64 {
-    match (&attempt.attempt.outcome, attempt.status) {
-        (Outcome::Interrupted, _) => &mut counts.interrupted,
-        (_, Some(Status::Archived)) => &mut counts.archived,
-        (Outcome::Unable { .. }, _) | (_, None) => &mut counts.left,
-        (Outcome::Success, _) => &mut counts.succeeded,
-        (Outcome::Snooze { .. }, _) => &mut counts.snoozed,
-        (Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. }, _) => {
-            &mut counts.failed
-        }
-    }
 }
 
 fn counts(tally: &Tally) -> Counts {

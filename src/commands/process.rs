@@ -356,7 +356,7 @@ impl Observer for PassObserver {
         self.bar = self.terminal.progress(self.most.min(due as u64));
     }
 
-    fn attempted(&mut self, attempt: &SettledAttempt) {
+    fn attempted(&mut self, attempt: &SettledAttempt, tally: &Tally) {
         if attempt.attempt.outcome != Outcome::Success {
             self.failed += 1;
             self.bar.set_message(report::grouped(self.failed));
@@ -366,7 +366,7 @@ impl Observer for PassObserver {
         if self.bar.length() < Some(self.bar.position()) {
             self.bar.set_length(self.bar.position());
         }
-        self.log.attempted(attempt, self.clock.now());
+        self.log.attempted(attempt, tally, self.clock.now());
         let Some(joblog) = &mut self.joblog else { return };
         let line = report::joblog_line(attempt, &self.joblog_context);
         let written = joblog.write_all(line.as_bytes());

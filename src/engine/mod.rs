@@ -65,7 +65,7 @@ pub trait Observer {
     /// So many records are due, as far as they have been counted.
     fn selected(&mut self, _due: usize) {}
 
-    fn attempted(&mut self, _attempt: &SettledAttempt) {}
+    fn attempted(&mut self, _attempt: &SettledAttempt, _tally: &Tally) {}
 
     /// Whether the log gets a line for this error: at a terminal one for each cause is enough.
     fn wants_log_line(&mut self, _error: &str) -> bool {

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use test_support::mixed_ages;
 
-use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt};
+use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
 use crate::handlers::{Handler, Script, Workers};
 use crate::lock;
 use crate::mapping::Mapping;
@@ -47,7 +47,7 @@ struct Recorder {
 }
 
 impl Observer for Recorder {
-    fn attempted(&mut self, attempt: &SettledAttempt) {
+    fn attempted(&mut self, attempt: &SettledAttempt, _: &Tally) {
         lock(&self.log).push((attempt.attempt.id.clone(), attempt.started_at.0 - MIDNIGHT));
     }
 

@@ -89,7 +89,7 @@ impl Dispatcher {
         } else if attempt.outcome != Outcome::Interrupted {
             self.got_nowhere(&record);
         }
-        self.pass.observer.attempted(&SettledAttempt {
+        let settled = SettledAttempt {
             number: record.next_attempt(),
             started_at,
             attempt,
@@ -97,7 +97,8 @@ impl Dispatcher {
             failures: self.rule.capabilities.has_counter.then_some(record.failures),
             inserted_at: record.inserted_at,
             status: written.map(|settlement| settlement.status(record.status)),
-        });
+        };
+        self.pass.observer.attempted(&settled, &self.tally);
     }
 
     fn count_failures(&mut self, outcome: &Outcome) {

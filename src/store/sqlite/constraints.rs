@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension, Result};
+use rusqlite::{Connection, OptionalExtension, Params, Result};
 
 use crate::store::RowConstraints;
 use crate::store::table::Table;
@@ -15,9 +15,12 @@ const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];
 pub fn triggers(connection: &Connection, table: &Table) -> Result<Vec<String>> {
     let sql = "SELECT name FROM sqlite_schema \
                WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE ORDER BY 1";
-    let mut statement = connection.prepare(sql)?;
-    let names = statement.query_map([&table.name], |row| row.get(0))?;
-    names.collect()
+    texts(connection, sql, [&table.name])
+}
+
+/// The texts that a statement selects.
+pub fn texts(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<String>> {
+    connection.prepare(sql)?.query_map(params, |row| row.get(0))?.collect()
 }
 
 /// The tables of which a foreign key deletes or changes rows together with a row of this one.
@@ -26,14 +29,12 @@ pub fn dependents(connection: &Connection, table: &Table) -> Result<Vec<String>>
                FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
                WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
                AND foreign_key.on_delete NOT IN ('NO ACTION', 'RESTRICT') ORDER BY 1";
-    let mut statement = connection.prepare(sql)?;
-    let names = statement.query_map([&table.name], |row| row.get(0))?;
-    names.collect()
+    texts(connection, sql, [&table.name])
 }
 
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<String>> {
-    let created = created(connection, table)?;
+    let created = created(connection, &table.name)?;
     let tokens = tokens(&created);
     let is_clause = |words: &[Token<'_>]| {
         let is_conflict = words[1].is("ON") && words[2].is("CONFLICT");
@@ -62,7 +63,7 @@ pub fn row_constraints(connection: &Connection, table: &Table) -> Result<RowCons
     let is_of_one_row = table.has_generated_or_growing()
         || !triggers(connection, table)?.is_empty()
         || is_in_foreign_key(connection, table)?
-        || is_in_check(&created(connection, table)?, table);
+        || is_in_check(&created(connection, &table.name)?, table);
     Ok(if is_of_one_row { by_indexes.max(RowConstraints::OfOneRow) } else { by_indexes })
 }
 
@@ -73,9 +74,10 @@ fn is_written(table: &Table, column: &str) -> bool {
     table.written_columns().iter().any(|written| written.name.eq_ignore_ascii_case(column))
 }
 
-fn created(connection: &Connection, table: &Table) -> Result<String> {
+/// The statement that created a table, as it is written in the schema.
+pub fn created(connection: &Connection, table: &str) -> Result<String> {
     let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
-    Ok(connection.query_row(sql, [&table.name], |row| row.get(0)).optional()?.unwrap_or_default())
+    Ok(connection.query_row(sql, [table], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
 /// The columns of an index on an expression or a part of the rows are only in its text.

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::SqliteEngine;
-use super::constraints::checks;
+use super::constraints::{checks, created, texts};
 use super::open::open_file;
 use crate::store::Access;
 use crate::store::explore::{Explorable, Explorer, Keys};
@@ -25,9 +25,7 @@ impl Explorable for SqliteEngine {
     fn table_names(&mut self) -> Result<Vec<String>> {
         let sql = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
                    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1";
-        let mut names = self.connection.prepare(sql)?;
-        let names = names.query_map([], |row| row.get(0))?;
-        Ok(names.collect::<rusqlite::Result<_>>()?)
+        Ok(texts(&self.connection, sql, [])?)
     }
 
     fn listed(&mut self, name: &str) -> Result<Listed> {
@@ -38,9 +36,7 @@ impl Explorable for SqliteEngine {
     fn keys(&mut self, table: &Listed) -> Result<Keys> {
         let mut keys = unique_indexes(&self.connection, &table.name)?;
         let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
-        let mut primary = self.connection.prepare(primary)?;
-        let primary = primary.query_map([&table.name], |row| row.get(0))?;
-        let primary: Vec<String> = primary.collect::<rusqlite::Result<_>>()?;
+        let primary = texts(&self.connection, primary, [&table.name])?;
         keys.retain(|key| *key != primary);
         if !primary.is_empty() {
             keys.insert(0, primary);
@@ -50,16 +46,11 @@ impl Explorable for SqliteEngine {
         let referring = "SELECT DISTINCT t.name FROM pragma_table_list AS t, \
                          pragma_foreign_key_list(t.name) AS f \
                          WHERE t.schema = 'main' AND f.\"table\" = ?1 COLLATE NOCASE";
-        let mut referring = self.connection.prepare(referring)?;
-        let referring = referring.query_map([&table.name], |row| row.get(0))?;
-        let created = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-        let created: String =
-            self.connection.query_row(created, [&table.name], |row| row.get(0))?;
         Ok(Keys {
             keys,
-            checks: checks(&created),
+            checks: checks(&created(&self.connection, &table.name)?),
             rows: rows.ok().flatten().map(i64::unsigned_abs),
-            referenced_by: referring.collect::<rusqlite::Result<_>>()?,
+            referenced_by: texts(&self.connection, referring, [&table.name])?,
         })
     }
 
@@ -75,10 +66,8 @@ impl Explorable for SqliteEngine {
 /// The columns of the unique indexes over rows of all values, which hold no NULL.
 fn unique_indexes(connection: &Connection, table: &str) -> Result<Vec<Vec<String>>> {
     let sql = "SELECT name FROM pragma_index_list(?1) WHERE \"unique\" AND NOT partial";
-    let mut indexes = connection.prepare(sql)?;
-    let indexes = indexes.query_map([table], |row| row.get::<_, String>(0))?;
     let mut keys = Vec::new();
-    for index in indexes.collect::<rusqlite::Result<Vec<_>>>()? {
+    for index in texts(connection, sql, [table])? {
         let sql = "SELECT i.name, coalesce(t.\"notnull\", 0) FROM pragma_index_info(?1) AS i \
                    LEFT JOIN pragma_table_info(?2) AS t ON t.name = i.name ORDER BY i.seqno";
         let mut columns = connection.prepare(sql)?;

@@ -22,8 +22,7 @@ use crate::record::{
 use crate::report::{Screen, next_attempt_line};
 use crate::schedule::DueRule;
 use crate::store::{
-    Access, Claim, Created, Database, Found, Refusal, Retry, RowWrite, Schemas, Store, Table,
-    WriteResult,
+    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
 };
 use crate::time::Instant;
 
@@ -33,13 +32,13 @@ pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exi
     if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
-    let (sqlite, postgres) = if args.minimal {
+    let schemas = if args.minimal {
         // The three columns that every table needs and the payload, nothing else.
-        (include_str!("minimal.sql"), include_str!("minimal.postgres.sql"))
+        [include_str!("minimal.sql"), include_str!("minimal.postgres.sql")]
     } else {
-        (include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql"))
+        [include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql")]
     };
-    let Created { what, is_new } = queue.db.create(TABLE, &Schemas { sqlite, postgres })?;
+    let (what, is_new) = queue.db.create(TABLE, schemas)?;
     if !is_new && !args.if_missing {
         bail!("{what} already exists in {}", queue.db);
     }

@@ -31,20 +31,6 @@ pub enum Access {
     Pass(Duration),
 }
 
-/// The schema of the usual table, in each dialect.
-pub struct Schemas {
-    pub sqlite: &'static str,
-    pub postgres: &'static str,
-}
-
-/// The table or queue that was to be created.
-pub struct Created {
-    /// As in `table BACKLOG`.
-    pub what: String,
-    /// Whether it was not there before.
-    pub is_new: bool,
-}
-
 impl Location {
     /// A table at a URL, or a queue there.
     #[cfg(feature = "postgres")]
@@ -90,19 +76,19 @@ impl Location {
         })
     }
 
-    /// Creates the table or queue, and a file if there is none.
-    pub fn create(&self, table: &str, schemas: &Schemas) -> Result<Created> {
+    /// Creates the table by its schema for SQLite or PostgreSQL, or the queue, and a file if there is none.
+    /// Returns what it is, as in `table BACKLOG`, and whether it was not there before.
+    pub fn create(&self, table: &str, schemas: [&str; 2]) -> Result<(String, bool)> {
         let is_new = match self {
-            Self::File(path) => sqlite::create(path, table, schemas.sqlite)?,
+            Self::File(path) => sqlite::create(path, table, schemas[0])?,
             #[cfg(feature = "postgres")]
-            Self::Server(server, None) => postgres::create(server, table, schemas.postgres)?,
+            Self::Server(server, None) => postgres::create(server, table, schemas[1])?,
             #[cfg(feature = "postgres")]
             Self::Server(server, Some(queue)) => {
-                let is_new = pgmq::create(server, queue)?;
-                return Ok(Created { what: format!("queue {queue}"), is_new });
+                return Ok((format!("queue {queue}"), pgmq::create(server, queue)?));
             }
         };
-        Ok(Created { what: format!("table {table}"), is_new })
+        Ok((format!("table {table}"), is_new))
     }
 
     /// What tells it from others, whoever asks.

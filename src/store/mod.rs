@@ -43,7 +43,7 @@ pub use claims::LineLock;
 pub use error::{Refusal, Retry};
 pub use explore::{Counted, Explore, Outline, Sample};
 pub use interrupt::{Interrupter, Interruptible};
-pub use location::{Access, Created, Location, Schemas, is_url};
+pub use location::{Access, Location, is_url};
 pub use memory::MemoryStore;
 pub use sqlite::kept_beside;
 pub use state_dir::{

@@ -161,6 +161,9 @@ pub enum Command {
     Watchdog,
 }
 
+/// Tells clap of a group of options.
+type Augment = fn(clap::Command) -> clap::Command;
+
 impl Command {
     /// Whether it has the options of a queue.
     pub fn is_about_a_queue(&self) -> bool {
@@ -173,7 +176,7 @@ impl Command {
         let about = command.get_about().cloned().unwrap_or_default();
         let long_about = command.get_long_about().cloned();
         let (schedule, handler) = (ScheduleOptions::augment_args, HandlerOptions::augment_args);
-        let own: &[fn(clap::Command) -> clap::Command] = match command.get_name() {
+        let own: &[Augment] = match command.get_name() {
             "init" => &[Init::augment_args],
             "add" => &[Add::augment_args],
             "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
@@ -187,21 +190,18 @@ impl Command {
             "check" => &[Check::augment_args, schedule, handler],
             "crontab" => &[Crontab::augment_args, schedule, handler],
             "simulate" => &[Simulate::augment_args],
-            "adopt" => {
-                return command
-                    .defer(Adopt::augment_args)
-                    .about(about.clone())
-                    .long_about(long_about.unwrap_or(about));
-            }
-            "completions" => return command.defer(Completions::augment_args).about(about),
-            "man" => return command.defer(Man::augment_args).about(about),
+            "adopt" => &[Adopt::augment_args],
+            "completions" => &[Completions::augment_args],
+            "man" => &[Man::augment_args],
             _ => return command,
         };
         // Here is all that was put off. A group of options has set its own text.
+        let is_about_a_queue = !["adopt", "completions", "man"].contains(&command.get_name());
+        let of_queue: Option<Augment> = is_about_a_queue.then_some(QueueOptions::augment_args);
         let command = command.defer(std::convert::identity);
-        let command = own.iter().fold(command, |command, augment| augment(command));
-        let command = QueueOptions::augment_args(command).about(about.clone());
-        command.long_about(long_about.unwrap_or(about))
+        let command =
+            own.iter().chain(&of_queue).fold(command, |command, augment| augment(command));
+        command.about(about.clone()).long_about(long_about.unwrap_or(about))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::report::{
     self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Severity, Source,
     StatusReport, Thresholds, keep_older, severity_line,
 };
-use crate::store::{Access, Database, LineName, PASSES_OF_A_DAY};
+use crate::store::{Access, LineName, PASSES_OF_A_DAY};
 use crate::system_error::chain;
 use crate::time::{Clock, DAY, Instant};
 
@@ -269,7 +269,16 @@ fn report_on(
     known.known.date(&mut causes);
     let has_archived = counts.iter().any(|count| count.status == Status::Archived);
     let most = if has_archived { depth.archived } else { 0 };
-    let archived = newest_archived(&mut *database, &known, most)?;
+    let mut archived = Vec::new();
+    if most > 0 {
+        // There may be a million.
+        let most_rows = Some(most as u64);
+        database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
+            known.known.fill_in(&mut record);
+            archived.push(record);
+            Ok(if archived.len() == most { Break(()) } else { Continue(()) })
+        })?;
+    }
     let paused = state.pause(&queue.name, &database.table().name, now);
     let passes = passes::report(&state, lines, &unread, depth.passes, now);
     Ok(StatusReport {
@@ -289,22 +298,4 @@ fn report_on(
         archived,
         line: name.map(|name| name.policy),
     })
-}
-
-/// The newest archived records, so many at most: there may be a million.
-fn newest_archived(
-    database: &mut dyn Database,
-    known: &Failed,
-    most: usize,
-) -> Result<Vec<Record>> {
-    let mut newest = Vec::new();
-    if most == 0 {
-        return Ok(newest);
-    }
-    database.scan(&[Status::Archived], Order::Newest, Some(most as u64), &mut |mut record| {
-        known.known.fill_in(&mut record);
-        newest.push(record);
-        Ok(if newest.len() == most { Break(()) } else { Continue(()) })
-    })?;
-    Ok(newest)
 }

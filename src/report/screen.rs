@@ -63,10 +63,7 @@ impl Screen {
     /// A line that fits a terminal, whatever others have written into it.
     pub fn fit(&self, line: &str) -> String {
         let line = one_line(line.trim_end());
-        match self.width.filter(|width| line.chars().count() > *width) {
-            Some(width) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-            None => line,
-        }
+        self.width.map_or_else(|| line.clone(), |width| fitting(&line, width))
     }
 
     /// A text of which on a terminal the beginning is enough.
@@ -91,6 +88,14 @@ impl Screen {
         }
         text + "\n"
     }
+}
+
+/// A text in so many characters, with dots in place of what is left out.
+pub fn fitting(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A number of records with its thousands apart: `4,055`.

@@ -5,7 +5,7 @@ mod picture;
 use serde_json::json;
 
 use super::aligned;
-use super::screen::{Screen, grouped};
+use super::screen::{Screen, fitting, grouped};
 use crate::record::{Id, json_line, one_line};
 use crate::simulation::{Bins, Run, Scenario, Tried};
 use crate::time::{DAY, Instant, span};
@@ -30,7 +30,7 @@ pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
     };
     let mut rows = vec![header.to_vec()];
     rows.extend(runs.iter().map(line));
-    fitting(rows, screen)
+    fitting_table(rows, screen)
 }
 
 /// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is the attempt before it.
@@ -67,7 +67,7 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
             format!("{}.{}", mean / 10, mean % 10),
         ]);
     }
-    fitting(rows, screen)
+    fitting_table(rows, screen)
 }
 
 /// `peak 58 in 15s, nothing for 16m 29s`: the peak in the bins that are drawn, and the longest silence
@@ -81,19 +81,11 @@ fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
     format!("peak {} in {}{idle}", grouped(peak as u64), span(bins.secs))
 }
 
-/// The beginning of a text that is longer than so many characters.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
 /// What a name is cut down to, before a narrow terminal goes without columns.
 const LEAST_NAME: usize = 16;
 
 /// A table on whose right end a terminal that is too narrow goes without columns.
-fn fitting(mut rows: Vec<Vec<String>>, screen: &Screen) -> String {
+fn fitting_table(mut rows: Vec<Vec<String>>, screen: &Screen) -> String {
     let Some(width) = screen.width else { return aligned(&rows) };
     let columns = rows.first().map_or(0, Vec::len);
     let needs = |rows: &[Vec<String>], column: usize| {
@@ -102,7 +94,7 @@ fn fitting(mut rows: Vec<Vec<String>>, screen: &Screen) -> String {
     let numbers: usize = (1..columns).map(|column| needs(&rows, column) + 2).sum();
     let name = width.saturating_sub(numbers).max(LEAST_NAME).min(width);
     for row in &mut rows {
-        row[0] = shortened(&row[0], name);
+        row[0] = fitting(&row[0], name);
     }
     let ends = (0..columns).scan(0, |end, column| {
         *end += needs(&rows, column) + if column > 0 { 2 } else { 0 };
@@ -142,7 +134,7 @@ pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<St
 /// Each chart has its own peak in words, since the scale is that of the highest.
 fn title(run: &Run, bins: &Bins, load: &[usize], screen: &Screen) -> String {
     let name = one_line(&run.policy.name());
-    let name = screen.width.map_or(name.clone(), |width| shortened(&name, width.saturating_sub(1)));
+    let name = screen.width.map_or(name.clone(), |width| fitting(&name, width.saturating_sub(1)));
     screen.wrap(&format!("{name}: {}", headline(run, bins, load)))
 }
 

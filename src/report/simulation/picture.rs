@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{headline, shortened};
+use super::headline;
 use crate::record::one_line;
-use crate::report::grouped;
+use crate::report::screen::{fitting, grouped};
 use crate::report::template::render;
 use crate::simulation::{Bins, Run, Scenario, Tried};
 use crate::time::{DAY, span};
@@ -108,7 +108,7 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
         let has_dots = retries <= MOST_DOTS;
         let note = format!("(bars alone: {} retries)", grouped(retries as u64));
         Panel {
-            name: escaped(&shortened(&run.policy.name(), NAME)),
+            name: escaped(&fitting(&run.policy.name(), NAME)),
             headline: headline(run, &bins, load),
             note: if has_dots { String::new() } else { note },
             bars: bars(load, &bins, &scale),

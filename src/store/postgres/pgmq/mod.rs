@@ -6,7 +6,6 @@
 //! own functions, but for what it has none for: bringing an archived message back, and telling one
 //! that ran out of attempts from one that succeeded, which is noted in its headers.
 
-mod lease;
 mod work;
 
 use std::collections::HashSet;

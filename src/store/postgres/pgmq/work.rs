@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::lease::{HEARTBEAT_INTERVAL, HIDDEN_SECS, Lease};
 use super::{ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN};
 use super::{missing_function, number};
 use crate::record::{Id, Record, Status, Transition, counted};
@@ -48,6 +47,45 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_t
 /// How long no message is read after leases ran out. The watchdog may still be ending handlers, and would
 /// end new handlers as well.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
+
+/// How long a message stays hidden after its reader has died.
+const HIDDEN_SECS: u64 = 30;
+/// How often a living reader extends the leases of its messages.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
+/// A handler is ended this long before its lease ends, because ending it takes a moment.
+const MARGIN: Duration = Duration::from_secs(5);
+/// The pass treats a lease as lost this long before the watchdog ends the handler. Otherwise it could count
+/// a handler that the watchdog killed as failed.
+const GUARD: Duration = Duration::from_millis(100);
+
+/// How long a message stays hidden from other readers, and when its handler must have ended, in
+/// [boot time](boottime).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Lease {
+    /// When the watchdog ends the handler, unless the lease is extended.
+    deadline: Duration,
+}
+
+impl Lease {
+    /// A lease that was requested from the server at this time.
+    fn asked_at(now: Duration) -> Self {
+        Self { deadline: now + Duration::from_secs(HIDDEN_SECS) - MARGIN }
+    }
+
+    fn is_over(self, now: Duration) -> bool {
+        now + GUARD >= self.deadline
+    }
+
+    /// Whether it will be over at the next heartbeat.
+    fn is_running_out(self, now: Duration) -> bool {
+        self.is_over(now + HEARTBEAT_INTERVAL)
+    }
+
+    /// Whether a heartbeat should have extended it by now.
+    fn is_overdue(self, now: Duration) -> bool {
+        self.is_running_out(now + MARGIN / 2)
+    }
+}
 
 /// The store of a queue: the messages that a pass has in flight.
 pub struct Work {

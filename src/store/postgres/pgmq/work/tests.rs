@@ -136,3 +136,26 @@ fn a_message_that_somebody_else_reads_ends_its_handler_at_the_next_heartbeat() {
     assert_eq!(queued.end(3, Transition::Failed), WriteResult::ClaimLost);
     assert_eq!(queued.end(2, Transition::Failed), WriteResult::Written);
 }
+
+#[test]
+fn a_lease_is_over_five_seconds_before_the_message_is_visible_again() {
+    let secs = Duration::from_secs;
+    let lease = Lease::asked_at(secs(100));
+    assert_eq!(lease.deadline, secs(125));
+    // The heartbeats come at 110, 120 and 130 s.
+    for (now, is_overdue, is_running_out, is_over) in [
+        (100, false, false, false),
+        (110, false, false, false),
+        (113, true, false, false),
+        (115, true, true, false),
+        (124, true, true, false),
+        (125, true, true, true),
+        (160, true, true, true),
+    ] {
+        let now = secs(now);
+        assert_eq!(lease.is_overdue(now), is_overdue, "{now:?}");
+        assert_eq!(lease.is_running_out(now), is_running_out, "{now:?}");
+        assert_eq!(lease.is_over(now), is_over, "{now:?}");
+    }
+    assert!(lease.is_over(secs(125) - GUARD));
+}

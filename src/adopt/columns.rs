@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::words::{Meaning, Role, meaning, role};
+use super::words::{Meaning, Role, is_dated, meaning, role};
 use crate::date::{Dates, Format};
 use crate::record::{Value, counted};
 use crate::store::{self, Counted, Explore, Holds, Outline, Sample, quoted_if_needed};
@@ -19,6 +19,8 @@ pub struct Column<'a> {
     pub cells: Vec<&'a Value>,
     /// The formats in which every value is a plausible date, with the newest date.
     pub formats: Vec<(Format, Instant)>,
+    /// Whether it is a part of a unique key.
+    pub is_of_key: bool,
     /// Its values, if they are few.
     pub values: Vec<Counted>,
     /// The number of rows where it is empty, and that of others, if it is a date that may be empty.
@@ -37,13 +39,25 @@ impl<'a> Column<'a> {
             let cells: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
             let formats = formats(column, &cells, now);
             let role = role(&column.name);
+            let is_of_key = outline.keys.iter().any(|key| key.contains(&column.name));
             let is_key = outline.keys.iter().any(|key| key[..] == [column.name.clone()]);
             let is_listed = !matches!(column.holds, Holds::Documents | Holds::Bytes) && !is_key;
             let values = match is_listed && formats.is_empty() {
                 true => database.values(outline, column),
                 false => Vec::new(),
             };
-            let mut new = Self { column, role, cells, formats, values, empty: None };
+            let mut new = Self { column, role, cells, formats, is_of_key, values, empty: None };
+            if new.is_truth() && !new.values.is_empty() {
+                // What no row has yet.
+                let is_integer = matches!(new.values[0].value, Value::Integer(_));
+                for truth in [false, true] {
+                    let integer = Value::Integer(truth.into());
+                    let value = if is_integer { integer } else { Value::Boolean(truth) };
+                    if new.values.iter().all(|it| it.value != value) {
+                        new.values.push(Counted { value, rows: 0, is_refused: false });
+                    }
+                }
+            }
             if new.may_be_empty() && (new.is_date() || new.is(Role::Done)) {
                 let [is_empty, _] = new.conditions();
                 new.empty = database.split(outline, &is_empty);
@@ -66,11 +80,14 @@ impl<'a> Column<'a> {
         let declared = self.column.declared.to_ascii_uppercase();
         let is_typed = matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
             || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
-        let of_dates = [Role::Created, Role::Done, Role::Due, Role::Updated].map(Some);
+        let of_dates = [Role::Created, Role::Due, Role::Updated].map(Some);
+        // `sent` may be a flag or a number.
+        let is_named =
+            of_dates.contains(&self.role) || self.is(Role::Done) && is_dated(self.name());
         !self.formats.is_empty()
             || self.column.holds.dates()
                 && self.cells.iter().all(|value| is_empty(value))
-                && (is_typed || of_dates.contains(&self.role))
+                && (is_typed || is_named)
     }
 
     /// Whether every row has a value.
@@ -143,7 +160,9 @@ impl<'a> Column<'a> {
     /// one of two values; with the conditions of both parts.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
         let is_open = matches!(self.role, None | Some(Role::Done));
-        let is_two = is_open && (self.is_date() || self.distinct() == 2);
+        let is_flag = self.is(Role::Due) && self.values.iter().all(Counted::is_truth);
+        let is_two = is_open && self.is_date()
+            || (is_open || is_flag) && self.distinct() == 2 && !self.is_of_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
         (is_two && set > 0 && self.cells.iter().any(|value| is_empty(value))).then(|| {
             let all = counted(pending.len() as u64, "row");
@@ -151,10 +170,27 @@ impl<'a> Column<'a> {
         })
     }
 
+    pub fn is_named_as_status(&self) -> bool {
+        self.is(Role::Status) || self.is(Role::Done) && !self.is_date()
+    }
+
+    /// Whether usual words name most of its values.
+    pub fn has_usual_values(&self) -> bool {
+        let words = self.values.iter().filter_map(|value| self.meaning(value)).count();
+        words * 2 > self.values.len()
+    }
+
+    /// Whether yes means done, as in `is_sent`. A number that is called `sent` may count something.
+    fn is_truth(&self) -> bool {
+        let is_declared = self.column.declared.to_ascii_uppercase().starts_with("BOOL");
+        let is_named = self.name().to_ascii_lowercase().starts_with("is");
+        self.is(Role::Done) && (is_declared || is_named || self.column.holds == Holds::Booleans)
+    }
+
     /// Meaning of one of its values as that of a status, if that may be written. Of a column such as
     /// `is_sent` yes means done.
     pub fn meaning(&self, counted: &Counted) -> Option<Meaning> {
-        let is_truth = self.is(Role::Done);
+        let is_truth = self.is_truth();
         match &counted.value {
             Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
             Value::Integer(0) | Value::Boolean(false) if is_truth => Some(Meaning::New),
@@ -190,9 +226,11 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Whether a value is none, also as a date or a flag: NULL, 0, false, blanks, `0000-00-00`.
+/// Whether a value is none, also as a date or a flag: NULL, 0, false, no, blanks, `0000-00-00`.
 fn is_empty(value: &Value) -> bool {
-    let is_blank = |text: &str| text.trim().is_empty() || text.starts_with("0000-00-00");
+    let is_no = |text: &str| ["n", "no", "f", "false"].contains(&&*text.to_ascii_lowercase());
+    let is_blank =
+        |text: &str| text.trim().is_empty() || text.starts_with("0000-00-00") || is_no(text);
     matches!(value, Value::Null | Value::Integer(0) | Value::Boolean(false))
         || matches!(value, Value::Text(text) if is_blank(text))
 }

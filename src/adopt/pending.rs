@@ -18,6 +18,8 @@ pub struct Pending {
     pub on_success: Option<String>,
     /// Whether a value says that a record is given up.
     pub archives: bool,
+    /// The rows of the sample that were not tried yet.
+    pub new: Vec<usize>,
 }
 
 /// The keys of a status with what their values mean, as it is asked.
@@ -37,8 +39,13 @@ impl Evidence<'_> {
     pub fn pending(&self, proposal: &mut Proposal, ask: &mut Ask<'_>) -> Result<Pending> {
         let statuses = self.statuses();
         let dates = self.places(|it| it.is(Role::Done) && it.is_date() && it.may_be_empty());
+        // A name or values alone may be those of anything else.
+        let is_sure = |at: usize| {
+            let column = &self.columns[at];
+            column.is_named_as_status() && (column.has_usual_values() || dates.is_empty())
+        };
         match (&statuses[..], &dates[..]) {
-            ([status], _) => self.by_status(*status, proposal, ask),
+            ([status], _) if is_sure(*status) => self.by_status(*status, proposal, ask),
             ([], [date]) => self.by_date(*date, proposal, ask),
             ([], []) => {
                 let is_any = |it: &Column<'_>| matches!(it.role, None | Some(Role::Done));
@@ -53,9 +60,8 @@ impl Evidence<'_> {
     /// The columns that may be the status, by their names or their values. One that is called so is it.
     fn statuses(&self) -> Vec<usize> {
         let may_be = |it: &Column<'_>| {
-            let words = it.values.iter().filter_map(|value| it.meaning(value)).count();
-            let is_named = it.is(Role::Status) || it.is(Role::Done) && !it.is_date();
-            !it.values.is_empty() && is_named || it.role.is_none() && words * 2 > it.values.len()
+            !it.values.is_empty() && it.is_named_as_status()
+                || it.role.is_none() && it.has_usual_values()
         };
         let mut all = self.places(may_be);
         let is_status = |at: &usize| self.columns[*at].name().eq_ignore_ascii_case("status");
@@ -148,7 +154,11 @@ impl Evidence<'_> {
         if !unknown.is_empty() && keys.iter().all(|(_, value)| value != "?") {
             keys.push(("?", toml_list(&unknown)));
         }
-        proposal.comment("the status");
+        let is_told = with(Meaning::Failed).is_empty() && !self.outline.is_large();
+        proposal.comment(match is_told && unknown.is_empty() {
+            true => "the status; no value means failed, so a record that fails stays new",
+            false => "the status",
+        });
         for (meaning, says) in [
             (Meaning::Failed, "tried again; if it is given up for good, write it as archived"),
             (Meaning::LeftAlone, "left alone"),
@@ -165,9 +175,13 @@ impl Evidence<'_> {
         let line: String = line.collect();
         proposal.open(&questions, &[format!("status = {{ column = {}{line} }}", Toml::from(name))]);
         let archives = keys.iter().any(|(key, _)| *key == "archived");
-        let pending = [with(Meaning::New), with(Meaning::Failed)].concat();
-        let is_pending = |row: &usize| pending.iter().any(|it| it.value == *column.cells[*row]);
-        let waiting: Vec<_> = (0..self.rows()).filter(is_pending).collect();
+        let rows = |meaning| -> Vec<usize> {
+            let values = with(meaning);
+            let has = |row: &usize| values.iter().any(|it| it.value == *column.cells[*row]);
+            (0..self.rows()).filter(has).collect()
+        };
+        let new = rows(Meaning::New);
+        let waiting = [&new[..], &rows(Meaning::Failed)].concat();
         self.narrow(at, None, &waiting, archives, proposal, ask)?;
         let done = self.places(|it| it.is(Role::Done) && it.is_date());
         if done.len() > 1 {
@@ -177,7 +191,7 @@ impl Evidence<'_> {
         }
         let set_now = || self.set_now(self.date_of(Role::Done));
         let on_success = if deletes { Some(DELETE.into()) } else { set_now() };
-        Ok(Pending { on_success, archives })
+        Ok(Pending { on_success, archives, new })
     }
 
     /// The values of a status with their meanings, by usual words or as somebody answers; and those whose
@@ -218,7 +232,8 @@ impl Evidence<'_> {
         if meaning == Meaning::Done {
             let finished = finished(name);
             return format!(
-                "{finished} {write}, or {DELETE} and no success if its row is deleted."
+                "{finished} {write}. If its row is deleted, leave success out and write {DELETE} \
+                 instead of any other on_success."
             );
         }
         let (quoted, sql) = (quoted_if_needed(name), &self.outline.sql);
@@ -245,7 +260,7 @@ impl Evidence<'_> {
         proposal.comment(format!("a record is pending while {is_empty}: {counts}"));
         let waiting: Vec<_> = (0..self.rows()).filter(|row| column.is_empty_at(*row)).collect();
         self.narrow(at, Some(is_empty), &waiting, false, proposal, ask)?;
-        Ok(Pending { on_success: self.set_now(Some(name)), archives: false })
+        Ok(Pending { on_success: self.set_now(Some(name)), ..Pending::default() })
     }
 
     /// Writes the condition of pending rows. What may take some of them out of the queue is asked: another
@@ -277,8 +292,8 @@ impl Evidence<'_> {
             let answer = ask(&question, &answers)?;
             if answer.is_none() {
                 questions.push(format!(
-                    "{question} If so, take {without} out of this condition; if only the others \
-                     are, write {with} in its place:"
+                    "{question} For all of them take {without} out of this condition; for only \
+                     the others write {with} in its place:"
                 ));
             }
             match answer {

@@ -107,7 +107,8 @@ impl<'a> Evidence<'a> {
         let can_be = |column: &&Column<'a>| {
             let is_uuid = column.column.declared.eq_ignore_ascii_case("uuid");
             let holds = column.column.holds;
-            matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers) || is_uuid
+            matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers | Holds::Bytes)
+                || is_uuid
         };
         let is_id = |name: &String| {
             let mut columns = self.columns.iter().filter(can_be);
@@ -215,7 +216,11 @@ impl<'a> Evidence<'a> {
             let lower = counter.name().to_lowercase();
             let counts_failures = lower.contains("fail") || lower.contains("retr");
             // One that never begins at 0 may be a limit, or count down.
-            if counter.is_full() || counter.begins_above_zero() {
+            let is_high = match &pending.new[..] {
+                [] => counter.is_full(),
+                new => new.iter().all(|row| !counter.is_empty_at(*row)),
+            };
+            if is_high || counter.begins_above_zero() {
                 let choices = vec![
                     Choice::new("it counts failures", vec![failures]),
                     Choice::new("it counts attempts", vec![attempts]),

@@ -65,6 +65,12 @@ fn without_date(letters: &str) -> &str {
     ["date", "time"].iter().find_map(|begin| core.strip_prefix(begin)).unwrap_or(core)
 }
 
+/// Whether a name says that it is one of a date.
+pub fn is_dated(name: &str) -> bool {
+    let letters = letters(name);
+    without_date(&letters) != letters
+}
+
 pub fn role(name: &str) -> Option<Role> {
     let letters = letters(name);
     let core = without_date(&letters);

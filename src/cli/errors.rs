@@ -68,9 +68,12 @@ pub fn with_synonym(
         let tip = StyledStr::from(format!("write `--` before the handler: -- {word}"));
         error.insert(Context::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
-    let is_known = |meant: &&str| {
-        let long = meant.strip_prefix("--");
-        long.is_none() || has(&|arg| arg.get_long() == long)
+    let is_known = |meant: &&str| match meant.strip_prefix("--") {
+        Some(long) => has(&|arg| arg.get_long() == Some(long)),
+        None if suggested == Context::SuggestedSubcommand => {
+            command.find_subcommand(meant).is_some()
+        }
+        None => true,
     };
     let found = error.remove(suggested).map(|names| names.to_string()).unwrap_or_default();
     // The last one resembles the word most.

@@ -77,7 +77,8 @@ pub fn run(
         exit = checked(&section, &proposal.queue, environment, console)?;
     }
     let section = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
-    say("what this mapping cannot do:")?;
+    let so_far = if open > 0 { ", without what is open" } else { "" };
+    say(&format!("what this mapping cannot do{so_far}:"))?;
     section
         .map_or_else(Vec::new, |section| limits(section, &outline))
         .iter()

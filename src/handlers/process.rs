@@ -269,8 +269,8 @@ impl Told {
     }
 }
 
-/// Beginnings of the line that Node.js and Rust write about themselves after an error.
-const OF_RUNTIMES: [&str; 3] = ["Node.js v", "(Use `node ", "note: run with `RUST_BACKTRACE"];
+/// Beginnings of the lines that Node.js and Rust write about themselves after an error.
+const OF_RUNTIMES: [&str; 4] = ["Node.js v", "(Use `node ", "note: ", "stack backtrace:"];
 
 /// Without the sequences that colour a line and other control characters, and what else does not show escaped.
 pub fn legible(line: &[u8]) -> String {

@@ -278,8 +278,8 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
 fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
     let status = "CASE WHEN i < 20 THEN 'done' ELSE 'new' END";
     let asked = adopted("status TEXT, active INTEGER", &format!("{status}, i % 2"));
-    let question = "take coalesce(active, 0) = 0 out of this condition; if only the others are, write \
-                    coalesce(active, 0) <> 0 in its place:";
+    let question = "For all of them take coalesce(active, 0) = 0 out of this condition; for only the \
+                    others write coalesce(active, 0) <> 0 in its place:";
     let text = asked.stdout.replace("\n# ", " ");
     assert!(asked.exit == Some(1) && text.contains(question), "{asked:?}");
     // A counter that does not begin at 0 may be a limit.
@@ -324,6 +324,58 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
         let line = format!("where = \"{condition}\"");
         assert!(empty.stdout.contains(count) && keys(&empty).contains(&line), "{empty:?}");
     }
+}
+
+#[test]
+fn a_word_alone_makes_no_status_and_no_date() {
+    let at = "datetime(1795000000 + i * 60, 'unixepoch')";
+    let done = format!("CASE WHEN i < 20 THEN {at} END");
+    let event = "CASE i % 3 WHEN 0 THEN 'failed' WHEN 1 THEN 'delivered' ELSE 'open' END";
+    // Types of events, and the states of a country, beside a date of what is done.
+    for (columns, values, choice) in [
+        ("event TEXT", event.to_string(), "# - event is the status: 'delivered' in 14 rows"),
+        (
+            "event TEXT, processed_at TEXT",
+            format!("{event}, {done}"),
+            "# - a record is pending while processed_at IS NULL",
+        ),
+        (
+            "state TEXT, sent_at TEXT",
+            format!("substr('CANYOK', 1 + 2 * (i % 3), 2), {done}"),
+            "# - a record is pending while sent_at IS NULL",
+        ),
+    ] {
+        let asked = adopted(columns, &values);
+        let question = "# QUESTION: which rows are pending, and what becomes of a finished one?";
+        for text in [question, choice, "\nwhere = ?\n"] {
+            let stdout = asked.stdout.replace(",\n# ", ", ");
+            assert!(asked.exit == Some(1) && stdout.contains(text), "{text} {asked:?}");
+        }
+    }
+    // `sent` may be a flag, a number or a date as long as every row has 0; and 1 may be one of many.
+    for value in ["0", "i % 2"] {
+        let sent = adopted("sent INTEGER NOT NULL DEFAULT 0", value);
+        let question = "QUESTION: sent has the value 0 in";
+        assert!(sent.exit == Some(1) && sent.stdout.contains(question), "{sent:?}");
+        assert!(!keys(&sent).contains("{now}"), "{sent:?}");
+    }
+    let flag = adopted("sent BOOLEAN NOT NULL DEFAULT 0", "0").success();
+    let line = "status = { column = \"sent\", new = 0, error = 0, success = 1 }";
+    assert!(keys(&flag).contains(line), "{flag:?}");
+    // Flags in words, and one that is called as a date.
+    let status = "CASE WHEN i < 20 THEN 'done' ELSE 'new' END";
+    for (flag, value, no) in
+        [("is_deleted TEXT", "substr('YN', 1 + i % 2, 1)", "'N'"), ("available INT", "i % 2", "0")]
+    {
+        let asked = adopted(&format!("status TEXT, {flag}"), &format!("{status}, {value}"));
+        let (name, _) = flag.split_once(' ').unwrap();
+        let condition = format!("\n# where = \"coalesce({name}, {no}) = {no}\"\nwhere = ?\n");
+        assert!(asked.stdout.contains(&condition), "{asked:?}");
+    }
+    // A counter that new rows begin with 3 counts down.
+    let down =
+        adopted("status TEXT, tries INT", &format!("{status}, CASE WHEN i < 20 THEN 0 ELSE 3 END"));
+    assert!(down.stdout.contains("QUESTION: tries does not begin at 0."), "{down:?}");
 }
 
 #[test]

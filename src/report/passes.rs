@@ -65,7 +65,17 @@ impl LinePasses {
 
     /// How often a pass is expected, in seconds: as `every` says, or as its passes have come so far.
     fn interval(&self) -> Option<i64> {
-        self.scheduled().last()?.every.or_else(|| self.usual_interval())
+        let every = self.scheduled().last()?.every;
+        every.or_else(|| self.usual_interval().filter(|_| self.is_judged()))
+    }
+
+    /// Whether its passes say how often they come. A few of them, or those of a few minutes, may be of
+    /// somebody who tries a line out.
+    pub fn is_judged(&self) -> bool {
+        let entries = self.scheduled();
+        let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return false };
+        passes >= HABIT && last.last_began().0 - first.began.0 >= HOUR
     }
 
     /// The median of the times between the beginnings of two passes.
@@ -81,16 +91,16 @@ impl LinePasses {
         all.get(all.len() / 2).copied()
     }
 
-    /// For how long no pass has begun, if that is longer than it should be. A few passes, or those of
-    /// a few minutes, may be of somebody who tries a line out, and are not judged.
+    /// For how long no pass has begun, if that is longer than it should be.
     pub fn overdue(&self, now: Instant) -> Option<i64> {
-        let entries = self.scheduled();
-        let (first, last) = (entries.first()?, entries.last()?);
-        let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
-        let is_judged = passes >= HABIT && last.last_began().0 - first.began.0 >= HOUR;
-        let silent = now.0.saturating_sub(last.last_began().0);
-        let is_overdue = silent > self.interval()?.saturating_mul(2).max(HOUR);
-        (is_judged && is_overdue && !self.history.is_running).then_some(silent)
+        self.silent(now).filter(|_| self.is_judged())
+    }
+
+    /// The same of a line that is not judged yet: it may have been tried out and never installed.
+    pub fn silent(&self, now: Instant) -> Option<i64> {
+        let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
+        let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
+        (silent > most && !self.history.is_running).then_some(silent)
     }
 
     /// When the next pass is expected, as far as is known: none while one runs.

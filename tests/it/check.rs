@@ -219,6 +219,12 @@ fn a_timer_whose_passes_come_needs_no_line() {
         findings(&env, "passes", &[])[0],
         "warning no pass yet: is cron running, is the line installed?"
     );
+    // One that somebody tried out, in a pipe as well, says nothing of cron.
+    env.run_at(MIDNIGHT - 7_200, &["process", "--ndays", "7", "--", "true"]).silent();
+    let tried = "warning --ndays 7: last pass 2 h ago: is cron running, is the line installed?";
+    assert_eq!(findings(&env, "passes", &[]), [tried]);
+    assert_eq!(findings(&env, "crontab", &[]), [none]);
+    env.run(&["status", "--forget", "--ndays 7"]).success();
     for tick in (0..=12).rev() {
         env.run_at(MIDNIGHT - 180 - tick * 300, &["process", "--ndays", "9", "--", "true"])
             .silent();

@@ -245,15 +245,18 @@ fn the_passes(
     }
     for line in &lines {
         let policy = &line.history.line.policy;
-        match line.missing(screen.now) {
-            Some(why) => {
-                let why = format!("{policy}: {why}: is cron running, is the line installed?");
-                findings.error("passes", why);
-            }
-            None => findings.ok("passes", format!("{policy}: {}", line.in_short(screen))),
-        }
+        let (why, is_silent) = (line.missing(screen.now), line.silent(screen.now).is_some());
+        let level = match &why {
+            Some(_) => Level::Error,
+            None if is_silent => Level::Warning,
+            None => Level::Ok,
+        };
+        let text = why.unwrap_or_else(|| line.in_short(screen));
+        let asks = if is_silent { ": is cron running, is the line installed?" } else { "" };
+        findings.add(level, "passes", format!("{policy}: {text}{asks}"));
     }
-    !lines.is_empty() && lines.iter().all(|line| line.missing(screen.now).is_none())
+    !lines.is_empty()
+        && lines.iter().all(|line| line.is_judged() && line.silent(screen.now).is_none())
 }
 
 fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {

@@ -51,13 +51,16 @@ impl Queue {
         self.shard.is_none_or(|shard| shard.holds(id))
     }
 
-    /// Whether both are about the same rows.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let (table, others) = (&self.mapping.table.text, &other.mapping.table.text);
+    /// Whether it is the other queue, or a part of it by a further condition or a shard.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let (own, whole) = (&self.mapping, &other.mapping);
+        let is_same = own.conditions == whole.conditions && self.shard == other.shard;
+        let is_part = self.name == other.name
+            && whole.conditions.iter().all(|condition| own.conditions.contains(condition))
+            && (other.shard.is_none() || self.shard == other.shard);
         self.db.identity() == other.db.identity()
-            && table.eq_ignore_ascii_case(others)
-            && self.mapping.conditions == other.mapping.conditions
-            && self.shard == other.shard
+            && own.table.text.eq_ignore_ascii_case(&whole.table.text)
+            && (is_same || is_part)
     }
 }
 

@@ -203,6 +203,14 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
             vec![none.into()],
         ),
         ("# * * * * * backlog process --db test.db --ndays 1 -- x\n".into(), vec![none.into()]),
+        // A part of the queue, and what does nothing.
+        (
+            "BACKLOG_DB=test.db\n* * * * * backlog process --ndays 1 --where 'ID > 1' -- x\n* * * * * backlog process --shard 1/2 --dry-run --ndays 1 -- x\n".replace("test.db", &db),
+            vec![
+                "ok line 3: * * * * *, next 2026-11-21T00:01:00Z and 2026-11-21T00:02:00Z".into(),
+                "warning line 4: it only lists what would be tried: leave --dry-run out".into(),
+            ],
+        ),
     ] {
         with_crontab(&env, &format!("{path}{lines}"));
         assert_eq!(findings(&env, "crontab", &[]), expected, "{lines}");
@@ -357,7 +365,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "@reboot", 1),
-            "warning line 1: its time tells no next run, and records that fail wait for one".into(),
+            "warning line 1: no next run is known: a record that fails waits for it".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "99 * * * *", 1),
@@ -366,7 +374,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         ),
         (
             line(&format!("{pass} -- /bin/true")).replacen("* * * * *", "0 0 30 2 *", 1),
-            "warning line 1: its time tells no next run, and records that fail wait for one".into(),
+            "warning line 1: no next run is known: a record that fails waits for it".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true")).trim_end().into(),

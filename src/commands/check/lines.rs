@@ -201,8 +201,11 @@ impl Installed<'_> {
             if let Some(path) = named.db.file() {
                 named.db = Location::File(self.home.join(path));
             }
-            if named.is_same(queue) {
-                return Ok(Some(self.complaints((queue, table), &named, &resolved)));
+            if named.is_within(queue) {
+                let mut complaints = self.complaints((queue, table), &named, &resolved);
+                let is_dry = "it only lists what would be tried: leave --dry-run out";
+                complaints.extend(process.dry_run.then(|| (Level::Warning, is_dry.into())));
+                return Ok(Some(complaints));
             }
         }
         Ok(None)
@@ -258,7 +261,7 @@ impl Installed<'_> {
             ),
             warning(
                 line.next.is_empty() && line.faults.is_empty(),
-                "its time tells no next run, and records that fail wait for one",
+                "no next run is known: a record that fails waits for it",
             ),
             warning(
                 is_thrown_away,

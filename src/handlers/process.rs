@@ -450,6 +450,11 @@ mod tail_tests {
                  `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
                 "no",
             ),
+            (
+                "thread 'main' (7) panicked at src/main.rs:2:5:\nno\nstack backtrace:\n   0: main\n\
+                 note: Some details are omitted\n",
+                "no",
+            ),
             ("Error: a\n\nCaused by:\n    0: b\n    1: c\n", "Caused by: 1: c"),
             ("Error: no\n    at x {\n  code: 'ENOENT'\n}\n\nNode.js v20.20.2\n", "Error: no"),
             (" 10%\r 50%\rfailed at 50%\r\n", "failed at 50%"),

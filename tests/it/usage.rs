@@ -153,7 +153,9 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
         assert_eq!(ran.stderr.matches("tip:").count(), 1, "{}", ran.stderr);
     }
     // No tip is better than one that leads astray.
-    for word in ["--delay", "--quiet", "--retry", "--since", "purge", "get", "clear", "daemon", "dead"] {
+    for word in
+        ["--delay", "--quiet", "--retry", "--since", "purge", "get", "clear", "daemon", "dead"]
+    {
         let args = if word.starts_with('-') { [&pass[..], &[word]].concat() } else { vec![word] };
         let ran = env.run(&args).fails(2, &[&format!("'{word}'")]);
         assert!(!ran.stderr.contains("tip:") && !ran.stderr.contains("--queue"), "{}", ran.stderr);

@@ -128,9 +128,8 @@ const VALUES: [(Meaning, &str); 5] = [
     ),
     (
         Meaning::LeftAlone,
-        "running processing inprogress active started working executing sending locked claimed \
-         reserved inflight cancelled canceled skipped paused draft expired rejected deleted onhold \
-         ignored aborted blocked bounced doing",
+        "running processing inprogress started working executing sending locked claimed reserved \
+         inflight cancelled canceled skipped paused onhold",
     ),
 ];
 

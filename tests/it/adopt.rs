@@ -362,6 +362,15 @@ fn a_word_alone_makes_no_status_and_no_date() {
     let flag = adopted("sent BOOLEAN NOT NULL DEFAULT 0", "0").success();
     let line = "status = { column = \"sent\", new = 0, error = 0, success = 1 }";
     assert!(keys(&flag).contains(line), "{flag:?}");
+    let flags = "CREATE TABLE t (id integer PRIMARY KEY, sent boolean NOT NULL DEFAULT false, created_at timestamptz NOT NULL);
+        INSERT INTO t SELECT i, false, now() FROM generate_series(1, 9) AS i";
+    match server(flags) {
+        Some((env, _database)) => {
+            let line = "status = { column = \"sent\", new = false, error = false, success = true }";
+            assert!(keys(&env.run(&["adopt", "t"]).success()).contains(line));
+        }
+        None => skipped("adopt of flags on PostgreSQL: no server"),
+    }
     // Flags in words, and one that is called as a date.
     let status = "CASE WHEN i < 20 THEN 'done' ELSE 'new' END";
     for (flag, value, no) in

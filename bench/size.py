@@ -25,14 +25,18 @@ def without_tests(lines):
             continue
         indent = len(lines[at]) - len(lines[at].lstrip())
         at += 1
+        # An item ends on its first line, or with a brace of its own; a line of a text may look like one.
+        ends = ("",)
         while True:
             line = lines[at]
             if found := re.match(r"\s*(?:pub(?:\([a-z]+\))? )?mod (\w+);", line):
                 modules.append(found[1])
             at += 1
             own = len(line) - len(line.lstrip()) == indent
-            if own and not line.lstrip().startswith("#[") and line.rstrip().endswith((";", "}")):
-                break
+            if own and not line.lstrip().startswith("#["):
+                if line.rstrip().endswith((";", "}")) and line.lstrip().startswith(ends):
+                    break
+                ends = ("}", ")")
     return kept, modules
 
 

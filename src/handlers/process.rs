@@ -219,7 +219,11 @@ impl Tail {
     pub fn push(&mut self, chunk: &[u8], mut each_line: impl FnMut(&[u8])) {
         self.bytes.extend_from_slice(chunk);
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::KEPT));
-        for part in chunk.split_inclusive(|byte| b"\n\r".contains(byte)) {
+        // There may be gigabytes without a line, and this looks for both ends at full speed.
+        let has_end = chunk.contains(&b'\n') || chunk.contains(&b'\r');
+        let split = |byte: &u8| has_end && b"\n\r".contains(byte);
+        let chunk = if has_end { chunk } else { &chunk[..chunk.len().min(Self::KEPT)] };
+        for part in chunk.split_inclusive(split) {
             self.line.extend(part.iter().take(Self::KEPT - self.line.len()));
             if part.ends_with(b"\n") || part.ends_with(b"\r") {
                 each_line(&self.line);

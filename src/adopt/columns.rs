@@ -23,7 +23,7 @@ pub struct Column<'a> {
     pub is_of_key: bool,
     /// Its values, if they are few.
     pub values: Vec<Counted>,
-    /// The number of rows where it is empty, and that of others, if it is a date that may be empty.
+    /// The numbers of rows where it is empty and where it is not, if it is a date that may be empty.
     pub empty: Option<[u64; 2]>,
 }
 
@@ -127,8 +127,7 @@ impl<'a> Column<'a> {
         !self.column.not_null || !self.cells.is_empty() && !self.is_full()
     }
 
-    /// The condition of rows where it is empty, by the values without a meaning that it has, and that of
-    /// the other rows.
+    /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
         let literal = |value: &Value| {

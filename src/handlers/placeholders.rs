@@ -217,7 +217,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Whether what follows a word is code. Short flags may stand in one word, as in `-euc`.
+/// Whether what follows a word is code. Short flags may share one word, as in `-euc`.
 fn is_code(word: &str) -> bool {
     let flags = word.strip_prefix(['-', '+']).unwrap_or_default();
     let is_short = (1..=3).contains(&flags.len())
@@ -293,12 +293,12 @@ mod tests {
         erl -eval {payload}
         bash -lc {payload}
         bash -euc {payload}
-sh -c -- {payload}
-sh -c -x {payload}
-sh +c {payload}
-psql -Atc {payload}
-perl -lne {payload}
-python3 -c{payload}
+        sh -c -- {payload}
+        sh -c -x {payload}
+        sh +c {payload}
+        psql -Atc {payload}
+        perl -lne {payload}
+        python3 -c{payload}
         node --eval={payload}
         psql --command {payload}
         curl https://example.com/?to={payload}

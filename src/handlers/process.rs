@@ -102,8 +102,12 @@ impl<Why: Copy> Process<Why> {
         take_errors: impl FnMut(&[u8]),
     ) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
-        read_leftovers(&self.stdout, take_output);
-        read_leftovers(&self.stderr, take_errors);
+        let mut fds = [&self.stdout, &self.stderr].map(|fd| PollFd::new(fd, PollFlags::IN));
+        // Mostly all output was read before.
+        if poll(&mut fds, Some(&Timespec::default())) != Ok(0) {
+            read_leftovers(&self.stdout, take_output);
+            read_leftovers(&self.stderr, take_errors);
+        }
         reap(self.pid)
     }
 

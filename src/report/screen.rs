@@ -90,7 +90,7 @@ impl Screen {
     }
 }
 
-/// A text in so many characters, with dots in place of what is left out.
+/// A text of at most this many characters, with dots in place of what is left out.
 pub fn fitting(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();

@@ -40,7 +40,7 @@ pub trait Explore {
     /// its default name it. Empty for other columns, and where counting takes too long.
     fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted>;
 
-    /// The number of rows where a condition holds, and that of the others.
+    /// The numbers of rows where a condition holds, and where it does not.
     fn split(&mut self, outline: &Outline, condition: &str) -> Option<[u64; 2]>;
 }
 

@@ -259,7 +259,7 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
     // Dates of rows that are done take nothing out.
     let opened = adopted("sent_at TEXT, opened_at TEXT", &format!("{done}, {done}")).success();
     assert!(keys(&opened).contains("where = \"sent_at IS NULL\""), "{opened:?}");
-    // Such a name may be that of another date, which a failure must not overwrite.
+    // Such a name may mean another date, which a failure must not overwrite.
     for name in ["valid_until", "due_date", "next_birthday", "best_before"] {
         let perhaps = adopted(&format!("status TEXT, {name} TEXT"), &format!("{status}, {at}"));
         let question = "QUESTION: which column says when a record is due?";

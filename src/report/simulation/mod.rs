@@ -131,7 +131,7 @@ pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<St
     runs.iter().zip(&loads).map(chart).collect()
 }
 
-/// Each chart has its own peak in words, since the scale is that of the highest.
+/// Each chart says its own peak: they share the scale of the highest one.
 fn title(run: &Run, bins: &Bins, load: &[usize], screen: &Screen) -> String {
     let name = one_line(&run.policy.name());
     let name = screen.width.map_or(name.clone(), |width| fitting(&name, width.saturating_sub(1)));

@@ -42,6 +42,7 @@ mod postgres;
 mod process;
 mod queues;
 mod read_only;
+mod recipes;
 mod refusals;
 mod roles;
 mod schedule;

@@ -278,7 +278,8 @@ fn assert_ordered(log: &[String]) {
             ended.entry(customer).or_default().insert(id);
             continue;
         }
-        let (begun, ended) = (begun.entry(customer).or_default(), ended.entry(customer).or_default());
+        let (begun, ended) =
+            (begun.entry(customer).or_default(), ended.entry(customer).or_default());
         begun.insert(id);
         assert_eq!(begun.last(), Some(&id), "{id} after a later one: {log:?}");
         let earlier: Vec<_> = begun.iter().filter(|earlier| **earlier < id).collect();
@@ -286,7 +287,7 @@ fn assert_ordered(log: &[String]) {
     }
 }
 
-fn order_is_kept_under_kills(reader: &Reader) {
+fn order_is_kept_under_kills(reader: &Reader, kills: usize) {
     reader.prepare();
     reader.command(
         "sync-order",
@@ -295,7 +296,7 @@ fn order_is_kept_under_kills(reader: &Reader) {
     for customer in [1, 2, 3, 4].repeat(4) {
         reader.insert(customer, 2);
     }
-    work_off_under_kills(reader, 3);
+    work_off_under_kills(reader, kills);
     let log = reader.log();
     assert_no_overlap(&log);
     assert_ordered(&log);
@@ -304,13 +305,14 @@ fn order_is_kept_under_kills(reader: &Reader) {
 
 #[test]
 fn strict_order_is_kept_when_passes_are_killed() {
-    order_is_kept_under_kills(&Reader::on_sqlite("Strict order per customer"));
+    order_is_kept_under_kills(&Reader::on_sqlite("Strict order per customer"), 3);
 }
 
 #[test]
 fn strict_order_is_kept_on_a_server_when_passes_are_killed() {
     if let Some(reader) = Reader::on_postgres("Strict order per customer") {
-        order_is_kept_under_kills(&reader);
+        // A server's pass waits for three seconds before it tries what may still be in other hands.
+        order_is_kept_under_kills(&reader, 2);
     }
 }
 
@@ -326,7 +328,14 @@ fn a_failed_record_stops_its_customer_until_it_is_archived() {
         log.sort();
         assert_eq!(log, ["1", "2", "5", "6"]);
         let status = reader.sh("backlog status").success().stdout;
-        assert!(status.contains("SUCCESS   ") && status.contains("ERROR        1 "), "{status}");
+        // Of the first customer's records only the first that is pending.
+        for line in
+            ["NEW 0 0 0 0 0 0 0 0 0", "ERROR 1 0 0 0 0 0 0 0 1", "SUCCESS 3 0 0 0 0 0 0 0 3"]
+        {
+            let mut lines =
+                status.lines().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+            assert!(lines.any(|it| it == line), "{line}: {status}");
+        }
         reader.sh("backlog archive 2").success();
         reader.follow().silent();
         assert_eq!(reader.log()[4..], ["3", "4"]);
@@ -381,7 +390,10 @@ fn one_at_a_time_holds_under_kills_and_a_failed_record_lets_the_others_go() {
         reader.insert(1, 8);
         reader.insert(2, 8);
         reader.follow().silent();
-        assert_eq!(reader.query("SELECT id, status FROM orders WHERE status <> 'SUCCESS'"), "1|ERROR");
+        assert_eq!(
+            reader.query("SELECT id, status FROM orders WHERE status <> 'SUCCESS'"),
+            "1|ERROR"
+        );
         fs::write(reader.env.path("go"), "").unwrap();
         reader.insert(1, 8);
         reader.insert(2, 8);
@@ -398,21 +410,22 @@ fn one_at_a_time_holds_under_kills_and_a_failed_record_lets_the_others_go() {
 fn a_customer_with_many_records_does_not_hold_up_another() {
     for reader in Reader::on_both("A customer with many records holds up nobody") {
         with_orders(&reader);
-        let index = blocks("One at a time per customer").into_iter().find(|it| it.language == "sql");
+        let index =
+            blocks("One at a time per customer").into_iter().find(|it| it.language == "sql");
         reader.sql(&index.unwrap().code);
         let waits = "while [ ! -e go ]; do sleep 0.01; done";
-        reader.command("sync-order", &format!("echo $1 >>log; [ $1 != 250 ] || {waits}"));
+        reader.command("sync-order", &format!("echo $1 >>log; [ $1 != 150 ] || {waits}"));
         reader.insert(1, 1_000);
         reader.insert(2, 1);
-        let pass = reader.spawn("--max-records 460");
-        reader.wait_for_log(251);
+        let pass = reader.spawn("--max-records 310");
+        reader.wait_for_log(151);
         reader.insert(3, 1);
         fs::write(reader.env.path("go"), "").unwrap();
         ran(&pass.wait_with_output().unwrap()).silent();
         let log = reader.log();
         let place = |id: &str| log.iter().position(|it| it == id).unwrap();
         assert_eq!(place("1001"), 100);
-        assert!(place("1002") <= place("250") + 201, "{}", place("1002"));
+        assert!(place("1002") <= place("150") + 201, "{}", place("1002"));
         assert_eq!(log[place("1001") + 1], "101");
     }
 }
@@ -448,7 +461,8 @@ fn a_loop_in_a_line_of_cron_handles_a_record_within_a_second() {
         reader.command("sync-order", "exit 0");
         reader.sh("backlog init --queue orders").success();
         let is_done = |id: i64| {
-            let sql = format!("SELECT count(*) FROM backlog WHERE status = 'SUCCESS' AND id = {id}");
+            let sql =
+                format!("SELECT count(*) FROM backlog WHERE status = 'SUCCESS' AND id = {id}");
             wait_until("the record is handled", || reader.query(&sql) == "1");
         };
         let line = reader.here(&reader.blocks_in("text").next().unwrap().code);
@@ -541,7 +555,10 @@ fn an_outbox_of_django_is_published() {
         assert_declared(&reader, "shop_outboxmessage", "python", |line| {
             Some(line.split_once(" = models.")?.0.trim())
         });
-        reader.command("publish", "echo $1 $(cat) >>log; [ $1 != mails ] || { echo down >&2; exit 1; }");
+        reader.command(
+            "publish",
+            "echo $1 $(cat) >>log; [ $1 != mails ] || { echo down >&2; exit 1; }",
+        );
         reader.sql(
             "INSERT INTO shop_outboxmessage (topic, payload, state, created_at, attempts, last_error) VALUES
              ('orders', '{\"order\": 1}', 'new', CURRENT_TIMESTAMP, 0, ''),
@@ -718,7 +735,12 @@ fn mail_is_sent_by_smtp() {
         reader.prepare();
         reader.follow().success();
         let sent = mails.lock().unwrap().join("\n");
-        for part in ["Subject: Thank you", "To: ann@example.org", "<backlog-1@example.com>", "\nIt is on its way."] {
+        for part in [
+            "Subject: Thank you",
+            "To: ann@example.org",
+            "<backlog-1@example.com>",
+            "\nIt is on its way.",
+        ] {
             assert!(sent.contains(part), "{part}: {sent}");
         }
         let add = reader.typed().lines().nth(1).unwrap().to_string();
@@ -728,7 +750,10 @@ fn mail_is_sent_by_smtp() {
         reader.sh("backlog process").fails(1, &["record 2", "550 no such user"]);
         let rows = "SELECT id, status, failures, last_error FROM backlog ORDER BY id";
         let rows = reader.query(rows);
-        assert!(rows.starts_with("1|SUCCESS|0|\n2|ARCHIVED|1|550 no such user\n3|ERROR|0|"), "{rows}");
+        assert!(
+            rows.starts_with("1|SUCCESS|0|\n2|ARCHIVED|1|550 no such user\n3|ERROR|0|"),
+            "{rows}"
+        );
         assert!(rows.ends_with("451 greylisted"), "{rows}");
         assert_eq!(mails.lock().unwrap().len(), 1);
     }
@@ -747,7 +772,8 @@ fn replay(port: u16, request: &Received, change: impl Fn(&str, &str) -> String) 
         let value = change(&name, value);
         format!("{name}: {value}\r\n")
     });
-    let head = format!("POST /hooks HTTP/1.1\r\n{}Connection: close\r\n\r\n", headers.collect::<String>());
+    let head =
+        format!("POST /hooks HTTP/1.1\r\n{}Connection: close\r\n\r\n", headers.collect::<String>());
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&request.body).unwrap();
     let mut answer = String::new();
@@ -836,7 +862,8 @@ fn orders_of_mysql_are_taken_over_and_written_back() {
         // Orders that are being taken over when everything fails are taken by the next run.
         shop.execute_batch("INSERT INTO orders (id) VALUES (4)").unwrap();
         reader.command("backlog-down", "exit 75");
-        let down = "mkdir down; cp bin/backlog-down down/backlog; PATH=$PWD/down:$PATH ./take-orders";
+        let down =
+            "mkdir down; cp bin/backlog-down down/backlog; PATH=$PWD/down:$PATH ./take-orders";
         assert_eq!(reader.sh(down).exit, Some(75));
         assert_eq!(states(), "1done 2queued 3done 4taken");
         reader.follow().success();

@@ -31,6 +31,7 @@ mod limits;
 mod lost_claims;
 mod mapping;
 mod metrics;
+mod packaging;
 mod page;
 mod passes;
 mod pause;

@@ -1,7 +1,7 @@
 //! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
 //! writes down how it went.
 //!
-//! docs/architecture.md has the map of the modules, the route of one record, the threads, the
+//! ARCHITECTURE.md has the map of the modules, the route of one record, the threads, the
 //! invariants, and where to add what.
 
 // What only servers or webhooks use is left over in a program without them.

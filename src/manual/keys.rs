@@ -1,5 +1,4 @@
-//! The reference of backlog.toml: what stands in its file of words, then all keys, each with what it
-//! says, takes and is by default, its option and its variable.
+//! The keys in docs/reference.md, each with its text, its values, its default, its option and its variable.
 
 use std::fmt::Write as _;
 
@@ -9,11 +8,12 @@ use crate::cli::example;
 use crate::options::keys::{long, variable};
 use crate::options::{Key, SECTIONS};
 
-const HEAD: &str = include_str!("backlog.toml.md");
+/// The heading of the first section of keys.
+pub const BEGIN: &str = "\n## Database and table\n";
 
 /// As Markdown. The command must be whole, because the texts are those of its options.
 pub fn markdown(command: &Command) -> String {
-    let mut text = HEAD.to_string();
+    let mut text = String::new();
     for (section, keys) in &SECTIONS {
         // Writing to a text does not fail.
         let _ = write!(text, "\n## {section}\n");

@@ -1,5 +1,5 @@
 //! The manual pages: backlog(1) and one for each subcommand, of the texts of `--help`; backlog.toml(5),
-//! of the reference of the keys; backlog-handlers(7) and backlog-schedules(7), which are documents.
+//! backlog-handlers(7) and backlog-schedules(7), of the documents.
 
 mod keys;
 mod markdown;
@@ -22,18 +22,26 @@ pub struct Page {
 
 const HANDLERS: &str = include_str!("../../docs/handlers.md");
 const SCHEDULES: &str = include_str!("../../docs/schedules.md");
+const REFERENCE: &str = include_str!("../../docs/reference.md");
 
 pub fn pages() -> io::Result<Vec<Page>> {
     let mut command = whole_command().disable_help_subcommand(true);
     command.build();
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
     let mut pages: Vec<_> = shown.map(of_command).collect::<io::Result<_>>()?;
-    let keys = keys::markdown(&command);
+    let reference = reference(&command);
+    let (_, file) = reference.split_once("\n## backlog.toml\n").unwrap_or_default();
     pages.push(of_command(command)?);
-    pages.push(of_markdown("backlog.toml", 5, "queues, tables and schedules of backlog", &keys));
+    pages.push(of_markdown("backlog.toml", 5, "queues, tables and schedules of backlog", file));
     pages.push(of_markdown("backlog-handlers", 7, "what handlers get and answer", HANDLERS));
     pages.push(of_markdown("backlog-schedules", 7, "when a record is tried again", SCHEDULES));
     Ok(pages)
+}
+
+/// docs/reference.md, whose sections of keys are made of the options.
+fn reference(command: &Command) -> String {
+    let (by_hand, _) = REFERENCE.split_once(keys::BEGIN).unwrap_or((REFERENCE, ""));
+    format!("{by_hand}{}", keys::markdown(command))
 }
 
 fn of_command(command: Command) -> io::Result<Page> {
@@ -115,7 +123,7 @@ mod tests {
     fn the_reference_of_the_keys_is_what_the_options_say() {
         let mut command = whole_command();
         command.build();
-        let (written, path) = (keys::markdown(&command), "docs/backlog.toml.md");
+        let (written, path) = (reference(&command), "docs/reference.md");
         if env::var_os("UPDATE_DOCS").is_some() {
             fs::write(path, &written).unwrap();
         }

@@ -32,7 +32,7 @@ pub const OF_A_WEBHOOK: [&str; 6] =
 const GIVE_UP_ON: &str = "give_up_on";
 
 /// Where all keys are told of: there are too many for a message.
-const REFERENCE: &str = "docs/backlog.toml.md";
+const REFERENCE: &str = "docs/reference.md";
 
 /// Those that are options. Every start looks for each of them.
 fn options() -> impl Iterator<Item = &'static str> {

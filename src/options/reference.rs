@@ -1,5 +1,5 @@
 //! The reference of the keys: what each takes, what counts where nothing is said, and an example. The
-//! help of the options, the manual pages and docs/backlog.toml.md are made of it.
+//! help of the options, the manual pages and docs/reference.md are made of it.
 
 /// A key of backlog.toml, and of `--set`.
 pub struct Key {

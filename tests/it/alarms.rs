@@ -2,9 +2,9 @@
 
 use crate::testenv::{HOUR, MIDNIGHT, MINUTE, TestEnv, ran, signal};
 
-/// What docs/monitoring.md recommends.
+/// What docs/on-call.md recommends.
 fn limits() -> Vec<String> {
-    let page = include_str!("../../docs/monitoring.md");
+    let page = include_str!("../../docs/on-call.md");
     let line = page.lines().find(|line| line.starts_with("backlog status --warn-if")).unwrap();
     let words = line.split(' ').skip(2).map(|word| word.trim_matches('\'').to_string());
     words.collect()

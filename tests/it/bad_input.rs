@@ -336,7 +336,7 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         ),
         (
             &["process", "--ndays", "1", "--set", "polcy=even", "--", "true"],
-            "no key \"polcy\"; docs/backlog.toml.md has them all",
+            "no key \"polcy\"; docs/reference.md has them all",
         ),
         (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
         (&["process", "--set", "ndays=soon", "--", "true"], "--set ndays: not a number of days"),

@@ -96,7 +96,7 @@ fn what_filters_records_is_not_the_key_of_that_name() {
         let long = help(&env, command, "--help");
         assert!(long.contains("--status") && !long.contains("BACKLOG_STATUS"), "{long}");
     }
-    let reference = include_str!("../../docs/backlog.toml.md");
+    let reference = include_str!("../../docs/reference.md");
     let (_, entry) = reference.split_once("### `on_archive`").unwrap();
     let (entry, _) = entry.split_once("\n#").unwrap();
     assert!(entry.contains("`--set on_archive=...`") && !entry.contains("BACKLOG"), "{entry}");
@@ -105,7 +105,7 @@ fn what_filters_records_is_not_the_key_of_that_name() {
 #[test]
 fn the_option_of_each_key_is_one() {
     let env = TestEnv::empty();
-    let reference = include_str!("../../docs/backlog.toml.md");
+    let reference = include_str!("../../docs/reference.md");
     let options = reference.split("\n- Option: `--").skip(1);
     let options: Vec<_> = options.filter(|option| !option.starts_with("set ")).collect();
     assert!(options.len() > 35, "{}", options.len());
@@ -156,7 +156,7 @@ fn every_option_has_an_example() {
 
 #[test]
 fn the_example_of_each_key_is_legal() {
-    let reference = include_str!("../../docs/backlog.toml.md");
+    let reference = include_str!("../../docs/reference.md");
     let env = TestEnv::empty();
     env.script("handler", "true");
     let mut count = 0;

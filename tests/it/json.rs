@@ -180,10 +180,10 @@ fn collect(schema: &Value, place: &str, places: &mut BTreeSet<String>) {
 
 #[test]
 fn the_page_on_json_links_each_schema_and_its_whole_examples_are_legal() {
-    let page = include_str!("../../docs/json.md");
+    let page = include_str!("../../docs/reference.md");
     for name in SCHEMAS {
         let link = format!("(schemas/{name}.schema.json)");
-        let section = page.split("\n## ").find(|section| section.contains(&link)).unwrap_or(&link);
+        let section = page.split("\n### ").find(|section| section.contains(&link)).unwrap_or(&link);
         let examples = section.lines().filter(|line| line.starts_with('{'));
         let whole = examples.clone().filter(|line| !line.contains("...")).collect::<Vec<_>>();
         assert!(examples.count() > 0, "{name} has no example");

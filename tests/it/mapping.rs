@@ -147,12 +147,9 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queues.a]", "no section \"queues\"; legal are [defaults] and "),
         (
             "[queue.a]\npolcy = 'even'",
-            "queue a: no key \"polcy\"; docs/backlog.toml.md has them all\n",
+            "queue a: no key \"polcy\"; docs/reference.md has them all\n",
         ),
-        (
-            "[defaults]\nxyzzy = 1",
-            "defaults: no key \"xyzzy\"; docs/backlog.toml.md has them all\n",
-        ),
+        ("[defaults]\nxyzzy = 1", "defaults: no key \"xyzzy\"; docs/reference.md has them all\n"),
         (
             "[defaults]\nmax-attempts = 3",
             "defaults: no key \"max-attempts\"; the key of the option is max_attempts; docs",
@@ -924,7 +921,7 @@ fn the_first_mistakes_are_told_what_to_say() {
         std::fs::write(env.path("backlog.toml"), text).unwrap();
         env.run(&["status"]).fails(2, &[says]);
     };
-    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; docs/backlog.toml.md");
+    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; docs/reference.md");
     for key in ["failures", "last_failure", "last_error"] {
         for value in ["true", "false"] {
             let says = format!("{key} = {value}: write a column, or \"\" for none\n");

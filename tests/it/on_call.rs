@@ -1,4 +1,4 @@
-//! docs/troubleshooting.md: each of its situations is brought about, and is as the page says.
+//! The symptoms of docs/on-call.md: each is brought about, and is as the page says.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,20 +10,21 @@ use test_support::server::{Answer, Server};
 use crate::testenv::{HOUR, MIDNIGHT, Ran, TestEnv, ran, signal, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
-const PAGE: &str = include_str!("../../docs/troubleshooting.md");
+const PAGE: &str = include_str!("../../docs/on-call.md");
 
 #[test]
-fn each_situation_of_the_page_has_its_test() {
+fn each_symptom_of_the_page_has_its_test() {
     let mut name = |heading: &str| {
         let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
         let words: String = heading.chars().map(letter).collect();
         words.split_whitespace().collect::<Vec<_>>().join("_")
     };
-    let names: Vec<_> =
-        PAGE.lines().filter_map(|line| line.strip_prefix("### ")).map(&mut name).collect();
-    assert_eq!(names.len(), 20);
+    let symptoms = PAGE.split("\n## ").filter(|section| section.starts_with("Symptoms: "));
+    let headings = symptoms.flat_map(str::lines).filter_map(|line| line.strip_prefix("### "));
+    let names: Vec<_> = headings.map(&mut name).collect();
+    assert!(names.len() >= 25, "{names:?}");
     for name in names {
-        let is_there = include_str!("troubleshooting.rs").contains(&format!("fn {name}()"));
+        let is_there = include_str!("on_call.rs").contains(&format!("fn {name}()"));
         assert!(is_there, "no test is called {name}");
     }
 }
@@ -51,7 +52,7 @@ fn pass(env: &TestEnv, options: &[&str], handler: &[&str]) -> Ran {
 }
 
 #[test]
-fn nothing_happens() {
+fn nothing_runs() {
     let env = one_record();
     let status = || env.run_at(MIDNIGHT + 60, &["status", "--ndays", "1"]).success().stdout;
     assert!(!status().contains("last pass"), "{}", status());
@@ -63,7 +64,7 @@ fn nothing_happens() {
 }
 
 #[test]
-fn it_works_at_a_terminal_and_not_under_cron() {
+fn it_works_at_a_terminal_but_not_under_cron() {
     let env = one_record();
     env.script("sync-order", "true");
     fs::create_dir(env.path("home")).unwrap();
@@ -111,7 +112,7 @@ fn a_record_is_not_tried() {
 }
 
 #[test]
-fn nothing_is_due_although_the_table_has_pending_rows() {
+fn nothing_is_due() {
     let env = one_record();
     let status = "status={new=\"open\",error=\"failed\",success=\"done\"}";
     let ran = pass(&env, &["-v", "--set", status], &["true"]);
@@ -134,7 +135,7 @@ fn a_record_is_handled_twice() {
 }
 
 #[test]
-fn records_become_success_but_nothing_was_done() {
+fn records_become_success_although_nothing_was_done() {
     let env = one_record();
     pass(&env, &[], &["sh", "-c", "false; true | cat"]).silent();
     assert_eq!(env.statuses(), "7|SUCCESS");
@@ -163,7 +164,7 @@ fn last_error_does_not_say_why() {
 }
 
 #[test]
-fn the_handler_succeeded_but_the_record_is_still_pending() {
+fn the_handler_succeeded_but_the_record_is_pending() {
     let env = one_record();
     let trigger = "CREATE TRIGGER no BEFORE UPDATE ON BACKLOG BEGIN SELECT raise(ABORT, 'no'); END";
     let handler = env.script("handler", &format!("sqlite3 test.db \"{trigger}\""));
@@ -226,7 +227,7 @@ fn all_records_are_retried_in_the_same_minute() {
 }
 
 #[test]
-fn records_are_hours_too_early_or_too_late() {
+fn dates_are_hours_off() {
     let env = TestEnv::new();
     env.sql("INSERT INTO BACKLOG (ID, DATE_INSERTED) VALUES (1, '2026-11-20 23:30:00')");
     let listed = |more: &[&str]| env.run(&[&["list", "--json"], more].concat()).success().stdout;
@@ -250,7 +251,7 @@ fn passes_take_longer_every_week() {
 }
 
 #[test]
-fn a_pass_does_not_end() {
+fn a_pass_hangs() {
     let env = one_record();
     let staying = env.staying();
     let now = format!("@{MIDNIGHT}");
@@ -278,7 +279,7 @@ fn the_database_is_locked() {
 }
 
 #[test]
-fn it_works_for_one_user_and_not_for_another() {
+fn it_works_for_one_user_but_not_for_another() {
     let env = one_record();
     env.run(&["list"]).success();
     fs::set_permissions(env.path(""), fs::Permissions::from_mode(0o755)).unwrap();
@@ -329,4 +330,88 @@ fn a_receiver_gets_the_same_event_twice() {
     });
     assert_eq!(keys[0], keys[1]);
     assert_eq!(env.statuses(), "7|SUCCESS");
+}
+
+#[test]
+fn records_were_given_up() {
+    let env = one_record();
+    let handler = ["sh", "-c", "echo HTTP 410 Gone >&2; exit 1"];
+    pass(&env, &["--max-attempts", "1"], &handler).fails(1, &["record 7 failed", "archived"]);
+    let groups = env.run(&["failures", "--status", "ARCHIVED"]).success().stdout;
+    assert!(groups.contains("HTTP 410 Gone"), "{groups}");
+    env.run_at(MIDNIGHT, &["restore", "--failure", "HTTP 410"]).success();
+    assert_eq!(env.statuses(), "7|NEW");
+}
+
+#[test]
+fn a_pass_was_killed() {
+    let env = one_record();
+    let staying = env.staying();
+    let now = format!("@{MIDNIGHT}");
+    let line = ["process", "--fibonacci", "--now", &now, "--", "sh", "-c", &staying.script];
+    let mut killed = env.spawn(&line);
+    staying.wait_for_begin();
+    env.kill(&mut killed);
+    let status = env.run_at(MIDNIGHT + 1, &["status"]).success().stdout;
+    assert!(status.contains(": killed (pid "), "{status}");
+    says(&env.query("SELECT LAST_ERROR FROM BACKLOG"), "attempt ... has not reported back");
+    assert_eq!(env.query("SELECT FAILURES FROM BACKLOG"), "1");
+    env.run_at(MIDNIGHT + 1, &["retry", "7"]).success();
+    // The handler succeeds once the first one is dead.
+    let again = ["process", "--fibonacci", "--", "sh", "-c", &staying.is_dead];
+    env.run_at(MIDNIGHT + 1, &again).silent();
+    assert_eq!(env.statuses(), "7|SUCCESS");
+}
+
+#[test]
+fn the_disk_is_full() {
+    let env = TestEnv::empty();
+    let on_a_small_disk = "mount -t tmpfs -o size=400k,mode=755 none $PWD && cd $PWD || exit
+        export BACKLOG_DB=test.db
+        $program init >/dev/null; echo 7 | $program add -
+        $program process --ndays 1 --max-runtime 3s -- sh -c 'cat /dev/zero >big; true' || echo $?
+        rm big; $program process --ndays 1 -- true; $program list --status SUCCESS";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", on_a_small_disk]);
+    let ran = ran(&command.env("program", PROGRAM).current_dir(env.path("")).output().unwrap());
+    if ran.stderr.contains("unshare") || ran.stderr.contains("mount: ") {
+        return skipped(&format!("a full disk: {}", ran.stderr));
+    }
+    says(&ran.stderr, "database or disk is full");
+    assert!(ran.stdout.contains("\n1\n") && ran.stdout.contains("SUCCESS"), "{ran:?}");
+}
+
+#[test]
+fn move_to_another_machine() {
+    let env = one_record();
+    pass(&env, &[], &["false"]).silent();
+    let there = TestEnv::empty();
+    let backup = format!(".backup {}", there.db().display());
+    Command::new("sqlite3").arg(env.db()).arg(backup).status().unwrap();
+    pass(&there, &[], &["true"]).silent();
+    assert_eq!(there.statuses(), "7|SUCCESS");
+}
+
+#[test]
+fn restore_a_backup() {
+    let env = one_record();
+    let copy = env.path("copy.db");
+    Command::new("sqlite3")
+        .arg(env.db())
+        .arg(format!(".backup {}", copy.display()))
+        .status()
+        .unwrap();
+    pass(&env, &["--joblog", "log"], &["true"]).silent();
+    env.run_at(MIDNIGHT, &["pause"]).success();
+    fs::copy(&copy, env.db()).unwrap();
+    for beside in ["test.db-wal", "test.db-shm"] {
+        let _ = fs::remove_file(env.path(beside));
+    }
+    pass(&env, &[], &["true"]).silent();
+    assert_eq!(env.statuses(), "7|NEW");
+    env.run_at(MIDNIGHT, &["resume"]).success();
+    let handler = env.noting("exit 0");
+    pass(&env, &[], &[&handler]).silent();
+    assert_eq!(env.handled(), ["7"]);
+    assert!(fs::read_to_string(env.path("log")).unwrap().contains("\"outcome\":\"success\""));
 }

@@ -1,4 +1,4 @@
-//! The job tables of other software that docs/tables.md describes, known by their columns.
+//! The job tables of other software that docs/job-tables.toml describes, known by their columns.
 
 use anyhow::Result;
 use toml::{Table, Value};
@@ -9,11 +9,11 @@ use super::{Ask, Choice, Proposal, value_text};
 use crate::names::listed;
 use crate::store::{self, Counted, Outline};
 
-const PAGE: &str = include_str!("../../docs/tables.md");
+const TABLES: &str = include_str!("../../docs/job-tables.toml");
 
-/// A table of the page.
+/// A section of the file.
 pub struct Known {
-    /// Software and table, as the page has it.
+    /// The comment: software and table, and what is not obvious.
     prose: String,
     /// The lines of its section.
     text: &'static str,
@@ -26,21 +26,19 @@ const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
 impl Known {
     fn all() -> impl Iterator<Item = Self> {
-        let (_, page) = PAGE.split_once("## Job tables of other software").unwrap_or_default();
-        let parts = page.split("```toml\n").zip(page.split("```toml\n").skip(1));
-        parts.filter_map(|(before, block)| {
-            let text = block.split("```").next()?;
+        TABLES.split("\n\n").filter_map(|section| {
+            let (prose, text) = section.split_at(section.find("[queue.")?);
             let queues: Table = text.parse::<Table>().ok()?.remove("queue")?.try_into().ok()?;
             let (name, keys) = queues.into_iter().next()?;
-            let prose = before.rsplit("\n\n").find(|it| !it.trim().is_empty())?.trim();
-            let prose = prose.split_whitespace().collect::<Vec<_>>().join(" ");
+            let prose = prose.lines().map(|line| line.trim_start_matches("# "));
+            let prose = prose.collect::<Vec<_>>().join(" ");
             let Value::Table(keys) = keys else { return None };
             Some(Self { prose, text, name, keys })
         })
     }
 
-    /// The table of the page that this is, by its name and by all columns that the page names. One with a
-    /// status or a date of its own for what is done is another table.
+    /// The section for a table, found by the table's name and by all columns that the section names. A
+    /// table with a further status, or a further date for finished rows, is another table.
     pub fn of(table: &str, columns: &[store::Column]) -> Option<Self> {
         let is_known = |known: &Self| {
             let tells = |name: &str| matches!(role(name), Some(Role::Status | Role::Done));
@@ -52,7 +50,7 @@ impl Known {
         Self::all().find(is_known)
     }
 
-    /// Whether the page says anything of a column.
+    /// Whether the section mentions a column.
     fn names(&self, column: &str) -> bool {
         let text = [&self.prose, self.text].join(" ").to_ascii_lowercase();
         text.contains(&column.to_ascii_lowercase())
@@ -94,7 +92,7 @@ impl Known {
         of_keys.into_iter().chain(set)
     }
 
-    /// The section of the page for this table, which has these columns.
+    /// The section, for a table that has these columns.
     pub fn proposal(
         &self,
         outline: &Outline,

@@ -1,4 +1,4 @@
-//! The mapping of a table that docs/tables.md does not describe, by its keys, and by the names and values
+//! The mapping of a table that docs/job-tables.toml does not describe, by its keys, and by the names and values
 //! of its columns.
 
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub fn is_like_a_queue(table: &Listed) -> bool {
     has(&tells) && roles.len() > 1
 }
 
-/// Whether docs/tables.md describes a table.
+/// Whether docs/job-tables.toml describes a table.
 pub fn is_known(table: &Listed) -> bool {
     Known::of(&table.name, &table.columns).is_some()
 }

@@ -492,10 +492,8 @@ fn counts_of_a_large_table_are_those_of_a_sample() {
 
 #[test]
 fn the_tables_of_other_software_are_known_by_their_columns() {
-    let page = include_str!("../../docs/tables.md");
-    let (_, page) = page.split_once("## Job tables of other software").unwrap();
-    let queues = page.split("\n[queue.").skip(1).map(|it| it.split_once(']').unwrap().0);
-    for queue in queues {
+    let tables: toml::Table = include_str!("../../docs/job-tables.toml").parse().unwrap();
+    for (queue, described) in tables["queue"].as_table().unwrap() {
         let schema = |engine: &str| {
             let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
             fs::read_to_string(format!("{tables}/{queue}.{engine}.sql")).unwrap()
@@ -513,14 +511,7 @@ fn the_tables_of_other_software_are_known_by_their_columns() {
             assert!(adopted.stderr.contains(", 0 questions open\n"), "{adopted:?}");
             fs::write(env.path("adopted.toml"), &adopted.stdout).unwrap();
             let adopted: toml::Table = adopted.stdout.parse().unwrap();
-            let described: toml::Table = page
-                .split("```toml\n")
-                .skip(1)
-                .map(|block| block.split_once("```").unwrap().0.parse::<toml::Table>().unwrap())
-                .find(|block| block.get("queue").is_some_and(|it| it.get(queue).is_some()))
-                .unwrap();
-            let described = described["queue"][queue].as_table().unwrap();
-            let mut adopted = adopted["queue"][queue].as_table().unwrap().clone();
+            let mut adopted = adopted["queue"][&**queue].as_table().unwrap().clone();
             adopted.remove("db");
             adopted.remove("state_dir");
             let table = adopted.remove("table").unwrap();

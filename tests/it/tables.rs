@@ -1,4 +1,4 @@
-//! Job tables of widely used software, as they are: docs/tables.md says what they mean, and each
+//! Job tables of widely used software, as they are: docs/job-tables.toml describes them, and each
 //! of them is worked off, on SQLite and on PostgreSQL. tests/tables has what makes them.
 
 use std::collections::BTreeMap;
@@ -7,13 +7,7 @@ use std::fs;
 use crate::testenv::{MIDNIGHT, TestEnv};
 use test_support::cluster::{Cluster, Database, cluster};
 
-const PAGE: &str = include_str!("../../docs/tables.md");
-
-/// The blocks of the page that describe job tables, the defaults of all first.
-fn blocks() -> Vec<&'static str> {
-    let (_, of_others) = PAGE.split_once("## Job tables of other software").unwrap();
-    of_others.split("```toml\n").skip(1).map(|it| it.split_once("```").unwrap().0).collect()
-}
+const MAPPINGS: &str = include_str!("../../docs/job-tables.toml");
 
 /// One table, before and after a pass in which the handler fails for some records.
 struct Case {
@@ -58,15 +52,14 @@ const BY_AGE: &[&str] = &["--ndays", "3000"];
 
 #[track_caller]
 fn check(case: &Case) {
-    let mappings = blocks().join("\n");
     let env = TestEnv::with_schema(&schema(case.queue, "sqlite"));
-    work_off(case, "SQLite", &env, &mappings);
+    work_off(case, "SQLite", &env);
     assert_eq!(env.query(case.query), case.after, "on SQLite");
 
     let Some(database) = cluster().map(Cluster::database) else { return };
     database.sql(&schema(case.queue, "postgres"));
     let there = &case.on_postgres;
-    work_off(case, "PostgreSQL", &TestEnv::on(&database), &mappings);
+    work_off(case, "PostgreSQL", &TestEnv::on(&database));
     let (query, after) = (there.query.unwrap_or(case.query), there.after.unwrap_or(case.after));
     assert_eq!(database.query(query), after, "on PostgreSQL");
 }
@@ -77,8 +70,8 @@ fn schema(queue: &str, engine: &str) -> String {
 }
 
 #[track_caller]
-fn work_off(case: &Case, engine: &str, env: &TestEnv, mappings: &str) {
-    fs::write(env.path("backlog.toml"), mappings).unwrap();
+fn work_off(case: &Case, engine: &str, env: &TestEnv) {
+    fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
     let handler = env.noting(&format!(
         "for id in '{}'; do [ \"$id\" != \"$BACKLOG_ID\" ] || {{ {}; }}; done",
         case.fails_for.join("' '"),
@@ -434,17 +427,16 @@ fn archive_and_restore(
 
 #[test]
 fn each_table_gets_back_what_was_archived_as_it_was() {
-    let mappings = blocks().join("\n");
-    let queues: toml::Table = mappings.parse().unwrap();
+    let queues: toml::Table = MAPPINGS.parse().unwrap();
     for (queue, mapping) in queues["queue"].as_table().unwrap() {
         let mapping = mapping.as_table().unwrap();
         let env = TestEnv::with_schema(&schema(queue, "sqlite"));
-        fs::write(env.path("backlog.toml"), &mappings).unwrap();
+        fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
         archive_and_restore(&env, None, queue, mapping);
         let Some(database) = cluster().map(Cluster::database) else { continue };
         database.sql(&schema(queue, "postgres"));
         let env = TestEnv::on(&database);
-        fs::write(env.path("backlog.toml"), &mappings).unwrap();
+        fs::write(env.path("backlog.toml"), MAPPINGS).unwrap();
         archive_and_restore(&env, Some(&database), queue, mapping);
     }
 }

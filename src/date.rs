@@ -221,8 +221,11 @@ impl Dates {
         // A day wider on either side, because a clock may differ from UTC.
         let (early, late) = (from.saturating_sub(DAY), until.saturating_add(2 * DAY));
         let text = match self.format {
-            // Extended and basic in one stretch, because each must be walked in the column's own order.
-            None | Some(Format::Iso) => [text_bound(early, &Instant::date), compact_bound(late)],
+            // Extended and basic in one stretch, because each must be walked in the column's own order. SQLite
+            // would compare digits alone with a column of type datetime as a number.
+            None | Some(Format::Iso) => {
+                [text_bound(early, &Instant::date), compact_bound(late) + "-"]
+            }
             Some(Format::Compact) => [early, late].map(compact_bound),
             // Digits as text do not sort as numbers.
             Some(_) => ["0".into(), ":".into()],

@@ -359,16 +359,6 @@ fn the_commands_of_install_do_what_they_say() {
 }
 
 #[test]
-fn the_loop_that_the_program_is_compared_with_works() {
-    if Command::new("sqlite3").arg("-version").output().is_err() {
-        return skipped("the commands of docs/comparison.md: there is no sqlite3");
-    }
-    let reader = Reader::new();
-    reader.follow("docs/comparison.md", None);
-    assert_eq!(reader.count("app.db", "orders WHERE state = 'done'"), 38);
-}
-
-#[test]
 fn the_commands_of_postgresql_do_what_they_say() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
@@ -393,7 +383,6 @@ fn no_other_document_has_commands() {
         "postgresql",
         // tests/it/recipes.rs follows it.
         "recipes",
-        "comparison",
     ];
     for document in documents() {
         let name = document.trim_start_matches("docs/").trim_end_matches(".md");

@@ -65,7 +65,6 @@ impl Typed {
             handler,
             paths: PATHS.into_iter().filter_map(path).collect(),
             may_be_about_all: matches.try_contains_id("all_queues").is_ok(),
-            is_about_a_table: !matches!(cli.command, Command::Init(_)),
             may_be_about_none: matches!(&cli.command, Command::Simulate(it) if !it.from_table),
         };
         Ok(Self { cli, options })

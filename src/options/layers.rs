@@ -44,8 +44,6 @@ pub struct TypedOptions {
     pub paths: HashMap<&'static str, PathBuf>,
     /// Whether the subcommand takes --all-queues.
     pub may_be_about_all: bool,
-    /// Whether the subcommand works on a table that is there, or would, if one queue were chosen.
-    pub is_about_a_table: bool,
     /// Whether it also works where none of several queues is chosen.
     pub may_be_about_none: bool,
 }
@@ -93,7 +91,7 @@ impl Sources {
         let queues = self.file.iter().flat_map(File::queues).map(String::from);
         let queues: Vec<_> = queues.collect();
         let named = self.environment.typed_or(typed.name.as_deref(), "queue")?;
-        if named.is_some() || queues.is_empty() || !typed.is_about_a_table {
+        if named.is_some() || queues.is_empty() {
             return Ok(None);
         }
         let set = typed.set().map_err(|why| usage(format!("--set {why}")))?;

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use test_support::cluster::cluster;
 use test_support::server::{Answer, Server};
 
-use crate::testenv::{Ran, TestEnv, ran, skipped};
+use crate::testenv::{Ran, TestEnv, ran};
 
 /// The server that the documents name, and the host of their webhooks.
 const SERVER: &str = "postgres://worker@db.example.com/app";

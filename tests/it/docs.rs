@@ -445,6 +445,31 @@ fn every_example_of_the_help_works() {
     assert!(count > 50, "{count}");
 }
 
+#[test]
+fn the_documents_are_short_and_of_this_version() {
+    // Neither what is made of the options nor SQL is read as prose.
+    let words = |document: &String| {
+        let text = text(document);
+        let by_hand = text.split("\n## Database and table\n").next().unwrap();
+        let parts = by_hand.split("```").filter(|part| !part.starts_with("sql\n"));
+        parts.map(|part| part.split_whitespace().count()).sum::<usize>()
+    };
+    let pages = documents().into_iter().filter(|it| it.starts_with("docs/"));
+    let count: usize = pages.map(|page| words(&page)).sum();
+    assert!(count <= 16_000, "{count}");
+
+    let reference = text("docs/reference.md");
+    let (glossary, _) = reference.split_once("\n## Exit codes\n").unwrap();
+    let terms = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    let count = terms.skip(1).flat_map(|terms| terms.split("; ")).count();
+    assert!((1..=25).contains(&count), "{count}");
+
+    let changes = text("CHANGELOG.md");
+    assert!(changes.lines().count() <= 80);
+    let newest = changes.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    assert!(newest.starts_with(&format!("{} - 20", env!("CARGO_PKG_VERSION"))), "{newest}");
+}
+
 /// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || ['-', '_', ' '].contains(c));

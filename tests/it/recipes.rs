@@ -358,7 +358,7 @@ fn the_conditions_of_order_and_fairness_use_their_index() {
     for (heading, index) in [
         ("Strict order per customer", "orders_first"),
         ("One at a time per customer", "orders_new"),
-        ("A customer with many records holds up nobody", "orders_new"),
+        ("A customer with many records delays nobody", "orders_new"),
     ] {
         for reader in Reader::on_both(heading) {
             for heading in ["Strict order per customer", "One at a time per customer"] {
@@ -417,7 +417,7 @@ fn one_at_a_time_holds_under_kills_and_a_failed_record_lets_the_others_go() {
 
 #[test]
 fn a_customer_with_many_records_does_not_hold_up_another() {
-    for reader in Reader::on_both("A customer with many records holds up nobody") {
+    for reader in Reader::on_both("A customer with many records delays nobody") {
         with_orders(&reader);
         let index =
             blocks("One at a time per customer").into_iter().find(|it| it.language == "sql");

@@ -37,12 +37,12 @@ fn documents() -> Vec<String> {
 }
 
 /// A block of code, by its language.
-pub(crate) struct Block {
-    pub(crate) language: String,
-    pub(crate) code: String,
+struct Block {
+    language: String,
+    code: String,
 }
 
-pub(crate) fn blocks(document: &str) -> Vec<Block> {
+fn blocks(document: &str) -> Vec<Block> {
     let (text, mut blocks, mut is_in) = (text(document), Vec::new(), false);
     for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
         match event {

@@ -27,7 +27,6 @@ mod exit;
 mod handlers;
 mod hash;
 mod iso;
-mod manual;
 mod mapping;
 mod names;
 mod options;
@@ -69,6 +68,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return complete(&shell.to_string_lossy(), args);
     }
     let args: Vec<_> = args.into_iter().collect();
+    if let Some(text) = cli::document(&args) {
+        let written = io::stdout().write_all(text.as_bytes());
+        return if written.is_ok() { Exit::Done } else { Exit::Failed }.into();
+    }
     let is_monitoring = cli::has_limits(&args);
     let typed = match Typed::parse(args) {
         Ok(typed) => typed,

@@ -1,33 +1,32 @@
-//! The options of each subcommand that are its own, and no keys of a queue.
+//! The options of subcommands that are not keys of a queue.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::options::Pace;
-use crate::options::value::{AgeSecs, Attempts, Records, Since, WholeSecs};
-use crate::query::Order;
+use crate::options::Setting;
+use crate::options::value::{Since, age, at_least_one, since, whole_secs};
 use crate::record;
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
 pub struct Init {
-    /// Only ID, STATUS, DATE_INSERTED and PAYLOAD
+    /// Create only ID, STATUS, DATE_INSERTED and PAYLOAD
     #[arg(long)]
     pub minimal: bool,
 
-    /// Leave a table that is there as it is
+    /// Do nothing if the table exists
     #[arg(long)]
     pub if_missing: bool,
 }
 
 #[derive(Args)]
 pub struct Adopt {
-    /// The table [default: the one that looks like a queue]
+    /// Name of the table [default: the one that looks like a queue]
     #[arg(value_name = "TABLE")]
     pub name: Option<String>,
 
-    /// Name of the table, like TABLE
+    /// Name of the table, same as TABLE
     #[arg(long, conflicts_with = "name", id = "adopted_table", value_name = "NAME")]
     pub table: Option<String>,
 }
@@ -39,45 +38,63 @@ pub struct Add {
     pub payloads: Vec<String>,
 }
 
+/// The options of the mapping. Their values do not replace those of lower layers, but narrow or extend them.
 #[derive(Args)]
+#[command(next_help_heading = "Table")]
+pub struct TableArgs {
+    /// Set a key of backlog.toml: id=order_id; repeatable
+    ///
+    /// Write the value as in backlog.toml, or as a bare word: 'status={column="state",new=[2,3]}'.
+    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
+    pub set: Vec<Setting>,
+
+    /// SQL condition that the records must meet
+    ///
+    /// It narrows the condition of backlog.toml.
+    #[arg(long = "where", value_name = "SQL", hide_short_help = true)]
+    pub condition: Option<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Pass")]
 pub struct Process {
     /// Print what would be tried, and do nothing
     ///
-    /// And why the others would not be.
+    /// Also prints why other records would not be tried.
     #[arg(long, conflicts_with_all = ["drain", "wait"])]
     pub dry_run: bool,
 
-    /// Go on until nothing is due
+    /// Continue until no record is due
     #[arg(long)]
     pub drain: bool,
 
     /// Wait for a running pass of the same line
     ///
-    /// Without it the work is left to that one.
+    /// Without it, this pass ends at once and leaves the work to the running one.
     #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
-    /// Each queue of backlog.toml after the other
+    /// Process all queues of backlog.toml, one after the other
     ///
-    /// One that fails does not stop the next.
+    /// A queue that fails does not stop the next one.
     #[arg(long, conflicts_with = "queue", hide_short_help = true)]
     pub all_queues: bool,
 }
 
 #[derive(Args)]
 pub struct Pause {
-    /// For how long [default: until `resume`]
-    #[arg(long = "for", value_name = "DURATION")]
-    pub span: Option<WholeSecs>,
+    /// How long to pause [default: until `resume`]
+    #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
+    pub span: Option<i64>,
 
-    /// What passes and `status` say of it
+    /// Text that passes and `status` print
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
 
 #[derive(Args, Default)]
 pub struct Format {
-    /// One line of JSON for each queue
+    /// Print one line of JSON for each queue
     #[arg(long)]
     pub json: bool,
 
@@ -87,10 +104,10 @@ pub struct Format {
 
 #[derive(Args, Default)]
 pub struct Check {
-    /// Try what a pass writes for a record, and take it back
+    /// Try all writes of a pass, and roll them back
     ///
-    /// For one that is NEW and one that is ERROR: the record is claimed, and in a transaction that is
-    /// rolled back the triggers of the table run with all that a pass may write. No handler is started.
+    /// This claims one NEW and one ERROR record. In a transaction that is rolled back, the triggers of the
+    /// table run with all that a pass may write. No handler is started.
     #[arg(long)]
     pub rehearse: bool,
 
@@ -100,14 +117,14 @@ pub struct Check {
 
 #[derive(Args)]
 pub struct Status {
-    /// Show the last N passes of all crontab lines as well
+    /// Show the last N passes of all crontab lines too
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
 
-    /// Forget the passes of a line that is gone
+    /// Forget the passes of a removed line
     ///
-    /// LINE is its policy, as `status --passes 9` lists it: --forget='--ndays 1'. A line is forgotten
-    /// by itself after 30 days without a pass, and when backlog.toml does not describe it any more.
+    /// LINE is its policy, as in `status --passes 9`: --forget='--ndays 1'. A line is forgotten
+    /// automatically after 30 days without a pass, and when backlog.toml no longer describes it.
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["all_queues", "json", "html", "warn_if", "fail_if", "table_metrics"])]
     pub forget: Option<String>,
@@ -118,21 +135,21 @@ pub struct Status {
 
     /// Exit 2 if a figure is beyond its limit: archived_24h>0
     ///
-    /// Both may be given: exit 2 goes before exit 1.
+    /// May be used with --warn-if; exit 2 wins.
     #[arg(long, value_name = "LIMITS", conflicts_with = "json")]
     pub fail_if: Option<String>,
 
-    /// Write the figures for Prometheus as well
+    /// Write the figures for Prometheus too
     ///
-    /// The file is one of node_exporter's textfile collector. Passes and tables may share it.
+    /// The file is for the textfile collector of node_exporter. Passes and tables may share it.
     #[arg(long = "metrics", id = "table_metrics", value_name = "FILE")]
     pub table_metrics: Option<PathBuf>,
 
-    /// Make a web page of it instead, for cron
+    /// Write a web page instead
     ///
-    /// One file with all in it, which asks no other for anything. A reader never sees half of it. The page is loaded
-    /// again every 5 minutes, or as often as passes run where that is less often, and says in red when no newer one
-    /// has come.
+    /// The page is one file without links to others, and is replaced as a whole. It reloads every 5
+    /// minutes, or as often as passes run if that is less often, and shows in red that no newer one has
+    /// come.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "passes"])]
     pub html: Option<PathBuf>,
 
@@ -144,9 +161,9 @@ pub struct Status {
 fn warn_if() -> String {
     let mut text = String::from(
         "Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h\n\n\
-         One line says which, as monitoring plugins have it, and nothing else is shown; exit 3 says \
-         that it cannot be told. A limit is >, >=, < or <= with a number, or of the figures oldest_... \
-         and last_... with a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
+         Prints only one line, as monitoring plugins do. Exit 3 means that the figures are unknown. A \
+         limit is >, >=, < or <= and a number; for the figures oldest_... and last_... it is a duration: \
+         90s, 15m, 1h30m, 2days. The figures:\n",
     );
     for Figure { name, says, .. } in &FIGURES {
         text += &format!("\n- {name}: {says}");
@@ -155,7 +172,7 @@ fn warn_if() -> String {
 }
 
 impl Status {
-    /// Whether it is asked by monitoring, which gets a line and an exit code of its own.
+    /// Whether monitoring asks: it gets one line and its own exit codes.
     pub fn has_limits(&self) -> bool {
         self.warn_if.is_some() || self.fail_if.is_some()
     }
@@ -163,41 +180,37 @@ impl Status {
 
 #[derive(Args, Default)]
 pub struct AllQueues {
-    /// Work on each queue of backlog.toml
+    /// Use all queues of backlog.toml
     #[arg(long, conflicts_with = "queue")]
     pub all_queues: bool,
 }
 
 #[derive(Args)]
 pub struct List {
-    /// Which records go first, newest or oldest
-    #[arg(long, value_enum, hide_possible_values = true)]
-    pub order: Option<Order>,
-
-    /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
+    /// Only records that are NEW, ERROR, SUCCESS or ARCHIVED
     #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
     #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
-    /// Only what is due, by the schedule
+    /// Only records that are due by the schedule
     #[arg(long)]
     pub due: bool,
 
-    /// Only those inserted since then: 2h, 7days, or an instant
-    #[arg(long, value_name = "INSTANT")]
+    /// Only records inserted since 2h, 7days, or an instant
+    #[arg(long, value_name = "INSTANT", value_parser = since)]
     pub since: Option<Since>,
 
-    /// Only those that failed by one cause
+    /// Only records with this cause of failure
     ///
-    /// Its id, as `backlog failures` shows it, or a text that no other has.
+    /// GROUP is the id of a cause in `backlog failures`, or text that only this cause contains.
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
-    /// Show no more than N
-    #[arg(long, value_name = "N")]
-    pub limit: Option<Records>,
+    /// Show at most N records
+    #[arg(long, value_name = "N", value_parser = at_least_one::<u64>)]
+    pub limit: Option<u64>,
 
-    /// One line of JSON for each record
+    /// Print one line of JSON for each record
     #[arg(long)]
     pub json: bool,
 }
@@ -206,13 +219,13 @@ pub struct List {
 pub struct Failures {
     /// Only records that are NEW, ERROR or ARCHIVED
     ///
-    /// Without it those that wait. NEW records have failed too where the table does not tell them from
-    /// failed ones.
+    /// By default, records that will be tried again. NEW records may have failed too, if the table does not
+    /// tell them from failed ones.
     #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
     #[arg(value_delimiter = ',', ignore_case = true)]
     pub status: Vec<record::Status>,
 
-    /// One line of JSON for each cause
+    /// Print one line of JSON for each cause
     #[arg(long)]
     pub json: bool,
 
@@ -234,21 +247,21 @@ pub struct Edit {
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,
 
-    /// All records that the command can change
+    /// Change all records that the command can change
     ///
-    /// NEW and ERROR with `archive`, ARCHIVED with `restore`, ERROR with `retry`.
+    /// These are NEW and ERROR for `archive`, ARCHIVED for `restore`, ERROR for `retry`.
     #[arg(long)]
     pub all: bool,
 
-    /// Records that failed by one cause
+    /// Change the records with this cause of failure
     ///
-    /// Its id, as `backlog failures` shows it, or a text that no other has.
+    /// GROUP is the id of a cause in `backlog failures`, or text that only this cause contains.
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
-    /// Records inserted longer ago than this: 7days, 12h
-    #[arg(long, value_name = "DURATION")]
-    pub older_than: Option<AgeSecs>,
+    /// Change records inserted longer ago: 7days, 12h
+    #[arg(long, value_name = "DURATION", value_parser = age)]
+    pub older_than: Option<i64>,
 
     /// Only records that are NEW, ERROR or ARCHIVED
     #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
@@ -259,12 +272,12 @@ pub struct Edit {
     #[arg(long, short)]
     pub yes: bool,
 
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Whose systemd runs a timer.
+/// The systemd that runs a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Systemd {
     System,
@@ -273,14 +286,13 @@ pub enum Systemd {
 
 #[derive(Args)]
 pub struct Crontab {
-    /// Six lines, one for each range of ages
+    /// Print six lines, one for each range of ages
     #[arg(long)]
     pub classic: bool,
 
-    /// A service and a timer of systemd instead
+    /// Print a systemd service and timer instead
     ///
-    /// They are those of the system, with the user who types this; with --systemd=user those of that
-    /// user's own systemd.
+    /// They are for the system, with you as their user. With --systemd=user they are for your own systemd.
     #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "system")]
     #[arg(conflicts_with = "classic")]
     pub systemd: Option<Systemd>,
@@ -291,53 +303,30 @@ pub struct Crontab {
 
 #[derive(Args)]
 pub struct Simulate {
-    /// A policy; several are compared
-    #[arg(long, value_name = "SPEC")]
-    pub policy: Vec<String>,
-
-    /// The schedule of process --fibonacci
-    #[arg(long)]
-    pub fibonacci: bool,
-
-    /// The schedule of process --progressive
-    #[arg(long, value_name = "TIERS", num_args = 0..=1, default_missing_value = "true")]
-    pub progressive: Option<String>,
-
-    /// The policies by age, as without counts of failures
-    #[arg(long, requires = "policy", hide_short_help = true)]
-    pub by_age: bool,
-
-    #[command(flatten)]
-    pub pace: Pace,
-
-    /// Number of records, which all fail at once
+    /// Number of records that fail at once
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,
 
-    /// The pending records of the table instead
+    /// Use the pending records of the table instead
     #[arg(long, conflicts_with = "records")]
     pub from_table: bool,
 
-    /// For how long [default: 2h; of a table 7days]
-    #[arg(long = "for", value_name = "DURATION")]
-    pub span: Option<WholeSecs>,
+    /// Simulated time [default: 2h; with --from-table 7days]
+    #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
+    pub span: Option<i64>,
 
-    /// The N-th failure archives a record
-    #[arg(long, value_name = "N")]
-    pub max_attempts: Option<Attempts>,
-
-    /// Draw a picture, with a dot for each retry
+    /// Write a picture with a dot for each retry
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// A line of JSON for each attempt, no charts
+    /// Print a line of JSON for each attempt instead of charts
     #[arg(long)]
     pub jsonl: bool,
 }
 
 #[derive(Args)]
 pub struct Completions {
-    /// The shell
+    /// Name of the shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -351,7 +340,7 @@ pub enum Shell {
 
 #[derive(Args)]
 pub struct Man {
-    /// The directory, as /usr/local/share/man
+    /// Directory, such as /usr/local/share/man
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }

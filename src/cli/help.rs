@@ -1,5 +1,5 @@
-//! The help of the options and subcommands: to what stands beside each option comes what the reference
-//! of the keys says, and to each subcommand its examples and exit codes. clap lays it out.
+//! The help: adds to each option its default, its variable and an example, and to each subcommand its
+//! examples and exit codes. clap lays it out.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,20 @@ use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 use super::examples::{examples, exits};
-use super::typed::key_of_option;
-use crate::options::keys::variable;
+use super::topics::topics;
+use crate::options::key::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
 
-/// Columns of the help, at most: also in a pipe, and in a window as wide as the screen.
+/// Maximum width of the help, in columns.
 pub const WIDTH: usize = 80;
-/// A default that has more letters stands in the long help only.
+const PROGRAM: &str = "backlog";
+/// Maximum length of a default in the short help.
 const SHORT: usize = 7;
 
-/// Options of every subcommand that are no keys of a queue, and stand in the environment as well.
-const ELSEWHERE: [&str; 3] = ["config", "queue", "where"];
+/// Options that have a variable, although they are not options of keys.
+const WITH_VARIABLE: [&str; 4] = ["config", "queue", "trust-owner", "where"];
 
-/// The command with all that its help is to say.
+/// The command with the full text of its help.
 pub fn with_help(command: Command) -> Command {
     let command = command.mut_args(described);
     match after(command.get_name()) {
@@ -34,32 +35,33 @@ fn described(arg: Arg) -> Arg {
         return arg;
     };
     let help = help.to_string();
-    // Other options are called like keys that only backlog.toml has: --status filters.
-    let key = key_of_option(&arg).or_else(|| ELSEWHERE.into_iter().find(|it| *it == long));
-    let key = key.and_then(Key::named);
-    let default = default(&long, key);
-    let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
-    let mut text = arg.get_long_help().map_or_else(|| help.clone(), ToString::to_string);
+    let key = key_of(&arg);
+    let text = match (key, arg.get_long_help()) {
+        (Some(Key { help: [phrase, sentences], .. }), _) if !sentences.is_empty() => {
+            format!("{phrase}\n\n{sentences}")
+        }
+        (_, long) => long.map_or_else(|| help.clone(), ToString::to_string),
+    };
+    let default = match long.as_str() {
+        "queue" => Some(DEFAULT_QUEUE),
+        "config" => Some("./backlog.toml, ~/.config/backlog/config.toml or /etc/backlog.toml"),
+        _ => key.and_then(Key::default_words).filter(|default| *default != "false"),
+    };
     let mut notes = Vec::new();
     notes.extend(default.map(|default| format!("[default: {default}]")));
-    if key.is_some() || ELSEWHERE.contains(&&*long) {
+    if key.is_some() || WITH_VARIABLE.contains(&&*long) {
         notes.push(format!("[env: {}]", variable(&long)));
     }
-    notes.extend(key.map(|key| format!("[example: {}]", example(&arg, &long, key.example))));
-    if !notes.is_empty() {
-        // Writing to a text does not fail.
-        let _ = write!(text, "\n\n{}", notes.join(" "));
-    }
+    let example_of = key.or_else(|| Key::named(&long).filter(|_| long == "where"));
+    notes.extend(example_of.map(|key| format!("[example: {}]", example(&arg, &long, key.example))));
+    let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
+    let text = if notes.is_empty() { text } else { format!("{text}\n\n{}", notes.join(" ")) };
     arg.help(short.unwrap_or(help)).long_help(text)
 }
 
-fn default(long: &str, key: Option<&'static Key>) -> Option<&'static str> {
-    let default = match long {
-        "queue" => DEFAULT_QUEUE,
-        "config" => "./backlog.toml, ~/.config/backlog/config.toml or /etc/backlog.toml",
-        _ => key.map_or("", |key| key.default),
-    };
-    Some(default).filter(|default| !["", "false"].contains(default))
+/// The key of an option, if it is the option of a key: the id is then the name of the key.
+fn key_of(arg: &Arg) -> Option<&'static Key> {
+    Key::named(arg.get_id().as_str()).filter(|key| key.is_option)
 }
 
 /// The example of a key as it is typed: `--jobs 4`, `--header 'X-Source: shop'`.
@@ -100,6 +102,12 @@ fn after(command: &str) -> Option<String> {
     let mut text = String::from("Examples:");
     for line in examples(command)? {
         let _ = write!(text, "\n  {line}");
+    }
+    if command == PROGRAM {
+        text += "\n\nDocuments:";
+        for (topic, about) in topics() {
+            let _ = write!(text, "\n  backlog help {topic:<14}{about}");
+        }
     }
     text += "\n\nExit codes:";
     for (exit, says) in exits(command) {

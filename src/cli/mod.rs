@@ -1,10 +1,15 @@
-//! The command line: the subcommands, and what clap is told of them.
+//! The command line: the subcommands and their options, built for clap.
 
 mod args;
 mod completion;
 mod errors;
 mod examples;
 mod help;
+mod key_args;
+mod man;
+#[cfg(test)]
+mod reference;
+mod topics;
 mod typed;
 
 use std::ffi::OsString;
@@ -13,25 +18,27 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
-use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions};
 use crate::time::Instant;
+
+use args::TableArgs;
+use key_args::{args_of, global_args, handler_arg, is_about_a_queue, takes_handler};
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
     Process, Shell, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
-pub use examples::{examples, exits};
-pub use help::example;
+pub use man::pages;
+pub use topics::document;
 pub use typed::Typed;
 
 /// Work off a table of pending records from cron
 ///
-/// Each due record goes to your own command or webhook. Those that fail are tried again, less and less
+/// Each due record goes to your own command or webhook. Records that fail are tried again, less and less
 /// often.
 ///
-/// What an option says may also stand in backlog.toml (max_runtime = "4m30s") or in the environment
-/// (BACKLOG_MAX_RUNTIME=4m30s): what is typed, --set included, counts first, then the environment, then the file.
+/// Every option can also be set in backlog.toml (max_runtime = "4m30s") or in the environment
+/// (BACKLOG_MAX_RUNTIME=4m30s). The command line wins, then the environment.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 #[command(max_term_width = help::WIDTH, disable_help_flag = true, disable_version_flag = true)]
@@ -47,39 +54,28 @@ pub struct Cli {
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub struct Global {
-    /// The SQLite file, or postgres://user@host/database
+    /// File that describes the queues
     ///
-    /// What the URL of a server leaves out is in libpq's variables (PGHOST, PGUSER, PGSSLMODE ...), and
-    /// the password, best, in ~/.pgpass.
-    #[arg(long, global = true, value_name = "FILE|URL")]
-    pub db: Option<PathBuf>,
-
-    /// The file that describes the queues
-    ///
-    /// Without it, the first of the default files that exists.
+    /// Without it, the first default file that exists is read.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub config: Option<PathBuf>,
 
-    /// A queue of backlog.toml
+    /// Name of a queue in backlog.toml
     ///
-    /// A file with one queue needs none. Without a file it is only a name, for handlers and for
+    /// Not needed if the file has one queue. Without a file it is only a name for handlers and for
     /// MAX_<NAME>_RETRY_ATTEMPTS.
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
 
-    /// The directory for claims, cursors and the record of passes
-    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
-    pub state_dir: Option<PathBuf>,
-
-    /// As root: work on files that other users can change
+    /// As root, accept files that other users can change
     ///
-    /// Whoever can change the database, the state directory, backlog.toml, the joblog, the CA file or a
-    /// directory above them may then act as root. What root makes there gets the database's owner. In
-    /// the environment it is BACKLOG_TRUST_OWNER=1, which handlers do not inherit.
+    /// Users who can change the database, the state directory, backlog.toml, the joblog, the CA file or a
+    /// directory above them can then act as root. Files that root creates there get the owner of the
+    /// database. Handlers do not inherit BACKLOG_TRUST_OWNER=1, the variable of this option.
     #[arg(long, global = true, hide_short_help = true)]
     pub trust_owner: bool,
 
-    /// Pretend that it is another time
+    /// Use this time instead of the current time
     ///
     /// 2026-11-21T03:40:00Z, or @ and epoch seconds.
     #[arg(long, global = true, value_name = "INSTANT", hide_short_help = true)]
@@ -87,7 +83,7 @@ pub struct Global {
 
     /// Log each record; -vv logs everything
     ///
-    /// RUST_LOG overrides it.
+    /// RUST_LOG overrides this.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = None, display_order = 997)]
     pub verbose: u8,
 
@@ -101,16 +97,16 @@ pub struct Global {
     pub version: Option<bool>,
 }
 
-// clap is told of the options of a subcommand only if it is named, by `Command::augment`: what starts
-// every minute starts in no time.
+// The options of a subcommand are only built if it is named (`Command::augment`), because a program that
+// starts every minute should start fast.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum Command {
-    /// Propose a backlog.toml for a table that you have
+    /// Propose a backlog.toml for an existing table
     ///
-    /// Shows the columns with few values and proposes what usual names and values leave no doubt about.
-    /// Everything else is a question: at a terminal it is asked, otherwise it stays open as a ? that no
-    /// pass accepts. Nothing is written to the database.
+    /// Shows the columns with few values, and proposes what follows from usual names and values. Everything
+    /// else is a question. At a terminal it is asked; otherwise it stays open as a ?, which no pass accepts.
+    /// Nothing is written to the database.
     Adopt(Box<Adopt>),
     /// Create the table
     Init(Box<Init>),
@@ -118,94 +114,88 @@ pub enum Command {
     Add(Box<Add>),
     /// Hand the due records to a command or a webhook
     Process(Box<Process>),
-    /// Begin no attempts until `resume`
+    /// Start no attempts until `resume`
     ///
-    /// Of a queue that is named, or else of the table, all lines are paused. A running pass begins nothing
-    /// more, and its handlers go on to their ends.
+    /// Pauses all crontab lines of the named queue, or else of the table. A running pass starts no more
+    /// handlers, and the running ones go on to their end.
     Pause(Box<Pause>),
     /// End a pause
     Resume,
-    /// Count the records, and say what is due
+    /// Count the records and show what is due
     Status(Box<Status>),
     /// List the records
     List(Box<List>),
-    /// Group failed records by cause: how many, and since when
+    /// Group failed records by cause
     Failures(Box<Failures>),
-    /// Say why records were or were not tried, and when they will be
+    /// Explain why and when records are tried
     Explain(Box<Explain>),
-    /// Take pending records out of the way, and keep them
+    /// Stop trying pending records, and keep them
     Archive(Box<Edit>),
-    /// Bring archived records back as new ones
+    /// Make archived records new again
     Restore(Box<Edit>),
     /// Make failed or archived records due now
     ///
-    /// Their count of failures is kept.
+    /// Their number of failures is kept.
     Retry(Box<Edit>),
-    /// Look whether table, handler and crontab are as they must be
+    /// Check the table, the handler and the crontab
     ///
-    /// Nothing is written, except by --rehearse. The lines are those of `crontab -l`, of /etc/crontab and
-    /// /etc/cron.d, of systemd timers, and for root of all users. They are read as cron and the shell read
-    /// them.
+    /// Nothing is written, except with --rehearse. The lines are those of `crontab -l`, /etc/crontab and
+    /// /etc/cron.d; for root, those of all users. They are read as cron and the shell read them.
     Check(Box<Check>),
     /// Print the crontab lines for a queue
     Crontab(Box<Crontab>),
-    /// Draw the load that policies make, before a crontab is changed
+    /// Show the load of a policy before it is used
     Simulate(Box<Simulate>),
-    /// Print what completes command lines in a shell
+    /// Print a completion script for a shell
     Completions(Completions),
-    /// Write the manual pages below a directory
+    /// Write the manual pages to a directory
     #[command(hide = true)]
     Man(Man),
-    /// End the handlers of a killed pass (started by `process`)
+    /// Stop the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Watchdog,
 }
 
-/// Tells clap of a group of options.
-type Augment = fn(clap::Command) -> clap::Command;
-
 impl Command {
-    /// Whether it has the options of a queue.
-    pub fn is_about_a_queue(&self) -> bool {
-        !matches!(self, Self::Watchdog | Self::Completions(_) | Self::Man(_) | Self::Adopt(_))
-    }
-
-    /// Tells clap of all options of a subcommand, in the order of its help: those of the groups
-    /// that it has, its own, and those of the table.
+    /// Adds all options of a subcommand: its own, and those of the keys that it takes.
     fn augment(command: clap::Command) -> clap::Command {
-        let about = command.get_about().cloned().unwrap_or_default();
-        let long_about = command.get_long_about().cloned();
-        let (schedule, handler) = (ScheduleOptions::augment_args, HandlerOptions::augment_args);
-        let own: &[Augment] = match command.get_name() {
-            "init" => &[Init::augment_args],
-            "add" => &[Add::augment_args],
-            "process" => &[schedule, PassOptions::augment_args, Process::augment_args, handler],
-            "pause" => &[Pause::augment_args],
-            "resume" => &[],
-            "status" => &[Status::augment_args, schedule],
-            "list" => &[List::augment_args, schedule],
-            "failures" => &[Failures::augment_args],
-            "explain" => &[Explain::augment_args, schedule],
-            "archive" | "restore" | "retry" => &[Edit::augment_args],
-            "check" => &[Check::augment_args, schedule, handler],
-            "crontab" => &[Crontab::augment_args, schedule, handler],
-            "simulate" => &[Simulate::augment_args],
-            "adopt" => &[Adopt::augment_args],
-            "completions" => &[Completions::augment_args],
-            "man" => &[Man::augment_args],
+        let own = match command.get_name() {
+            "init" => Init::augment_args,
+            "add" => Add::augment_args,
+            "process" => Process::augment_args,
+            "pause" => Pause::augment_args,
+            "resume" => |command| command,
+            "status" => Status::augment_args,
+            "list" => List::augment_args,
+            "failures" => Failures::augment_args,
+            "explain" => Explain::augment_args,
+            "archive" | "restore" | "retry" => Edit::augment_args,
+            "check" => Check::augment_args,
+            "crontab" => Crontab::augment_args,
+            "simulate" => Simulate::augment_args,
+            "adopt" => Adopt::augment_args,
+            "completions" => Completions::augment_args,
+            "man" => Man::augment_args,
             _ => return command,
         };
-        // Here is all that was put off. A group of options has set its own text.
-        let is_about_a_queue = !["adopt", "completions", "man"].contains(&command.get_name());
-        let of_queue: Option<Augment> = is_about_a_queue.then_some(QueueOptions::augment_args);
-        let command = command.defer(std::convert::identity);
+        let name = command.get_name().to_string();
+        let about = command.get_about().cloned().unwrap_or_default();
+        let long_about = command.get_long_about().cloned();
+        // Here are all options, so nothing is left to the deferred definition.
+        let command = own(command.defer(std::convert::identity).args(args_of(&name)));
+        let command = if takes_handler(&name) { command.arg(handler_arg()) } else { command };
         let command =
-            own.iter().chain(&of_queue).fold(command, |command, augment| augment(command));
+            if is_about_a_queue(&name) { TableArgs::augment_args(command) } else { command };
+        // A group of options has replaced the text.
         command.about(about.clone()).long_about(long_about.unwrap_or(about))
     }
 }
 
-/// The command line as clap has to know it, as far as it names subcommands.
+fn base() -> clap::Command {
+    Cli::command().args(global_args())
+}
+
+/// The command line for clap, with the options of the subcommands that the arguments name.
 fn command(argv: &[OsString]) -> clap::Command {
     let is_named = |command: &clap::Command| argv.iter().any(|arg| arg == command.get_name());
     let is_help = |arg: &OsString| {
@@ -213,15 +203,15 @@ fn command(argv: &[OsString]) -> clap::Command {
         let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
         ["--help", "help"].contains(&&*arg) || letters.is_some_and(|it| it.contains('h'))
     };
-    // Without a command it is shown as well.
+    // Without a subcommand the help is shown too.
     let words = argv.iter().skip(1).take_while(|arg| *arg != "--");
     let shows_help = argv.len() < 2 || words.clone().any(is_help);
     let augment = |command| if is_named(&command) { Command::augment(command) } else { command };
-    let command = Cli::command().mut_subcommands(augment);
+    let command = base().mut_subcommands(augment);
     if shows_help { with_help(command) } else { command }
 }
 
-/// Whether words are those of a `status` that holds figures to limits, as far as they can be read.
+/// Whether the arguments look like a `status` with limits for monitoring.
 pub fn has_limits(argv: &[OsString]) -> bool {
     let words = argv.iter().map(|word| word.to_string_lossy());
     let mut words = words.take_while(|word| word != "--");
@@ -229,9 +219,9 @@ pub fn has_limits(argv: &[OsString]) -> bool {
     words.any(|word| is_limit(&word))
 }
 
-/// The command line with all its subcommands, their options and their help.
+/// The command line with all subcommands, their options and their help.
 pub fn whole_command() -> clap::Command {
-    with_help(Cli::command().mut_subcommands(Command::augment))
+    with_help(base().mut_subcommands(Command::augment))
 }
 
 fn with_help(command: clap::Command) -> clap::Command {

@@ -1,22 +1,23 @@
-//! The command-line layer: the subcommand that was typed, and the options that its words make.
+//! The command line, parsed: the subcommand, and the layer of its options.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use toml::Value;
 
+use super::args::TableArgs;
 use super::errors::with_synonym;
+use super::key_args::{HANDLER, is_about_a_queue, keys_of};
 use super::{Cli, Command, command};
-use crate::options::keys::{EXEC, PATHS, key_of};
-use crate::options::{Layers, Origin, QueueOptions, TypedOptions};
+use crate::options::key::{EXEC, Kind};
+use crate::options::raw::Raw;
+use crate::options::{Key, Origin, TypedOptions};
 
-/// A command line, parsed: its subcommand, and the layer of options that it makes.
 pub struct Typed {
     pub cli: Cli,
     pub options: TypedOptions,
+    pub is_about_a_queue: bool,
 }
 
 impl Typed {
@@ -24,65 +25,49 @@ impl Typed {
         let argv: Vec<_> = argv.into_iter().collect();
         let mut command = command(&argv);
         let matches = command.try_get_matches_from_mut(&argv);
-        let typed = matches.and_then(|matches| {
-            Self::new(&command, &matches).map_err(|error| error.format(&mut command))
-        });
+        let typed = matches
+            .and_then(|matches| Self::new(&matches).map_err(|error| error.format(&mut command)));
         let typed = typed.map_err(|error| with_synonym(error, &command, &argv));
-        // The texts of all options are left to the end of the process: to free them one by one takes
-        // longer than to parse the line.
+        // Freeing the texts of all options one by one takes longer than parsing the line.
         std::mem::forget(command);
         typed
     }
 
-    fn new(command: &clap::Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn new(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let cli = Cli::from_arg_matches(matches)?;
-        let named = matches.subcommand().filter(|_| cli.command.is_about_a_queue());
-        let Some((name, matches)) = named else {
-            return Ok(Self { cli, options: TypedOptions::default() });
+        let mut options =
+            TypedOptions { name: cli.global.queue.clone(), ..TypedOptions::default() };
+        let Some((subcommand, matches)) = matches.subcommand() else {
+            return Ok(Self { cli, options, is_about_a_queue: false });
         };
-        let (mut layer, mut known) = (Layers::default(), HashSet::new());
-        let command = command.find_subcommand(name);
-        for arg in command.into_iter().flat_map(clap::Command::get_arguments) {
-            let Some(key) = key_of_option(arg) else { continue };
-            known.insert(key);
-            if matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
-                layer.insert(key, value(arg, matches), Origin::CommandLine);
+        for key in keys_of(subcommand) {
+            options.known.insert(key.name);
+            if matches.value_source(key.name) == Some(ValueSource::CommandLine) {
+                options.layer.insert(key, value(key, matches), Origin::CommandLine);
             }
         }
-        let path = |key| Some((key, matches.try_get_one::<PathBuf>(key).ok()??.clone()));
-        let handler = matches.try_get_many::<OsString>("command").ok().flatten();
-        let handler: Vec<_> = handler.into_iter().flatten().cloned().collect();
-        if !handler.is_empty() {
-            layer.insert(EXEC, Value::Array(Vec::new()), Origin::CommandLine);
+        let is_about_a_queue = is_about_a_queue(subcommand);
+        if is_about_a_queue {
+            let TableArgs { set, condition } = TableArgs::from_arg_matches(matches)?;
+            options.set = set;
+            options.layer.conditions.extend(condition);
         }
-        let QueueOptions { set, condition, .. } = QueueOptions::from_arg_matches(matches)?;
-        layer.conditions.extend(condition);
-        let options = TypedOptions {
-            layer,
-            known,
-            set,
-            name: cli.global.queue.clone(),
-            handler,
-            paths: PATHS.into_iter().filter_map(path).collect(),
-            may_be_about_all: matches.try_contains_id("all_queues").is_ok(),
-            may_be_about_none: matches!(&cli.command, Command::Simulate(it) if !it.from_table),
-        };
-        Ok(Self { cli, options })
+        let handler = matches.try_get_many::<OsString>(HANDLER).ok().flatten();
+        if let (Some(words), Some(key)) = (handler, Key::named(EXEC)) {
+            let words = Raw::Words(words.cloned().collect());
+            options.layer.insert(key, words, Origin::CommandLine);
+        }
+        options.may_be_about_all = matches.try_contains_id("all_queues").is_ok();
+        options.may_be_about_none =
+            matches!(&cli.command, Command::Simulate(args) if !args.from_table);
+        Ok(Self { cli, options, is_about_a_queue })
     }
 }
 
-/// The key of an option, unless it is one of its subcommand's own, which has an id of its own then.
-pub fn key_of_option(arg: &Arg) -> Option<&'static str> {
-    let long = arg.get_long().filter(|_| arg.get_id() != "table_metrics")?;
-    key_of(long)
-}
-
-fn value(arg: &Arg, matches: &ArgMatches) -> Value {
-    let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-    let values = raw.map(|value| Value::String(value.to_string_lossy().into_owned()));
-    match &values.collect::<Vec<_>>()[..] {
-        _ if !arg.get_action().takes_values() => Value::Boolean(true),
-        [one] => one.clone(),
-        several => Value::Array(several.into()),
+fn value(key: &Key, matches: &ArgMatches) -> Raw {
+    if key.kind == Kind::Flag {
+        return Raw::Toml(Value::Boolean(true));
     }
+    let words = matches.get_raw(key.name).into_iter().flatten();
+    Raw::Words(words.map(OsString::from).collect())
 }

@@ -3,30 +3,29 @@
 //! the database.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 
 use super::{Console, check};
 use crate::adopt::{Proposal, is_known, is_like_a_queue, limits, propose};
-use crate::cli::{Adopt, Check, Global};
+use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::names::listed;
-use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
+use crate::options::key::all;
+use crate::options::{DEFAULT_QUEUE, Environment, Sources, TypedOptions, location};
 use crate::ownership::Kind;
 use crate::record::{counted, one_line, toml_text};
 use crate::store::{self, Listed};
 
 pub fn run(
-    global: &Global,
+    typed: &TypedOptions,
     args: &Adopt,
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let given = |typed: &Option<PathBuf>, variable| {
-        typed.clone().or_else(|| environment.get(variable).map(PathBuf::from))
-    };
-    let Some(db) = given(&global.db, "BACKLOG_DB") else {
+    let layers = typed.layer.clone().over(environment.layer(DEFAULT_QUEUE)?);
+    let Some(db) = layers.path("db") else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
     };
     let is_server = store::is_url(&db.to_string_lossy());
@@ -42,8 +41,7 @@ pub fn run(
     let outline = database.outline(&name)?;
     let mut ask = |question: &str, answers: &[String]| console.terminal.choose(question, answers);
     let mut proposal = propose(&mut *database, &outline, console.clock.now(), &mut ask)?;
-    let state_dir = given(&global.state_dir, "BACKLOG_STATE_DIR");
-    let state_dir = state_dir.map(|it| environment.directory.join(it));
+    let state_dir = layers.path("state_dir").map(|it| environment.directory.join(it));
     proposal.state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
     let open = proposal.open_questions();
     let written = written_db(&db, environment);
@@ -129,10 +127,8 @@ fn checked(
 ) -> Result<Exit> {
     let path = environment.directory.join("backlog.toml, as proposed");
     let sources = Sources::proposed(path, section, environment.clone())?;
-    let typed = TypedOptions {
-        known: SECTIONS.iter().flat_map(|(_, keys)| *keys).map(|key| key.name).collect(),
-        ..TypedOptions::default()
-    };
+    let typed =
+        TypedOptions { known: all().map(|key| key.name).collect(), ..TypedOptions::default() };
     let resolved = sources.resolve(&typed, Some(queue))?;
     let Console { clock, terminal, screen, .. } = console;
     let mut stderr = io::stderr();

@@ -14,8 +14,9 @@ use crate::handlers::{
     Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
     placeholders,
 };
-use crate::options::{self, PassSettings, Queue, Schedule};
+use crate::options::{self, PassSettings, Queue};
 use crate::query::Shard;
+use crate::schedule::Schedule;
 use crate::stop::Stop;
 use crate::store::{
     self, Access, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose, StateDir,

@@ -11,7 +11,8 @@ use crate::cli::{Crontab, Systemd};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
-use crate::options::keys::{is_of_the_choice, variable};
+use crate::options::key::{EXEC, Key, Role, variable};
+use crate::options::raw::Raw;
 use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
 use crate::record::one_line;
 use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
@@ -39,12 +40,13 @@ pub fn run(
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command
-        .extend(queue_arguments(resolved, &queue, |key| !args.classic || !is_of_the_choice(key))?);
+    command.extend(queue_arguments(resolved, &queue, |key| !args.classic || !is_of_schedule(key))?);
     let environment = &resolved.sources.environment;
     // What stands in backlog.toml stays there.
-    let typed = resolved.typed.handler.iter().cloned().map(utf8);
-    let mut handler = typed.collect::<Result<Vec<_>>>()?;
+    let mut handler = match resolved.typed.layer.get(EXEC) {
+        Some(Raw::Words(words)) => words.iter().cloned().map(utf8).collect::<Result<_>>()?,
+        Some(Raw::Toml(_)) | None => Vec::new(),
+    };
     make_absolute(environment, &mut handler)?;
     if !handler.is_empty() {
         handler.insert(0, "--".into());
@@ -125,13 +127,18 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
+/// Whether a key chooses the schedule, or is a detail of it.
+fn is_of_schedule(key: &Key) -> bool {
+    [Role::Schedule, Role::ScheduleDetail].contains(&key.role)
+}
+
 /// Of each line what it is about, its period in seconds, and what is typed for its schedule.
 fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
     let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
     if args.classic {
-        if resolved.typed.layer.iter().any(|(key, ..)| is_of_the_choice(key)) {
+        if resolved.typed.layer.has_any(is_of_schedule) {
             bail!(usage("--classic is a schedule of its own: leave out the other one"));
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {

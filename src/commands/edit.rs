@@ -275,7 +275,7 @@ fn chosen(
     }
     let filter = |meant: &String| CauseFilter::new(meant, queue, database, from);
     let cause = args.failure.as_ref().map(filter).transpose()?;
-    let before = args.older_than.map(|age| now.saturating_sub(age.0));
+    let before = args.older_than.map(|age| now.saturating_sub(age));
     let mut ids = Vec::new();
     database.scan(from, Order::Oldest, None, &mut |mut record| {
         let is_meant = queue.holds(&record.id)

@@ -9,7 +9,7 @@ use super::failures::{CauseFilter, kept_errors};
 use super::{Console, find, state_dir};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
-use crate::options::{Resolved, Schedule};
+use crate::options::{Resolved, schedule};
 use crate::query::Position;
 use crate::record::{Record, Status, one_line};
 use crate::report::{self, Listing, Screen};
@@ -42,9 +42,8 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
     let counts = database.table().failures.is_some();
     let mut listing = Listing::new(rule.is_some(), counts, console.screen);
-    let order = resolved.pass()?.order.unwrap_or_default();
-    let most = args.limit.map(|limit| limit.0);
-    let mut left = most.unwrap_or(u64::MAX);
+    let order = resolved.settings.order;
+    let mut left = args.limit.unwrap_or(u64::MAX);
     let mut each = |mut record: Record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
         kept.fill_in(&mut record);
@@ -62,7 +61,7 @@ pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> 
     };
     let is_filtered =
         args.due || args.since.is_some() || args.failure.is_some() || queue.shard.is_some();
-    database.scan(&statuses, order, most.filter(|_| !is_filtered), &mut each)?;
+    database.scan(&statuses, order, args.limit.filter(|_| !is_filtered), &mut each)?;
     if !args.json {
         console.out.write_all(listing.finish().as_bytes())?;
     }
@@ -97,7 +96,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
             }
             (Ok(record), None) => {
                 let known = report::unscheduled(&record, has_counter, &console.screen);
-                format!("{known}  {}\n", Schedule::unknown())
+                format!("{known}  {}\n", schedule::unknown())
             }
             (Err(why), _) => {
                 exit = Exit::Failed;

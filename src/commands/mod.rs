@@ -29,13 +29,12 @@ pub use signals::Signals;
 
 use crate::cli::{self, Cli, Command, Global, Process, Typed};
 use crate::exit::{self, Exit, ExitError, usage};
-use crate::manual::pages;
-use crate::options::value::truth;
-use crate::options::{Environment, PassSettings, Queue, Resolved, Schedule, Sources, TypedOptions};
+use crate::options::raw::truth;
+use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedOptions};
 use crate::ownership::OwnerRule;
 use crate::record::{Id, Record, one_line, split};
 use crate::report::{self, Screen};
-use crate::schedule::Policy;
+use crate::schedule::{Policy, Schedule};
 use crate::secure_file;
 use crate::store::{self, Access, Database, Found, Reader, StateDir, Table};
 use crate::terminal::Terminal;
@@ -52,8 +51,16 @@ pub struct Console<'a> {
 }
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
-    let Typed { cli, options } = typed;
-    let result = run_command(&cli, &options, environment, console);
+    let Typed { cli, options, is_about_a_queue } = typed;
+    let environment = checked(&cli, environment);
+    let result = environment.and_then(|environment| {
+        let sources = if is_about_a_queue {
+            Sources::find(cli.global.config.as_deref(), environment)?
+        } else {
+            Sources { environment, file: None }
+        };
+        run_command(&cli, &options, &sources, console)
+    });
     console.endings.wait(&console.clock, &console.signals);
     // One that has come since the pass was over.
     let signal = console.signals.first().filter(|_| result.is_ok());
@@ -69,19 +76,10 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
 fn run_command(
     cli: &Cli,
     options: &TypedOptions,
-    environment: Environment,
+    sources: &Sources,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let is_check = matches!(cli.command, Command::Check(_));
-    let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
-    let rule = owner_rule(usual, &cli.global, &environment)?;
-    let environment = Environment { rule, ..environment };
-    let sources = if cli.command.is_about_a_queue() {
-        Sources::find(cli.global.config.as_deref(), environment)?
-    } else {
-        Sources { environment, file: None }
-    };
-    let queues = Queues { sources: &sources, typed: options };
+    let queues = Queues { sources, typed: options };
     let one = || queues.one();
     let heading = |is_json: bool| (!is_json).then_some(HEADING);
     match &cli.command {
@@ -92,7 +90,7 @@ fn run_command(
             })
         }
         Command::Status(args) => match queues.of_status(args)? {
-            Some(names) => status::overview(&names, &sources, options, args, console),
+            Some(names) => status::overview(&names, sources, options, args, console),
             None => status::run(&one()?, args, console),
         },
         Command::Failures(args) => queues.run(
@@ -113,7 +111,7 @@ fn run_command(
                 crontab::run(resolved, args, is_first, console)
             })
         }
-        Command::Adopt(args) => adopt::run(&cli.global, args, &sources.environment, console),
+        Command::Adopt(args) => adopt::run(options, args, &sources.environment, console),
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => look::list(&one()?, args, console),
@@ -139,6 +137,14 @@ const HEADING: &str = "queue {}:\n";
 /// A command for one queue. The flag says that no other queue's output stands above.
 type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
 
+/// The environment with root's rule as the command applies it.
+fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
+    let is_check = matches!(cli.command, Command::Check(_));
+    let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
+    let rule = owner_rule(usual, &cli.global, &environment)?;
+    Ok(Environment { rule, ..environment })
+}
+
 /// How root's rule is applied, unless the option or its variable waives it.
 fn owner_rule(
     usual: OwnerRule,
@@ -163,7 +169,7 @@ impl Queues<'_> {
     /// The options of the queue that is chosen.
     fn one(&self) -> Result<Resolved<'_>> {
         let resolved = self.sources.resolve(self.typed, None)?.require_trusted()?;
-        if let Some(name) = self.sources.mere_name(self.typed) {
+        if let Some(name) = self.sources.mere_name(self.typed.name.as_deref()) {
             log::warn!("no backlog.toml, {name:?} is only a name");
         }
         Ok(resolved)
@@ -171,7 +177,7 @@ impl Queues<'_> {
 
     /// The names of all queues of backlog.toml.
     fn all(&self) -> Result<Vec<String>> {
-        if self.typed.layer.says("table") {
+        if self.typed.layer.has("table") {
             bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
         }
         Ok(self.sources.queues()?)
@@ -233,8 +239,8 @@ impl Queues<'_> {
 
 /// Writes the manual pages below a directory, where `man` looks for them: `man1/backlog.1`.
 fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
-    for page in pages()? {
-        let section = directory.join(format!("man{}", page.section));
+    for page in cli::pages()? {
+        let section = directory.join("man1");
         let path = section.join(&page.file);
         let made = fs::create_dir_all(&section);
         let written = made.and_then(|()| {

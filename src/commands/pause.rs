@@ -32,7 +32,7 @@ struct Target {
 impl Target {
     fn find(resolved: &Resolved<'_>, clock: Clock) -> Result<Self> {
         let typed = &resolved.typed.layer;
-        if typed.says("shard") || !typed.conditions.is_empty() {
+        if typed.has("shard") || !typed.conditions.is_empty() {
             bail!(usage("a pause is of a whole queue or table: leave out --shard and --where"));
         }
         let queue = resolved.queue()?;
@@ -77,7 +77,7 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
     let target = Target::find(resolved, console.clock)?;
     let ending = table_command("resume", [], resolved, &target.queue, false)?;
     let now = console.clock.now();
-    let until = args.span.map(|span| now.saturating_add(span.0));
+    let until = args.span.map(|span| now.saturating_add(span));
     let reason = args.reason.clone().map(cut);
     let pause = Pause { since: Some(now), until, reason, by: Some(user_name()) };
     target.state.begin_pause(&target.scope, &pause)?;

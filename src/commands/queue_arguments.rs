@@ -4,23 +4,21 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use anyhow::Result;
-use toml::Value;
-
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
-use crate::options::keys::{EXEC, FLAGS, PATHS, is_of_the_file, long};
-use crate::options::value::truth;
+use crate::options::key::{EXEC, Key, Kind, group};
+use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Queue, Resolved};
 use crate::ownership::OwnerRule;
 use crate::{schedule, store};
+use anyhow::Result;
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.
 pub fn queue_arguments(
     resolved: &Resolved<'_>,
     queue: &Queue,
-    wants: impl Fn(&str) -> bool,
+    wants: impl Fn(&Key) -> bool,
 ) -> Result<Vec<String>, ExitError> {
     let (typed, environment) = (resolved.typed, &resolved.sources.environment);
     let mut words = Vec::new();
@@ -35,27 +33,31 @@ pub fn queue_arguments(
     }
     // Every user of the machine sees a command line, so what is secret stays in the environment.
     let mut layers = environment.layer(&queue.name)?;
-    layers.retain(|key| !["header", "ping"].contains(&key));
+    layers.retain(|key| !["header", "ping"].contains(&key.name));
     layers = typed.layer.clone().over(layers);
-    layers.retain(|key| key != EXEC && wants(key));
-    // Where cron and systemd start it, no variable may say so.
-    if let (None, Some(place)) = (queue.db.file(), &queue.state_dir) {
-        let place = Value::String(absolute(environment, place)?);
-        layers.insert("state_dir", place, Origin::CommandLine);
+    layers.retain(|key| key.name != EXEC && wants(key));
+    // Under cron and systemd no variable may name it.
+    if let (None, Some(path)) = (queue.db.file(), &queue.state_dir)
+        && let Some(key) = Key::named("state_dir")
+    {
+        layers.insert(key, Raw::text(&absolute(environment, path)?), Origin::CommandLine);
     }
-    for (key, value, _) in layers.iter() {
-        for value in values(key, value) {
-            let value = value.map(|value| self::value(environment, key, value)).transpose()?;
-            words.extend(option(&long(key), value));
+    for (key, raw, _) in layers.iter() {
+        if key.kind == Kind::Flag || key.kind == Kind::Optional && raw.as_bool() == Some(true) {
+            words.extend(option(key.long, None));
+            continue;
+        }
+        for value in raw.clone().into_texts().map_err(usage)? {
+            words.extend(option(key.long, Some(value_from_anywhere(environment, key, &value)?)));
         }
     }
-    // Where cron starts it, what is set is a word of the line.
-    let is_meant = |key: &str| key != "ping" && wants(key);
+    let is_meant = |name: &str| name != "ping" && Key::named(name).is_some_and(&wants);
     for setting in typed.set.iter().filter(|setting| is_meant(&setting.key)) {
         words.extend(option("set", Some(setting.text.clone())));
     }
+    let wants_condition = Key::named("where").is_some_and(&wants);
     let condition = match &layers.conditions[..] {
-        _ if !wants("where") => return Ok(words),
+        _ if !wants_condition => return Ok(words),
         [] => return Ok(words),
         [one] => one.clone(),
         several => format!("({})", several.join(") AND (")),
@@ -63,9 +65,6 @@ pub fn queue_arguments(
     words.extend(option("where", Some(condition)));
     Ok(words)
 }
-
-/// The options that say which table is meant.
-const OF_A_TABLE: [&str; 5] = ["db", "table", "pgmq", "shard", "state_dir"];
 
 /// A command about the table of a queue, as it may be typed from anywhere: with the conditions of the
 /// options, or about all of the table.
@@ -76,8 +75,9 @@ pub fn table_command(
     queue: &Queue,
     with_condition: bool,
 ) -> Result<String, ExitError> {
-    let is_of_table = |key: &str| OF_A_TABLE.contains(&key) || is_of_the_file(key);
-    let wants = |key: &str| is_of_table(key) && (with_condition || key != "where");
+    let is_of_table =
+        |key: &Key| !key.is_option || group("Table").iter().any(|it| it.name == key.name);
+    let wants = |key: &Key| is_of_table(key) && (with_condition || key.name != "where");
     let words = ["backlog", command].map(String::from).into_iter();
     let words = words.chain(queue_arguments(resolved, queue, wants)?).chain(more);
     let words: Vec<_> = words.collect();
@@ -86,9 +86,13 @@ pub fn table_command(
 }
 
 /// A value as it is from anywhere, and for everybody to read.
-fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
-    let file = schedule::file_of(value).filter(|_| key == "policy");
-    Ok(match key {
+fn value_from_anywhere(
+    environment: &Environment,
+    key: &Key,
+    value: &str,
+) -> Result<String, ExitError> {
+    let file = schedule::file_of(value).filter(|_| key.name == "policy");
+    Ok(match key.name {
         // A password is no word for a command line, which every user of the machine sees.
         _ if store::is_url(value) => store::without_password(value),
         "post" => without_login(value),
@@ -98,7 +102,7 @@ fn value(environment: &Environment, key: &str, value: &str) -> Result<String, Ex
             let joined = shlex::try_join(words.iter().map(String::as_str));
             joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
         }
-        _ if PATHS.contains(&key) => absolute(environment, Path::new(value))?,
+        _ if key.kind == Kind::Path => absolute(environment, Path::new(value))?,
         _ => match file {
             Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
             None => value.into(),
@@ -119,20 +123,6 @@ fn absolute(environment: &Environment, path: &Path) -> Result<String, ExitError>
     let path = environment.directory.join(path);
     let path = std::path::absolute(&path).unwrap_or(path);
     path.to_str().map(String::from).ok_or_else(|| usage("a path is not UTF-8"))
-}
-
-/// The values of an option, each of which is typed with the option; none for a flag.
-fn values<'a>(key: &str, value: &'a Value) -> Vec<Option<&'a str>> {
-    if let Value::Array(values) = value {
-        return values.iter().map(Value::as_str).collect();
-    }
-    // A flag may be turned on by a word.
-    let is_on = |text| key != "progressive" || truth(text) == Some(true);
-    match value.as_str() {
-        Some(text) if FLAGS.contains(&key) && is_on(text) => vec![None],
-        Some(text) if ["header", "allow_hosts"].contains(&key) => text.lines().map(Some).collect(),
-        one => vec![one],
-    }
 }
 
 fn option(long: &str, value: Option<String>) -> Vec<String> {

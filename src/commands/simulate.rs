@@ -10,10 +10,11 @@ use super::{Console, open};
 use crate::cli::Simulate;
 use crate::engine::CronLine;
 use crate::exit::Exit;
-use crate::options::{Resolved, Schedule};
+use crate::options::Resolved;
 use crate::query::Order;
 use crate::record::{Capabilities, Id, Record, Status};
 use crate::report;
+use crate::schedule::Schedule;
 use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
 use crate::store::Access;
@@ -21,7 +22,7 @@ use crate::time::{Clock, DAY, Instant};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;
-    let schedules = resolved.simulated(&args.policy)?;
+    let schedules = resolved.simulated()?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
         (of_table(resolved, &schedules, *clock)?, clock.now(), 7 * DAY)
     } else {
@@ -31,7 +32,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
         rows,
         is_cohort: !args.from_table,
         start,
-        secs: args.span.map_or(usual_secs, |span| span.0),
+        secs: args.span.unwrap_or(usual_secs),
     };
     // What the engine logs is said of real records.
     log::set_max_level(log::LevelFilter::Off);

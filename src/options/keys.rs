@@ -1,134 +1,445 @@
-//! The keys of a queue's options, by the same names on the command line, in the environment and in
-//! backlog.toml: `max_runtime`, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
+//! The table of keys: every setting of a queue, in groups.
 
-use super::reference::{Key, SECTIONS};
+use super::key::Kind::{Assignments, Choice, Column, Command, List, Optional, Path, Value};
+use super::key::{EXEC, Key, POST, Role};
+use super::ping::Ping;
+use super::settings::{replace, set};
+use super::table;
+use super::value::{
+    age, at_least_one, attempts, command, days, days_above_zero, duration_up_to_a_year, give_up_on,
+    handler, order, percent, tiers, timeout, up_to_1024, whole_secs,
+};
+use crate::time::parse_duration;
 
-/// Keys that are tables, and the keys in them.
-pub const TABLES: [(&str, &[&str]); 5] = [
-    ("status", &["column", "new", "error", "success", "archived"]),
-    ("date_inserted", &["column", "sql", "format", "zone"]),
-    ("failures", &["column", "counts"]),
-    ("last_failure", &["column", "format"]),
-    ("last_error", &["column", "max"]),
+const COUNT: &str = "number, from 1 to 1,024";
+const AT_LEAST_ONE: &str = "number, at least 1";
+const DURATION: &str = "duration: 90s, 4m30s, 1h, 7days";
+const COLUMN_VALUES: &str = "table of columns and their new values";
+
+pub static KEYS: [(&str, &[Key]); 6] = [
+    ("Table", TABLE),
+    ("Mapping", MAPPING),
+    ("Schedule", SCHEDULE),
+    ("Pass", PASS),
+    ("Monitoring", MONITORING),
+    ("Handler", HANDLER),
 ];
 
-/// Paths, relative to the file in which they stand.
-pub const PATHS: [&str; 5] = ["db", "state_dir", "joblog", "metrics", "ca_file"];
+const TABLE: &[Key] = &[
+    Key::option("db", Path, "FILE|URL", |to, raw| set(&mut to.db, raw.into_path()), [
+        "SQLite file, or postgres://user@host/database",
+        "The variables of libpq (PGHOST, PGUSER, PGSSLMODE, ...) supply what the URL leaves out. Keep the \
+         password in ~/.pgpass.",
+    ])
+    .takes("path of a SQLite file, or postgres://user@host:port/database", "\"/srv/app/app.db\"")
+    .in_short_help()
+    .secret(),
+    Key::option("table", Value, "NAME", table::name, ["Name of the table", ""])
+        .takes("name of a table", "\"orders\"")
+        .default_text("BACKLOG")
+        .in_short_help(),
+    Key::option("pgmq", Value, "QUEUE", |to, raw| set(&mut to.pgmq, raw.into_text()), [
+        "Use a pgmq queue instead of a table",
+        "pgmq is an extension of PostgreSQL, so --db must be a server.",
+    ])
+    .takes("name of a pgmq queue", "\"emails\""),
+    Key::setting(
+        "where",
+        Value,
+        |_, _| Ok(()),
+        "SQL condition that the rows of the queue meet. Other rows are never touched. The condition of a \
+         queue replaces that of [defaults]. One from the command line or the environment narrows it.",
+    )
+    .takes("SQL condition", "\"kind = 'mail'\""),
+    Key::option("shard", Value, "I/N", |to, raw| set(&mut to.shard, raw.parse(str::parse)), [
+        "Process only part I of N of the records",
+        "Other crontab lines or machines process the other parts. The id of a record decides its part.",
+    ])
+    .takes("I/N, from 1/1 to 1024/1024", "\"1/2\""),
+    Key::option("state_dir", Path, "DIR", |to, raw| set(&mut to.state_dir, raw.into_path()), [
+        "Directory for claims, cursors and the history of passes",
+        "",
+    ])
+    .long_name("state-dir")
+    .takes("path of a directory", "\"/var/lib/app/backlog\"")
+    .default_text("FILE.backlog; with a server ~/.local/state/backlog"),
+];
 
-/// Options that are on or off.
-pub const FLAGS: [&str; 5] = ["by_age", "fibonacci", "progressive", "stream", "strict"];
+const MAPPING: &[Key] = &[
+    Key::setting(
+        "id",
+        List,
+        table::id,
+        "Column that identifies a record: a unique integer, text or UUID. The values of several columns \
+         are shown and typed as 12,34.",
+    )
+    .takes("column, or several", "[\"message_id\", \"user_id\"]")
+    .default_text("ID"),
+    Key::setting(
+        "status",
+        Column(&["column", "new", "error", "success", "archived"]),
+        table::status,
+        "Column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. If a status has \
+         several values, the first is written. \"{null}\" is NULL. Without `archived`, records cannot be \
+         archived unless on_archive says how. `false` means that the table has no status: a row is pending \
+         as long as it meets `where`.",
+    )
+    .takes(
+        "column; { column, new, error, success, archived }; or false",
+        "{ column = \"state\", new = [2, 3], error = 1, success = 0 }",
+    )
+    .default_text("STATUS"),
+    Key::setting(
+        "date_inserted",
+        Column(&["column", "sql", "format", "zone"]),
+        table::date_inserted,
+        "Column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, epoch-us, epoch-ns, \
+         ticks, filetime, apple), each value is read as what it looks like, but never as one of the last \
+         three formats. `zone` applies to dates without a zone: UTC (the default), +02:00 or Europe/Berlin. \
+         Instead of a column, `sql` may be an expression over the columns of a row. `false` means that \
+         records have no date: they are ordered by id, and only a policy that counts failures can be used.",
+    )
+    .takes("column; { column or sql, format, zone }; or false", "{ column = \"created\", format = \"epoch\" }")
+    .default_text("DATE_INSERTED"),
+    Key::setting(
+        "failures",
+        Column(&["column", "counts"]),
+        table::failures,
+        "Column that counts the failures of a record. With counts = \"attempts\" it counts the successful \
+         attempt too. A column with other content is refused.",
+    )
+    .takes("column; { column, counts }; or \"\" for none", "\"attempts\"")
+    .default_text("FAILURES, if the table has it"),
+    Key::setting(
+        "last_failure",
+        Column(&["column", "format"]),
+        table::last_failure,
+        "Column of the date of the last failure. A column with other content is refused. `format` is one of \
+         those of date_inserted; ticks, filetime and apple of date_inserted apply here too.",
+    )
+    .takes("column; { column, format }; or \"\" for none", "\"updated_at\"")
+    .default_text("LAST_FAILURE, if the table has it"),
+    Key::setting(
+        "last_error",
+        Column(&["column", "max"]),
+        table::last_error,
+        "Column of the error of the last failure. The error is cut to what the type of the column takes, or \
+         to `max` characters.",
+    )
+    .takes("column; { column, max }; or \"\" for none", "{ column = \"message\", max = 500 }")
+    .default_text("LAST_ERROR, if the table has it"),
+    Key::setting(
+        "payload",
+        Value,
+        table::payload,
+        "Column that is sent byte by byte as the handler's standard input or the webhook's body, instead of \
+         the whole record as JSON.",
+    )
+    .takes("column", "\"body\""),
+    Key::setting(
+        "on_success",
+        Assignments,
+        table::on_success,
+        "Columns that a success sets besides the status: to a constant, {now}, {null}, or {+1} to add one, \
+         {+60} to add sixty. \"delete\" deletes the row instead.",
+    )
+    .takes(
+        "table of columns and their new values, or \"delete\"",
+        "{ sent_at = \"{now}\", error = \"{null}\" }",
+    ),
+    Key::setting(
+        "on_failure",
+        Assignments,
+        table::on_failure,
+        "Columns that a failure sets besides; {error} is its error. A column that is set to {next}, the next \
+         attempt by the policy, decides from then on when a record is due: it is read as well, `retry` sets \
+         it to now, and a policy that counts failures needs no last_failure.",
+    )
+    .takes(COLUMN_VALUES, "{ message = \"{error}\", tries = \"{+1}\" }"),
+    Key::setting(
+        "on_archive",
+        Assignments,
+        table::on_archive,
+        "Columns that are set when a record is archived. Without a status column they must make `where` \
+         false.",
+    )
+    .takes(COLUMN_VALUES, "{ failed_at = \"{now}\" }"),
+    Key::setting(
+        "on_restore",
+        Assignments,
+        table::on_restore,
+        "Columns that are set when an archived record is restored, or when `retry` makes it due. Without a \
+         status column they must make `where` true again.",
+    )
+    .takes(COLUMN_VALUES, "{ failed_at = \"{null}\" }"),
+    Key::setting(
+        "where_archived",
+        Value,
+        table::where_archived,
+        "SQL condition of the archived rows among those that do not meet `where`: `status` and `list` show \
+         them, and `restore` brings them back. If there is a status column, they have one of its values for \
+         NEW, ERROR or ARCHIVED.",
+    )
+    .takes("SQL condition", "\"failed_at IS NOT NULL\""),
+];
 
-/// Options that choose when a record is due.
-pub const CHOICES: [&str; 4] = ["ndays", "fibonacci", "policy", "progressive"];
-/// Those that say more about the choice, and go with it.
-pub const OF_THE_CHOICE: [&str; 4] = ["min_ndays", "by_age", "every", "spread"];
+const SCHEDULE: &[Key] = &[
+    Key::option("ndays", Value, "N", |to, raw| set(&mut to.ndays, raw.parse(days_above_zero)), [
+        "Try records of the last N days",
+        "A day is 86,400 seconds, and N may be a fraction. Needs no column: one crontab line for each range \
+         of ages, each with its own frequency, is the schedule.",
+    ])
+    .takes("number of days", "7")
+    .role(Role::Schedule)
+    .in_short_help(),
+    Key::option("min_ndays", Value, "M", |to, raw| set(&mut to.min_ndays, raw.parse(days)), [
+        "With --ndays: skip records of the last M days",
+        "Another crontab line tries those.",
+    ])
+    .long_name("min-ndays")
+    .takes("number of days", "1")
+    .default_text("0")
+    .role(Role::ScheduleDetail),
+    Key::flag("fibonacci", |to, raw| replace(&mut to.fibonacci, raw.into_bool()), [
+        "Wait Fibonacci(f) minutes after f failures",
+        "Needs the columns FAILURES and LAST_FAILURE. Same as --policy fibonacci:unit=1m,spread=0%.",
+    ])
+    .role(Role::Schedule)
+    .in_short_help(),
+    Key::option("policy", Value, "SPEC", |to, raw| replace(&mut to.policies, raw.into_texts()), [
+        "Back off according to a policy, such as even",
+        "Needs the columns FAILURES and LAST_FAILURE, or --by-age. The policies are constant, fibonacci, \
+         exponential, linear, arithmetic, geometric, even, sidekiq, buckets, list and sns. Parameters follow \
+         a colon: exponential:first=1m,base=2,max=1h. `backlog simulate` draws the load of a policy.",
+    ])
+    .takes("policy with its parameters", "\"exponential:first=1m,base=2,max=1h\"")
+    .role(Role::Schedule)
+    .in_short_help(),
+    Key::option("progressive", Optional, "TIERS", |to, raw| set(&mut to.progressive, tiers(raw)), [
+        "Try older records less often, on one line",
+        "Needs no column. TIERS are pairs of maximum age and interval, by default \
+         1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h. Each record has its own place in each interval, so \
+         many old records make an even load.",
+    ])
+    .takes("true, or tiers of age/interval", "\"1d/5m,30d/1d,360d/8d\"")
+    .default_text("false")
+    .role(Role::Schedule)
+    .in_short_help(),
+    Key::flag("by_age", |to, raw| replace(&mut to.by_age, raw.into_bool()), [
+        "With --policy: use the age instead of the failures",
+        "The policy then needs no column.",
+    ])
+    .long_name("by-age")
+    .role(Role::ScheduleDetail),
+    Key::option("every", Value, "DURATION", |to, raw| set(&mut to.every, raw.parse(whole_secs)), [
+        "How often cron runs this",
+        "Delays are counted in ticks of this length, so a pass that starts a little early misses no record.",
+    ])
+    .takes(DURATION, "\"5m\"")
+    .default_text("1m; 5m with --progressive")
+    .role(Role::ScheduleDetail),
+    Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(percent)), [
+        "How far to spread records that fail together",
+        "At 0% their retries stay together. At 100% they fill the time between two delays of the policy \
+         evenly. Nothing is drawn at random.",
+    ])
+    .takes("percentage", "\"50%\"")
+    .default_text("100%; 0% with --fibonacci")
+    .role(Role::ScheduleDetail),
+    Key::option("max_attempts", Value, "N", attempts, [
+        "Archive a record when its N-th attempt fails",
+        "Needs the column FAILURES. In the environment, MAX_EMAILS_RETRY_ATTEMPTS is the limit of the queue \
+         emails.",
+    ])
+    .long_name("max-attempts")
+    .takes("number, at least 1; or { column } with that of each record", "20")
+    .default_text("no limit; 5 with --pgmq")
+    .in_short_help(),
+    Key::option("max_age", Value, "DURATION", |to, raw| set(&mut to.max_age, raw.parse(age)), [
+        "Archive a failed record that is older than this",
+        "A NEW record is tried once first.",
+    ])
+    .long_name("max-age")
+    .takes(DURATION, "\"30days\"")
+    .default_text("no limit"),
+];
 
-/// The command that handles the records, or a webhook in its place, and what says how they are run.
-pub const EXEC: &str = "exec";
-pub const POST: &str = "post";
-pub const OF_A_COMMAND: [&str; 3] = ["stream", "window", EXEC];
-pub const OF_A_WEBHOOK: [&str; 6] =
-    [POST, "header", "allow_hosts", "secret_column", "idempotency_key", "ca_file"];
-const GIVE_UP_ON: &str = "give_up_on";
+const PASS: &[Key] = &[
+    Key::option("jobs", Value, "N", |to, raw| replace(&mut to.jobs, raw.parse(up_to_1024)), [
+        "Number of handlers to run in parallel",
+        "With --stream, the number of processes, each with its own --window.",
+    ])
+    .takes(COUNT, "4")
+    .default("1")
+    .in_short_help(),
+    Key::option("timeout", Value, "DURATION", |to, raw| set(&mut to.timeout, raw.parse(timeout)), [
+        "Stop a handler that runs longer; it has failed",
+        "With --stream, how long a process that has records may be silent. With --post, how long the whole \
+         exchange may take. `none` sets no limit.",
+    ])
+    .takes("duration: 90s, 4m30s, 1h; or none", "\"30s\"")
+    .default_text("1h; 30s with --post")
+    .in_short_help(),
+    Key::option("grace", Value, "DURATION", |to, raw| replace(&mut to.grace, raw.parse(duration_up_to_a_year)), [
+        "How long running handlers may take when a pass stops",
+        "Then they get SIGTERM, and SIGKILL a second later. It is also the time between SIGTERM and SIGKILL \
+         after --timeout.",
+    ])
+    .takes(DURATION, "\"30s\"")
+    .default("10s"),
+    Key::option("order", Choice(&["newest", "oldest"]), "ORDER", |to, raw| replace(&mut to.order, order(raw)), [
+        "Which records to try first: newest or oldest",
+        "",
+    ])
+    .takes("newest or oldest", "\"oldest\"")
+    .default("newest"),
+    Key::option("rate", Value, "RATE", |to, raw| set(&mut to.rate, raw.parse(str::parse)), [
+        "Maximum rate of attempts: 50/s, 100/m, 1000/h",
+        "",
+    ])
+    .takes("attempts in a second, minute or hour: 50/s, 100/m, 1000/h", "\"50/s\"")
+    .default_text("no limit"),
+    Key::option("max_records", Value, "N", |to, raw| set(&mut to.max_records, raw.parse(at_least_one)), [
+        "Stop after N attempts",
+        "The next pass continues with the records after them, so a block of failing records does not keep \
+         the others from being tried.",
+    ])
+    .long_name("max-records")
+    .takes(AT_LEAST_ONE, "1000")
+    .default_text("no limit"),
+    Key::option("max_runtime", Value, "DURATION", |to, raw| set(&mut to.max_runtime, raw.parse(parse_duration)), [
+        "Stop after this time",
+        "No more handlers are started. Running ones get --grace to end.",
+    ])
+    .long_name("max-runtime")
+    .takes(DURATION, "\"4m30s\"")
+    .default_text("no limit"),
+    Key::option(
+        "max_consecutive_failures",
+        Value,
+        "N",
+        |to, raw| set(&mut to.max_consecutive_failures, raw.parse(at_least_one)),
+        [
+            "Stop after N failures in a row",
+            "The service is then considered down, and the other records are left for a later pass.",
+        ],
+    )
+    .long_name("max-consecutive-failures")
+    .takes(AT_LEAST_ONE, "20")
+    .default_text("no limit"),
+    Key::flag("strict", |to, raw| replace(&mut to.strict, raw.into_bool()), [
+        "Exit 1 if any record failed",
+        "Without it, a pass fails only if a record was archived or could not be handled.",
+    ]),
+    Key::option("joblog", Path, "FILE", |to, raw| set(&mut to.joblog, raw.into_path()), [
+        "Append a line of JSON for each attempt",
+        "",
+    ])
+    .takes("path of a file", "\"/var/log/backlog.jsonl\""),
+    Key::option("exec_on_archive", Command, "COMMAND", |to, raw| set(&mut to.on_archive, command(raw)), [
+        "Run a command for each record that is archived",
+        "It gets what a handler gets, with BACKLOG_STATUS=ARCHIVED.",
+    ])
+    .long_name("on-archive")
+    .takes("command and arguments", "[\"/usr/local/bin/notify\", \"{id}\"]"),
+];
 
-/// Where all keys are told of: there are too many for a message.
-const REFERENCE: &str = "docs/reference.md";
+const MONITORING: &[Key] = &[
+    Key::option("ping", Value, "URL", |to, raw| set(&mut to.ping, Ping::parse(raw)), [
+        "Report each pass to a service such as healthchecks.io",
+        "The pass requests URL/start when it begins, and URL/EXIT with its exit status when it has ended. \
+         {line} becomes the name of the crontab line. The URL is a secret: set it in backlog.toml or in the \
+         environment, because every user of the machine can read a command line.",
+    ])
+    .takes("URL, or { start, success, failure }", "\"https://hc-ping.com/0d0eca76\"")
+    .secret(),
+    Key::option("metrics", Path, "FILE", |to, raw| set(&mut to.metrics, raw.into_path()), [
+        "Write figures of the pass for Prometheus",
+        "The file is for the textfile collector of node_exporter. Crontab lines may share it.",
+    ])
+    .takes("path of a file", "\"/var/lib/prometheus/node-exporter/backlog.prom\""),
+];
 
-/// Those that are options. Every start looks for each of them.
-fn options() -> impl Iterator<Item = &'static str> {
-    all().filter(|key| !key.is_of_the_file).map(|key| key.name)
-}
-
-fn all() -> impl Iterator<Item = &'static Key> {
-    SECTIONS.iter().flat_map(|(_, keys)| *keys)
-}
-
-/// The keys of backlog.toml and `--set` alone: the mapping, and the handler, typed behind `--`.
-pub fn is_of_the_file(key: &str) -> bool {
-    Key::named(key).is_some_and(|key| key.is_of_the_file)
-}
-
-pub fn long(key: &str) -> String {
-    match key {
-        "allow_hosts" => "allow-host".into(),
-        "exec_on_archive" => "on-archive".into(),
-        key => key.replace('_', "-"),
-    }
-}
-
-pub fn key_of(long: &str) -> Option<&'static str> {
-    let key = long.replace('-', "_");
-    options().find(|option| match *option {
-        "allow_hosts" => key == "allow_host",
-        "exec_on_archive" => key == "on_archive",
-        option => key == option,
-    })
-}
-
-pub fn variable(long: &str) -> String {
-    format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
-}
-
-/// The long option that a variable stands for, if it were one.
-pub fn long_of(variable: &str) -> Option<String> {
-    let name = variable.strip_prefix("BACKLOG_")?;
-    Some(name.to_ascii_lowercase().replace('_', "-"))
-}
-
-pub fn is_of_the_choice(key: &str) -> bool {
-    CHOICES.contains(&key) || OF_THE_CHOICE.contains(&key)
-}
-
-/// Keys that count only with those of the same layer: they are gone where these are said above. Below
-/// them is a command, or not.
-pub fn gone(is_said: impl Fn(&str) -> bool, is_command_below: bool) -> Vec<&'static str> {
-    let mut gone = Vec::new();
-    if CHOICES.into_iter().any(&is_said) {
-        gone.extend(CHOICES.iter().chain(&OF_THE_CHOICE));
-    }
-    // A webhook keeps what is said of webhooks elsewhere: a header that is not sent, as if there were
-    // none, is a token that is missed in silence.
-    if is_said(EXEC) {
-        gone.extend(OF_A_COMMAND.iter().chain(&OF_A_WEBHOOK).chain([&GIVE_UP_ON]));
-    } else if is_said(POST) {
-        gone.extend(OF_A_COMMAND);
-        gone.extend(is_command_below.then_some(GIVE_UP_ON));
-    }
-    gone
-}
-
-/// Fails if no key of a queue has this name.
-pub fn require_known(name: &str) -> Result<(), String> {
-    if Key::named(name).is_some() {
-        return Ok(());
-    }
-    let of_option = key_of(&name.replace('_', "-"));
-    let key = of_option.map_or_else(String::new, |key| format!("; the key of the option is {key}"));
-    Err(format!("no key {name:?}{key}; {REFERENCE} has them all"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use clap::{Args, Command};
-
-    use super::*;
-    use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions};
-
-    #[test]
-    fn every_option_of_a_group_has_a_key_and_every_key_an_option() {
-        let command = ScheduleOptions::augment_args(Command::new("backlog"));
-        let command = PassOptions::augment_args(HandlerOptions::augment_args(command));
-        let command = QueueOptions::augment_args(command);
-        let longs = command.get_arguments().filter_map(|arg| arg.get_long().map(String::from));
-        let mut longs: BTreeSet<_> = longs.collect();
-        // They are options of every subcommand, and these two are no keys.
-        longs.extend(["db", "state-dir"].map(String::from));
-        for none in ["set", "where"] {
-            assert!(longs.remove(none));
-        }
-        assert_eq!(longs, options().map(long).collect());
-        assert!(options().all(|key| key_of(&long(key)) == Some(key)));
-    }
-}
+const HANDLER: &[Key] = &[
+    Key::setting(
+        EXEC,
+        Command,
+        |to, raw| replace(&mut to.exec, handler(raw)),
+        "The handler, word by word, as after -- on a command line. {column} in a word becomes the value of \
+         the record, and {id} its id.",
+    )
+    .takes("command and arguments", "[\"/usr/local/bin/send-mail\", \"--id={id}\"]")
+    .role(Role::Command),
+    Key::option("give_up_on", List, "CODE,...", |to, raw| replace(&mut to.give_up_on, give_up_on(raw)), [
+        "Exit codes or HTTP statuses that archive at once",
+        "Exit codes of a command: 65,100. With --post, HTTP statuses from 300 to 599, even with a \
+         Retry-After, or 4xx, which leaves out 407, 408, 425 and 429: 4xx,503.",
+    ])
+    .long_name("give-up-on")
+    .takes("exit codes, from 1 to 255; with post 4xx and HTTP statuses, from 300 to 599", "[65, 100]")
+    .role(Role::GiveUpOn),
+    Key::flag("stream", |to, raw| replace(&mut to.stream, raw.into_bool()), [
+        "Start the command once for many records",
+        "It reads a line of JSON for each record, and answers with a line of JSON.",
+    ])
+    .role(Role::Command)
+    .in_short_help(),
+    Key::option("window", Value, "N", |to, raw| replace(&mut to.window, raw.parse(up_to_1024)), [
+        "With --stream: number of records in a process at a time",
+        "",
+    ])
+    .takes(COUNT, "256")
+    .default("64")
+    .role(Role::Command),
+    Key::option(POST, Value, "URL", |to, raw| set(&mut to.post, raw.into_text()), [
+        "Send each record to a webhook",
+        "{column} in the URL becomes the value of the record, percent-encoded. If the environment variable \
+         BACKLOG_WEBHOOK_SECRET is set, requests are signed with it.",
+    ])
+    .takes("URL", "\"https://example.com/orders/{id}\"")
+    .role(Role::Webhook)
+    .in_short_help()
+    .secret(),
+    Key::option("header", List, "HEADER", |to, raw| replace(&mut to.header, raw.into_texts()), [
+        "With --post: add a header to requests; repeatable",
+        "Set a token in backlog.toml or in the environment, with a line for each header: every user of the \
+         machine can read a command line.",
+    ])
+    .takes("header, or several", "[\"X-Source: shop\"]")
+    .role(Role::Webhook)
+    .secret(),
+    Key::option("allow_hosts", List, "HOST", |to, raw| replace(&mut to.allow_hosts, raw.into_texts()), [
+        "With --post: allow a host that a column names; repeatable",
+        "*.example.com allows all hosts below example.com. Without a list, a column may name any host of \
+         the public internet, and no credentials are sent there.",
+    ])
+    .long_name("allow-host")
+    .takes("host, or several", "[\"*.example.com\"]")
+    .role(Role::Webhook),
+    Key::option("secret_column", Value, "COLUMN", |to, raw| set(&mut to.secret_column, raw.into_text()), [
+        "With --post: column with the secret of each record",
+        "Requests are signed with it instead of BACKLOG_WEBHOOK_SECRET, and it is not sent.",
+    ])
+    .long_name("secret-column")
+    .takes("column", "\"webhook_secret\"")
+    .role(Role::Webhook),
+    Key::option("idempotency_key", Value, "KEY", |to, raw| set(&mut to.idempotency_key, raw.into_text()), [
+        "With --post: Idempotency-Key of all attempts of a record",
+        "{column} becomes the value of the record. An empty key omits the header. By default the key consists \
+         of the table, the id and the insertion date, and changes after each answer that is not a success. \
+         webhook-id is the same key. If several databases send to one receiver, give them different keys: \
+         shop-eu/{id}.",
+    ])
+    .long_name("idempotency-key")
+    .takes("text", "\"shop-eu/{id}\"")
+    .default_text("the table, the id, the date")
+    .role(Role::Webhook),
+    Key::option("ca_file", Path, "FILE", |to, raw| set(&mut to.ca_file, raw.into_path()), [
+        "With --post: PEM file of trusted certificate authorities",
+        "",
+    ])
+    .long_name("ca-file")
+    .takes("path of a file", "\"/etc/ssl/intranet.pem\"")
+    .default_text("those of the system")
+    .role(Role::Webhook),
+];

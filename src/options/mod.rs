@@ -1,25 +1,36 @@
-//! Options, from the command line, the environment and backlog.toml: one struct for each group of
-//! them, read from the merged layers. Nothing behind this sees a raw flag.
+//! Options, from the command line, the environment and backlog.toml. `keys.rs` describes each of them
+//! once; the code behind this module sees only parsed settings.
 
-pub mod keys;
+mod environment;
+mod file;
+mod handler;
+pub mod key;
+mod keys;
 mod layers;
 mod pass;
 mod ping;
 mod queue;
-mod reference;
-mod schedule;
+pub mod raw;
+mod resolved;
+pub mod schedule;
+mod settings;
 mod sources;
+mod table;
+mod toml_layer;
 pub mod value;
 
-pub use layers::{Layers, Origin, Resolved, TypedOptions};
-pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRET};
+pub use environment::Environment;
+pub use file::LONGEST_NAME;
+pub use handler::{Handler, WEBHOOK_SECRET};
+pub use key::Key;
+pub use keys::KEYS;
+pub use layers::Origin;
+pub use pass::PassSettings;
 pub use ping::{Event, Ping};
-pub use queue::{Queue, QueueOptions, location};
-pub use reference::{Key, SECTIONS};
-pub use schedule::{Pace, ScheduleOptions};
-pub use sources::{Environment, LONGEST_NAME, Sources};
-
-pub use crate::schedule::Schedule;
+pub use queue::{Queue, location};
+pub use resolved::{Resolved, TypedOptions};
+pub use sources::Sources;
+pub use toml_layer::Setting;
 
 /// The name of a queue that has none.
 pub const DEFAULT_QUEUE: &str = "default";

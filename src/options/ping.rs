@@ -1,14 +1,10 @@
 //! The URLs that passes are reported to: a check as healthchecks.io has it, or a URL for each event.
 //! They are secrets, because they let anybody report in the place of a pass: no message shows them.
 
-use std::convert::Infallible;
-use std::str::FromStr;
-
-use anyhow::{Result, ensure};
-use serde::{Deserialize, Deserializer};
+use anyhow::Result;
 use toml::{Table, Value};
 
-use super::value;
+use super::raw::Raw;
 use crate::handlers::Target;
 use crate::names::unknown;
 
@@ -33,26 +29,43 @@ pub enum Event {
 }
 
 impl Ping {
-    /// Fails if a URL cannot be used. The error shows nothing of it.
-    pub fn check(&self) -> Result<()> {
+    /// Parses a URL, or a table of URLs. The error shows nothing of them.
+    pub fn parse(raw: Raw) -> Result<Self, String> {
+        let ping = match raw.into_toml()? {
+            Value::String(url) => Self::Check(url),
+            Value::Table(urls) => each(urls)?,
+            Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Array(_) => return Err("write a URL, or { start, success, failure }".into()),
+        };
+        ping.require_usable()?;
+        Ok(ping)
+    }
+
+    fn require_usable(&self) -> Result<(), String> {
         let urls = match self {
             Self::Check(url) => vec![url],
             Self::Each { start, success, failure } => {
                 [start, success, failure].into_iter().flatten().collect()
             }
         };
-        ensure!(!urls.is_empty(), "there is no URL; legal are {}", EVENTS.join(", "));
+        if urls.is_empty() {
+            return Err(format!("there is no URL; legal are {}", EVENTS.join(", ")));
+        }
         let is_usable = |url: &String| {
             let target = Target::new(url).ok()?;
             let is_line = target.columns().all(|name| name == LINE);
             target.fill(&|_| Some("line".into())).ok().filter(|_| is_line)
         };
-        ensure!(
-            urls.into_iter().all(|url| is_usable(url).is_some()),
+        if urls.into_iter().all(|url| is_usable(url).is_some()) {
+            return Ok(());
+        }
+        Err(format!(
             "the URL cannot be used; it must begin with https:// or http://, be percent-encoded, and \
              have nothing but {{{LINE}}} in braces"
-        );
-        Ok(())
+        ))
     }
 
     /// Where an event of a run is reported, if it is.
@@ -80,29 +93,6 @@ fn behind(url: &str, event: &str, run: &str) -> String {
 fn as_uuid(run: &str) -> String {
     let (high, low) = run.split_at_checked(4).unwrap_or((run, ""));
     format!("00000000-0000-0000-{high}-{low}")
-}
-
-impl FromStr for Ping {
-    type Err = Infallible;
-
-    /// The URL is looked at later: clap would show one that is wrong.
-    fn from_str(url: &str) -> Result<Self, Infallible> {
-        Ok(Self::Check(url.into()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Ping {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        value::read(deserializer, |value| match value {
-            Value::String(url) => Ok(Self::Check(url)),
-            Value::Table(urls) => each(urls),
-            Value::Integer(_)
-            | Value::Float(_)
-            | Value::Boolean(_)
-            | Value::Datetime(_)
-            | Value::Array(_) => Err("write a URL, or { start, success, failure }".into()),
-        })
-    }
 }
 
 fn each(mut urls: Table) -> Result<Ping, String> {
@@ -138,7 +128,7 @@ mod tests {
             ),
         ] {
             let ping = Ping::Check(check.into());
-            ping.check().unwrap();
+            ping.require_usable().unwrap();
             assert_eq!(url(&ping, Event::Start), Some(start.clone()));
             assert_eq!(url(&ping, Event::End(75)), Some(start.replace("/start", "/75")));
         }
@@ -166,7 +156,7 @@ mod tests {
             "ftp://S3krit",
             "",
         ] {
-            let error = format!("{:#}", Ping::Check(text.into()).check().unwrap_err());
+            let error = Ping::parse(Raw::text(text)).err().unwrap();
             assert!(error.starts_with("the URL cannot be used; "), "{error}");
             assert!(!error.contains("S3krit"), "{error}");
         }

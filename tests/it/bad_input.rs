@@ -320,15 +320,15 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["process", "--ndays", "1"], "write the command behind `--`"),
         (
             &["process", "--ndays", "1", "--fibonacci", "--", "true"],
-            "'--ndays <N>' cannot be used with '--fibonacci'\n",
+            "--ndays and --fibonacci are two schedules: choose one\n",
         ),
         (
             &["status", "--progressive", "--policy", "even"],
-            "'--progressive [<TIERS>]' cannot be used with '--policy <SPEC>'\n",
+            "--policy and --progressive are two schedules: choose one\n",
         ),
         (
             &["process", "--ndays", "1", "--post", "http://h/", "--", "true"],
-            "'--post <URL>' cannot be used with '[COMMAND]...'\n",
+            "--post and a command are two handlers: choose one\n",
         ),
         (
             &["process", "--ndays", "1", "--min-ndays", "1", "--", "true"],
@@ -339,7 +339,10 @@ fn numbers_that_make_no_sense_are_usage_errors() {
             "no key \"polcy\"; docs/reference.md has them all",
         ),
         (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
-        (&["process", "--set", "ndays=soon", "--", "true"], "--set ndays: not a number of days"),
+        (
+            &["process", "--set", "ndays=soon", "--", "true"],
+            "--set ndays=soon: not a number of days",
+        ),
         (&["process", "--fibonacci", "--every", "1500ms", "--", "true"], "whole seconds, from 1s"),
         (
             &["process", "--ndays", "1", "--jobs", "0", "--", "true"],

@@ -450,7 +450,7 @@ fn the_documents_are_short_and_of_this_version() {
     // Neither what is made of the options nor SQL is read as prose.
     let words = |document: &String| {
         let text = text(document);
-        let by_hand = text.split("\n## Database and table\n").next().unwrap();
+        let by_hand = text.split("\n## Table\n").next().unwrap();
         let parts = by_hand.split("```").filter(|part| !part.starts_with("sql\n"));
         parts.map(|part| part.split_whitespace().count()).sum::<usize>()
     };

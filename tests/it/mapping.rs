@@ -101,7 +101,7 @@ fn what_is_typed_goes_before_the_environment_and_that_before_the_file() {
     assert_eq!(line(&env_policy, &["--queue", "q"]), "a --progressive 1d/5m,7d/1h");
     assert_eq!(line(&env_policy, &["--ndays", "2"]), "a --ndays 2");
     let ran = env.command(&["process", "--", "true"]).env("BACKLOG_STRICT", "perhaps").output();
-    let says = "BACKLOG_STRICT = \"perhaps\": write true or false";
+    let says = "BACKLOG_STRICT=perhaps: write true or false";
     crate::testenv::ran(&ran.unwrap()).fails(2, &[says]);
     // A handler is told of its record under the names of options.
     let inherited = [("BACKLOG_TABLE", "b"), ("BACKLOG_QUEUE", "q"), ("BACKLOG_PASS", "token")];
@@ -199,7 +199,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
             "2 cannot mean both",
         ),
         ("[defaults]\nndays = 1\nstatus = false", "say with --where which rows are pending"),
-        ("[defaults]\nndays = 1\ndate_inserted = { zone = 'Mars' }", "\"Mars\" is no time zone"),
+        ("[defaults]\nndays = 1\ndate_inserted = { zone = 'Mars' }", "\"Mars\" is not a time zone"),
         (
             "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
             "legal are iso, compact, epoch, ",
@@ -219,7 +219,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     }
     std::fs::write(env.path("backlog.toml"), "[queue.a]\nexec = 'true'").unwrap();
     let ran = env.run(&["process", "--queue", "a"]);
-    ran.fails(2, &["queue a: ", "exec: write the command and its arguments"]);
+    ran.fails(2, &["queue a: ", "exec = \"true\": write the command and its arguments"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
     let says = "toml: give_up_on: \"0\" is no exit code from 1 to 255, ";
@@ -890,7 +890,7 @@ fn zones_are_names_and_not_rules() {
         ["UTC+2", "Foo-3", ":Europe/Berlin", "../../../etc/localtime", "/etc/localtime", "Mars", ""]
     {
         let set = format!("date_inserted.zone={zone}");
-        env.run(&["status", "--set", &set]).fails(2, &["is no time zone", "Europe/Berlin"]);
+        env.run(&["status", "--set", &set]).fails(2, &["is not a time zone", "Europe/Berlin"]);
     }
     for zone in ["utc", "Z", "-05:30", "Europe/Berlin"] {
         let set = format!("date_inserted.zone={zone}");

@@ -305,7 +305,7 @@ fn a_wrong_policy_is_told_what_is_legal() {
         env.run(&args).fails(2, &["--policy: ", says]);
     }
     for (args, says) in [
-        (&["--progressive", "1d"][..], "write maximal age / interval, as in 7d/1h"),
+        (&["--progressive", "1d"][..], "write maximum age/interval, as in 7d/1h"),
         (
             &["--progressive", "1d/7m"],
             "no multiple of the tick, --every 5m; leave out --every, or name tiers whose intervals are, as in 1d/5m,...\n",
@@ -319,7 +319,7 @@ fn a_wrong_policy_is_told_what_is_legal() {
         (&["--policy", "list:1m,0s", "--by-age"], "its last wait is 0"),
         (&["--fibonacci", "--by-age"], "--by-age goes with --policy"),
         (&["--ndays", "1", "--every", "5m"], "--every and --spread go with"),
-        (&["--policy", "even", "--progressive"], "cannot be used with"),
+        (&["--policy", "even", "--progressive"], "are two schedules: choose one"),
     ] {
         env.run(&[&["process"], args, &["--", "true"]].concat()).fails(2, &[says]);
     }

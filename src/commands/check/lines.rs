@@ -20,10 +20,9 @@ use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
 use crate::handlers::StreamSettings;
-use crate::options::{Environment, Handler, Queue, Resolved, Sources};
+use crate::options::{Environment, Handler, Queue, Resolved, Sources, schedule};
 use crate::ownership::OwnerRule;
 use crate::report::{Level, Screen};
-use crate::schedule::Schedule;
 use crate::secure_file;
 use crate::store::{Location, Table};
 use crate::system_error::chain;
@@ -245,9 +244,8 @@ impl Installed<'_> {
             Ok(Some(_)) => {}
             Err(why) => errors.push(why.to_string()),
         }
-        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(Schedule::none));
+        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(schedule::none));
         errors.extend(schedule.err().map(|why| why.to_string()));
-        errors.extend(resolved.pass().err().map(|why| why.to_string()));
         let shell = Path::new(variable("SHELL").unwrap_or("sh"));
         let is_thrown_away = match &command.stderr {
             Some(file) => file == "/dev/null",

@@ -10,11 +10,11 @@ use anyhow::Result;
 use super::super::assemble::Assembly;
 use super::super::open;
 use super::Findings;
-use crate::options::{Handler, Queue, Schedule};
+use crate::options::{Handler, Queue};
 use crate::query::Order;
 use crate::record::{Id, Record, Status};
 use crate::report::Level;
-use crate::schedule::DueRule;
+use crate::schedule::{DueRule, Schedule};
 use crate::store::{Access, Claim, Claiming, Database, PossibleWrites, Rehearsal, Retry};
 use crate::time::Clock;
 

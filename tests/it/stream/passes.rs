@@ -222,7 +222,10 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
             "write a whole number from 1 to 1,024",
         ),
         (&["--window", "3", "--", "touch", "ran"], "--window goes with --stream"),
-        (&["--stream", "--post", "http://localhost/"], "'--stream' cannot be used with '--post"),
+        (
+            &["--stream", "--post", "http://localhost/"],
+            "--stream and --post are two handlers: choose one",
+        ),
         (
             &["--stream", "--give-up-on", "3", "--", "touch", "ran"],
             "--give-up-on goes with a command for each record, or --post",

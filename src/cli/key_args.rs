@@ -1,0 +1,111 @@
+//! The keys as options of clap: which a subcommand takes, and how each is parsed and completed.
+
+use clap::builder::{PossibleValuesParser, ValueParser};
+use clap::{Arg, ArgAction, ValueHint};
+
+use crate::options::key::{Kind, group};
+use crate::options::value::tiers_or_switch;
+use crate::options::{KEYS, Key};
+
+/// The keys that are options of a subcommand, in the order of its help.
+pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
+    let groups: &[&str] = match subcommand {
+        "process" => &["Schedule", "Pass", "Monitoring", "Handler"],
+        "status" | "list" | "explain" => &["Schedule"],
+        "check" | "crontab" => &["Schedule", "Handler"],
+        _ => &[],
+    };
+    let single: &[&str] = match subcommand {
+        "list" => &["order"],
+        "simulate" => {
+            &["policy", "fibonacci", "progressive", "by_age", "every", "spread", "max_attempts"]
+        }
+        _ => &[],
+    };
+    let single = single.iter().filter_map(|name| Key::named(name));
+    let table = group("Table").iter().filter(|key| is_global(key) || is_about_a_queue(subcommand));
+    let groups = groups.iter().flat_map(|name| group(name));
+    single.chain(groups).chain(table).filter(|key| key.is_option).collect()
+}
+
+pub fn is_about_a_queue(subcommand: &str) -> bool {
+    !["adopt", "completions", "man", "watchdog"].contains(&subcommand)
+}
+
+/// Whether a subcommand takes the handler behind `--`.
+pub fn takes_handler(subcommand: &str) -> bool {
+    ["process", "check", "crontab"].contains(&subcommand)
+}
+
+/// The id of the handler's argument.
+pub const HANDLER: &str = "command";
+
+/// The handler behind `--`.
+pub fn handler_arg() -> Arg {
+    Arg::new(HANDLER)
+        .help("The handler: a command and its arguments")
+        .help_heading("Handler")
+        .long_help(
+            "The handler: a command and its arguments\n\nIt is started without a shell. It gets the \
+             record as JSON on standard input; {column} in an argument becomes the value of the record. \
+             Exit 0 is a success, any other status a failure. `backlog help handlers` has the details.",
+        )
+        .value_name("COMMAND")
+        .value_hint(ValueHint::ExecutablePath)
+        .value_parser(ValueParser::os_string())
+        .num_args(1..)
+        .last(true)
+}
+
+/// Whether every subcommand has the option, also before its name.
+fn is_global(key: &Key) -> bool {
+    ["db", "state_dir"].contains(&key.name)
+}
+
+/// The options that every subcommand has.
+pub fn global_args() -> impl Iterator<Item = Arg> {
+    group("Table")
+        .iter()
+        .filter(|key| is_global(key))
+        .map(|key| arg(key, "Table").global(true).display_order(0))
+}
+
+/// The options of a subcommand.
+pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {
+    let keys = keys_of(subcommand).into_iter().filter(|key| !is_global(key));
+    keys.map(|key| arg(key, heading(key)))
+}
+
+fn heading(key: &Key) -> &'static str {
+    let has_key = |keys: &[Key]| keys.iter().any(|other| other.name == key.name);
+    KEYS.iter().find(|(_, keys)| has_key(keys)).map_or("Options", |(name, _)| name)
+}
+
+/// The value is only split from the line here. `options` parses it, as that of every other source.
+fn arg(key: &'static Key, heading: &'static str) -> Arg {
+    let arg = Arg::new(key.name)
+        .long(key.long)
+        .help(key.help[0])
+        .help_heading(heading)
+        .hide_short_help(!key.is_in_short_help);
+    if key.kind == Kind::Flag {
+        return arg.action(ArgAction::SetTrue);
+    }
+    let arg = arg
+        .action(ArgAction::Append)
+        .value_name(key.placeholder)
+        .allow_negative_numbers(true)
+        .value_parser(ValueParser::os_string());
+    match key.kind {
+        // Parsed here, because the next word may not be its value.
+        Kind::Optional => {
+            arg.num_args(0..=1).default_missing_value("true").value_parser(tiers_or_switch)
+        }
+        Kind::Choice(words) => {
+            arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true)
+        }
+        Kind::Path => arg.value_hint(ValueHint::AnyPath),
+        Kind::Command => arg.value_hint(ValueHint::CommandString),
+        Kind::Flag | Kind::Value | Kind::List | Kind::Column(_) | Kind::Assignments => arg,
+    }
+}

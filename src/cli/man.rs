@@ -1,0 +1,65 @@
+//! The manual pages: backlog(1) and one for each subcommand, from the texts of `--help`.
+
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+use roff::{Roff, bold, roman};
+
+use super::examples::{examples, exits};
+use super::whole_command;
+
+/// A manual page of section 1.
+pub struct Page {
+    /// The name of its file: `backlog-process.1`.
+    pub file: String,
+    pub text: Vec<u8>,
+}
+
+pub fn pages() -> io::Result<Vec<Page>> {
+    let mut command = whole_command().disable_help_subcommand(true);
+    command.build();
+    let visible = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let mut pages: Vec<_> = visible.map(page).collect::<io::Result<_>>()?;
+    pages.push(page(command)?);
+    Ok(pages)
+}
+
+fn page(command: Command) -> io::Result<Page> {
+    let short = command.get_name().to_string();
+    let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
+    let has_subcommands = command.has_subcommands();
+    let source = format!("backlog {}", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command).source(source).manual("backlog manual");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    let mut synopsis = Roff::new();
+    synopsis.control("SH", ["SYNOPSIS"]).text([roman(usage)]);
+    synopsis.to_writer(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if has_subcommands {
+        page.render_subcommands_section(&mut text)?;
+    }
+    let mut rest = Roff::new();
+    write_examples(&mut rest, &short);
+    rest.control("SH", ["SEE ALSO"]).text([roman("backlog(1), crontab(5)")]);
+    rest.to_writer(&mut text)?;
+    Ok(Page { file: page.get_filename(), text })
+}
+
+fn write_examples(page: &mut Roff, command: &str) {
+    page.control("SH", ["EXAMPLES"]);
+    for line in examples(command).into_iter().flatten() {
+        page.control("PP", []);
+        match line.strip_prefix("# ") {
+            Some(says) => page.text([roman(format!("{says}:"))]),
+            None => page.control("RS", ["4"]).text([bold(line)]).control("RE", []),
+        };
+    }
+    page.control("SH", ["EXIT STATUS"]);
+    for (exit, says) in exits(command) {
+        page.control("TP", []).text([bold(exit.code().to_string())]).text([roman(*says)]);
+    }
+}

@@ -1,0 +1,63 @@
+//! docs/reference.md: its sections of keys are made of the table of keys.
+
+use std::fmt::Write as _;
+use std::{env, fs};
+
+use clap::Command;
+
+use super::help::example;
+use super::whole_command;
+use crate::options::key::{EXEC, variable};
+use crate::options::{KEYS, Key};
+
+const PATH: &str = "docs/reference.md";
+/// The heading of the first section of keys.
+const BEGIN: &str = "\n## Table\n";
+
+#[test]
+fn the_reference_lists_the_keys_as_their_table_does() {
+    let mut command = whole_command();
+    command.build();
+    let found = fs::read_to_string(PATH).unwrap();
+    let (by_hand, _) = found.split_once(BEGIN).unwrap();
+    let written = format!("{by_hand}{}", sections(&command));
+    if env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(PATH, &written).unwrap();
+    } else {
+        assert!(found == written, "{PATH} is old: UPDATE_DOCS=1 cargo test --lib writes it anew");
+    }
+}
+
+fn sections(command: &Command) -> String {
+    let mut text = String::new();
+    for (group, keys) in &KEYS {
+        write!(text, "\n## {group}\n").unwrap();
+        for key in *keys {
+            text += &entry(key, command);
+        }
+    }
+    text
+}
+
+fn entry(key: &Key, command: &Command) -> String {
+    let Key { name, takes, example: value, help: [phrase, sentences], .. } = key;
+    let stop = if phrase.is_empty() || phrase.ends_with('.') { "" } else { "." };
+    let text = format!("{phrase}{stop} {sentences}");
+    let mut entry = format!("\n### `{name}`\n\n{}\n\n- Takes: {takes}.\n", text.trim());
+    if let Some(default) = key.default_words() {
+        writeln!(entry, "- Default: {default}.").unwrap();
+    }
+    writeln!(entry, "- Example: `{name} = {value}`").unwrap();
+    let process = command.find_subcommand("process").unwrap();
+    let has_option = key.is_option || *name == "where";
+    let mut args = process.get_arguments().filter(|_| has_option);
+    if let Some(arg) = args.find(|arg| arg.get_long() == Some(key.long)) {
+        writeln!(entry, "- Option: `{}`", example(arg, key.long, value)).unwrap();
+        writeln!(entry, "- Environment: `{}`", variable(key.long)).unwrap();
+    } else if *name == EXEC {
+        entry += "- Option: the words behind `--`\n";
+    } else {
+        writeln!(entry, "- Option: `--set {name}=...`").unwrap();
+    }
+    entry
+}

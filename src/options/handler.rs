@@ -1,0 +1,174 @@
+//! The handler that the options choose, checked.
+
+use std::ffi::OsString;
+
+use super::environment::{Environment, utf8};
+use super::key::Role;
+use super::layers::Layers;
+use super::queue::Queue;
+use super::settings::Settings;
+use crate::exit::{ExitError, usage};
+use crate::handlers::{
+    GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
+    Webhook,
+};
+use crate::system_error::chain;
+
+#[derive(Clone)]
+pub enum Handler {
+    Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
+    Stream(StreamSettings),
+    Post(Box<Webhook>),
+}
+
+/// The variable with the secret that signs requests. It is not an option, because every user of the machine
+/// can read a command line.
+pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
+
+fn webhook(
+    url: &str,
+    settings: &Settings,
+    payload: Option<&str>,
+    environment: &Environment,
+) -> Result<Webhook, ExitError> {
+    let wrong = |option: &'static str| {
+        move |error: anyhow::Error| usage(format!("{option}: {}", chain(&error)))
+    };
+    let headers = settings.header.iter().map(|header| Header::parse(header));
+    let hosts = Hosts::parse(settings.allow_hosts.iter().map(String::as_str));
+    let key = settings.idempotency_key.as_deref().map(IdempotencyKey::parse);
+    let webhook = Webhook {
+        target: Target::new(url).map_err(wrong("--post"))?,
+        headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
+        ca_file: settings.ca_file.clone(),
+        gives_up: settings.give_up_on.refusals().map_err(usage)?,
+        signing: signing(settings, environment)?,
+        hosts: hosts.map_err(wrong("--allow-host"))?,
+        key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
+        proxies: Proxies::from_env(&|name| environment.text(name)),
+    };
+    require_hosts(&webhook)?;
+    require_secrecy(&webhook, payload)?;
+    Ok(webhook)
+}
+
+/// Requires a list of hosts if a record could send credentials to a host of its choice, or have a proxy
+/// connect to a host that this machine would refuse.
+fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
+    if !webhook.names_any_host() {
+        return Ok(());
+    }
+    let target = &webhook.target;
+    let header = webhook.headers.iter().find(|header| header.is_credential());
+    let proxy = webhook.proxies.variable(target.is_https);
+    let (why, or) = if target.authorization.is_some() {
+        ("would get the login of the URL".into(), ", or leave the login out")
+    } else if let Some(header) = header {
+        (format!("would get the header {}", header.name()), ", or leave the header out")
+    } else if matches!(webhook.signing, Signing::Shared(_)) {
+        let or =
+            ", or unset the variable and give each record a secret of its own (--secret-column)";
+        (format!("would get signatures by {WEBHOOK_SECRET}"), or)
+    } else if let Some(proxy) = proxy {
+        (format!("the proxy of {proxy} would look up"), "")
+    } else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--post: records choose the host of {target}, which {why}; list the hosts with \
+         --allow-host{or}"
+    )))
+}
+
+/// Fails if a request would contain the secret that signs it.
+fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitError> {
+    let Some(column) = webhook.signing.column() else { return Ok(()) };
+    let is_it = |other: &str| other.eq_ignore_ascii_case(column);
+    let places = [
+        (webhook.target.columns().any(is_it), "the URL", "--post"),
+        (webhook.key.columns().any(is_it), "the key", "--idempotency-key"),
+        (payload.is_some_and(is_it), "the body", "--set payload=..."),
+    ];
+    let Some((_, place, option)) = places.into_iter().find(|(is_sent, ..)| *is_sent) else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "--secret-column: {column:?} would be sent in {place}; name another column there ({option})"
+    )))
+}
+
+/// The secret of a record wins over that of the environment, which other lines may need. If a secret
+/// cannot be used, requests are not sent unsigned.
+fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, ExitError> {
+    if let Some(column) = &settings.secret_column {
+        return Ok(Signing::Own { column: column.clone() });
+    }
+    let Some(secret) = environment.raw(WEBHOOK_SECRET) else { return Ok(Signing::None) };
+    let secret = Secret::parse(&utf8(WEBHOOK_SECRET, secret)?);
+    secret
+        .map(Signing::Shared)
+        .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {}", chain(&error))))
+}
+
+impl Handler {
+    pub fn chosen(
+        settings: &Settings,
+        layers: &Layers,
+        queue: &Queue,
+        environment: &Environment,
+    ) -> Result<Option<Self>, ExitError> {
+        if settings.stream && settings.post.is_some() {
+            return Err(usage("--stream and --post are two handlers: choose one"));
+        }
+        let argv = queue.exec.clone();
+        for (key, ..) in layers.iter() {
+            let goes_with = if key.name == "window" && !settings.stream {
+                "--stream"
+            } else if key.role == Role::Webhook && settings.post.is_none() {
+                "--post"
+            } else if key.role == Role::GiveUpOn && settings.stream {
+                "a command for each record, or --post"
+            } else {
+                continue;
+            };
+            return Err(usage(format!("--{} goes with {goes_with}", key.long)));
+        }
+        if let Some(url) = &settings.post {
+            if cfg!(not(feature = "webhook")) {
+                let why = "--post: this program was built without webhooks, the feature webhook";
+                return Err(usage(why));
+            }
+            let payload = queue.mapping.payload.as_deref();
+            return Ok(Some(Self::Post(Box::new(webhook(url, settings, payload, environment)?))));
+        }
+        if argv.is_empty() {
+            return Ok(None);
+        }
+        if settings.stream {
+            return Ok(Some(Self::Stream(StreamSettings { argv, window: settings.window })));
+        }
+        let give_up_on = settings.give_up_on.exit_codes().map_err(usage)?;
+        Ok(Some(Self::Exec { argv, give_up_on }))
+    }
+
+    pub fn none() -> ExitError {
+        usage(
+            "no handler: write the command behind `--`, or as exec into backlog.toml, or use --post \
+             URL",
+        )
+    }
+
+    /// Whether its receiver is told which attempts it may take for one.
+    pub fn goes_by_series(&self) -> bool {
+        matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
+    }
+
+    /// Whether a record may be given up before its last attempt, by --give-up-on.
+    pub fn gives_up(&self) -> bool {
+        match self {
+            Self::Exec { give_up_on, .. } => !give_up_on.is_empty(),
+            Self::Post(webhook) => webhook.gives_up != GivesUp::default(),
+            Self::Stream(_) => false,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One setting, described once. The command line, the environment, backlog.toml, `--set`, the help, the
+//! manual page, completion and docs/reference.md all read this description.
+
+use super::keys::KEYS;
+use super::raw::Raw;
+use super::settings::Settings;
+
+/// A setting of a queue: `max_runtime` in backlog.toml and with `--set`, `--max-runtime` on the command
+/// line, `BACKLOG_MAX_RUNTIME` in the environment.
+#[derive(Debug)]
+pub struct Key {
+    pub name: &'static str,
+    /// The name of the option, without hyphens before it.
+    pub long: &'static str,
+    pub kind: Kind,
+    /// Parses a value into its field of the settings.
+    pub parse: fn(&mut Settings, Raw) -> Result<(), String>,
+    /// What stands for the value in the help; empty if the key is no option.
+    pub placeholder: &'static str,
+    /// The legal values.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test writes docs/reference.md with it"))]
+    pub takes: &'static str,
+    pub default: Default,
+    /// A legal value in TOML.
+    pub example: &'static str,
+    /// A phrase for `-h`, and sentences for `--help`. A key that is no option has only sentences.
+    pub help: [&'static str; 2],
+    pub role: Role,
+    pub is_option: bool,
+    pub is_in_short_help: bool,
+    /// Whether the value may hold a password, so that no message repeats it.
+    pub is_secret: bool,
+}
+
+/// The form of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// True or false; an option without a value.
+    Flag,
+    Value,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A value that the option may leave out.
+    Optional,
+    /// One value or several.
+    List,
+    /// A file or directory. In backlog.toml it is relative to the directory of that file.
+    Path,
+    /// A program and its arguments.
+    Command,
+    /// A column, or a table with these parts.
+    Column(&'static [&'static str]),
+    /// A table of columns and the values that they are set to.
+    Assignments,
+}
+
+/// The value that applies where no source has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Default {
+    None,
+    Value(&'static str),
+    /// The value depends on something else.
+    Text(&'static str),
+}
+
+/// How a key replaces others in lower layers: a schedule or a handler is taken from one layer as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Independent,
+    /// Chooses the schedule.
+    Schedule,
+    /// A detail of the chosen schedule.
+    ScheduleDetail,
+    /// The command, or how it is run.
+    Command,
+    /// The webhook, or how it is called.
+    Webhook,
+    /// The codes of commands or the statuses of webhooks.
+    GiveUpOn,
+}
+
+/// The command that handles the records.
+pub const EXEC: &str = "exec";
+/// The webhook that handles the records.
+pub const POST: &str = "post";
+
+impl Key {
+    const fn new(
+        name: &'static str,
+        kind: Kind,
+        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+    ) -> Self {
+        Self {
+            name,
+            long: name,
+            kind,
+            parse,
+            placeholder: "",
+            takes: "",
+            default: Default::None,
+            example: "",
+            help: ["", ""],
+            role: Role::Independent,
+            is_option: false,
+            is_in_short_help: false,
+            is_secret: false,
+        }
+    }
+
+    /// An option without a value.
+    pub const fn flag(
+        name: &'static str,
+        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+        help: [&'static str; 2],
+    ) -> Self {
+        let flag = Self::option(name, Kind::Flag, "", parse, help);
+        Self { default: Default::Text("false"), ..flag.takes("true or false", "true") }
+    }
+
+    /// An option with a value.
+    pub const fn option(
+        name: &'static str,
+        kind: Kind,
+        placeholder: &'static str,
+        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+        help: [&'static str; 2],
+    ) -> Self {
+        Self { placeholder, help, is_option: true, ..Self::new(name, kind, parse) }
+    }
+
+    /// A key that is no option: part of the mapping, or the handler, which follows `--`.
+    pub const fn setting(
+        name: &'static str,
+        kind: Kind,
+        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+        help: &'static str,
+    ) -> Self {
+        Self { help: ["", help], ..Self::new(name, kind, parse) }
+    }
+
+    pub const fn takes(self, takes: &'static str, example: &'static str) -> Self {
+        Self { takes, example, ..self }
+    }
+
+    pub const fn default(self, value: &'static str) -> Self {
+        Self { default: Default::Value(value), ..self }
+    }
+
+    pub const fn default_text(self, text: &'static str) -> Self {
+        Self { default: Default::Text(text), ..self }
+    }
+
+    pub const fn role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    pub const fn long_name(self, long: &'static str) -> Self {
+        Self { long, ..self }
+    }
+
+    pub const fn in_short_help(self) -> Self {
+        Self { is_in_short_help: true, ..self }
+    }
+
+    pub const fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
+    }
+
+    pub fn named(name: &str) -> Option<&'static Self> {
+        all().find(|key| key.name == name)
+    }
+
+    /// The key of a long option, `max-runtime`.
+    pub fn of_option(long: &str) -> Option<&'static Self> {
+        all().find(|key| key.is_option && key.long == long)
+    }
+
+    /// The default as text, if there is one.
+    pub const fn default_words(&self) -> Option<&'static str> {
+        match self.default {
+            Default::None => None,
+            Default::Value(text) | Default::Text(text) => Some(text),
+        }
+    }
+
+    pub const fn is_switch(&self) -> bool {
+        matches!(self.kind, Kind::Flag | Kind::Optional)
+    }
+}
+
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().flat_map(|(_, keys)| *keys)
+}
+
+/// The keys of a group.
+pub fn group(name: &str) -> &'static [Key] {
+    KEYS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, keys)| keys)
+}
+
+/// The variable of a long option.
+pub fn variable(long: &str) -> String {
+    format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The key of this name, or an error that says where all keys are listed.
+pub fn require(name: &str) -> Result<&'static Key, String> {
+    let meant = || {
+        let key = Key::of_option(&name.replace('_', "-"));
+        key.map_or_else(String::new, |key| format!("; the key of the option is {}", key.name))
+    };
+    Key::named(name)
+        .ok_or_else(|| format!("no key {name:?}{}; docs/reference.md has them all", meant()))
+}

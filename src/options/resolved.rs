@@ -1,0 +1,341 @@
+//! The options of one queue. The command line wins over `--set`, that over the environment, and that over
+//! backlog.toml.
+
+use std::collections::HashSet;
+
+use super::file::{File, require_queue_name};
+use super::key::{EXEC, Key, POST, Role, group};
+use super::layers::{Complaint, Layers, Origin};
+use super::queue::{Queue, location};
+use super::raw::Raw;
+use super::schedule;
+use super::settings::Settings;
+use super::sources::Sources;
+use super::toml_layer::{Setting, layer};
+use super::{DEFAULT_QUEUE, Handler};
+use crate::exit::{ExitError, usage};
+use crate::names::listed;
+use crate::ownership::{Kind, OwnerRule};
+use crate::query::Shard;
+use crate::schedule::Schedule;
+use crate::store;
+
+/// The defaults of a pgmq queue, which are those of usual queue workers.
+const OF_PGMQ: [(&str, &str); 2] =
+    [("policy", "exponential:first=1s,base=2,max=60s,jitter=30%"), ("max_attempts", "5")];
+
+/// The options of a command line.
+#[derive(Default)]
+pub struct TypedOptions {
+    pub layer: Layers,
+    /// The names of the keys that are options of the subcommand.
+    pub known: HashSet<&'static str>,
+    pub set: Vec<Setting>,
+    /// The name of the queue.
+    pub name: Option<String>,
+    /// Whether the subcommand takes --all-queues.
+    pub may_be_about_all: bool,
+    /// Whether it also works if none of several queues is chosen.
+    pub may_be_about_none: bool,
+}
+
+/// The options of one queue, all layers together.
+pub struct Resolved<'a> {
+    name: String,
+    /// Whether the queue was chosen by its name, or is in backlog.toml. Otherwise there is only its table.
+    pub is_named: bool,
+    /// The values of all keys.
+    all: Layers,
+    /// The values of the keys that the subcommand knows.
+    layers: Layers,
+    pub settings: Settings,
+    pub typed: &'a TypedOptions,
+    pub sources: &'a Sources,
+}
+
+impl TypedOptions {
+    /// The layer of `--set`.
+    fn set(&self) -> Result<Layers, ExitError> {
+        let settings = self.set.iter().map(|set| (set.key.clone(), set.value.clone()));
+        layer(settings, None, Origin::Set).map_err(|why| usage(format!("--set {why}")))
+    }
+}
+
+fn no_database() -> ExitError {
+    usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
+}
+
+/// Whether a key says which table is meant.
+fn chooses_table(key: &Key) -> bool {
+    ["db", "table", "pgmq"].contains(&key.name)
+}
+
+impl Sources {
+    /// The queues of backlog.toml, if neither one of them nor another table is chosen.
+    pub fn undecided(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
+        let queues = self.file.iter().flat_map(File::queues).map(String::from);
+        let queues: Vec<_> = queues.collect();
+        let named = self.environment.typed_or(typed.name.as_deref(), "queue")?;
+        if named.is_some() || queues.is_empty() {
+            return Ok(None);
+        }
+        let environment = self.environment.layer(DEFAULT_QUEUE)?;
+        let layers = typed.layer.clone().over(typed.set()?).over(environment);
+        Ok((!layers.has_any(chooses_table)).then_some(queues))
+    }
+
+    /// The options of this queue, or of the one that the command line or the environment names.
+    pub fn resolve<'a>(
+        &'a self,
+        typed: &'a TypedOptions,
+        queue: Option<&str>,
+    ) -> Result<Resolved<'a>, ExitError> {
+        let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
+        named.as_deref().map_or(Ok(()), require_queue_name).map_err(usage)?;
+        let undecided = if named.is_none() { self.undecided(typed)? } else { None };
+        let undecided = undecided.unwrap_or_default();
+        let only = if let [queue] = &undecided[..] { Some(queue.clone()) } else { None };
+        let named = named.or(only);
+        // A pgmq queue has a name already.
+        let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
+        let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
+        let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
+        let described = described.transpose()?.unwrap_or_default();
+        if typed.layer.has_two_handlers() {
+            return Err(usage("--post and a command are two handlers: choose one"));
+        }
+        let mut layers = typed.layer.clone().over(typed.set()?);
+        layers = layers.over(self.environment.layer(&name)?);
+        if let (Some(file), None) = (&self.file, &named)
+            && !undecided.is_empty()
+            && !typed.may_be_about_none
+            && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
+        {
+            let queues = listed(undecided.iter().map(String::as_str));
+            let describes = format!("{} describes {queues}", file.path.display());
+            let all = if typed.may_be_about_all { " or --all-queues" } else { "" };
+            return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
+        }
+        layers = layers.over(described);
+        if layers.has("pgmq") {
+            let mut defaults = Layers::default();
+            for (key, value) in OF_PGMQ {
+                if let Some(key) = Key::named(key) {
+                    defaults.insert(key, Raw::text(value), Origin::Default);
+                }
+            }
+            layers = layers.over(defaults);
+        }
+        let all = layers.clone();
+        // Commands that show a queue use exec_on_archive as well.
+        layers.retain(|key| {
+            typed.known.contains(key.name) || !key.is_option || key.name == "exec_on_archive"
+        });
+        let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
+        let (settings, complaints) = layers.settings();
+        let resolved = Resolved { name, is_named, all, layers, settings, typed, sources: self };
+        match complaints.first() {
+            Some(complaint) => Err(resolved.refusal(complaint)),
+            None => Ok(resolved),
+        }
+    }
+}
+
+impl Resolved<'_> {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of the queue, unless it is the default.
+    pub fn named(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
+    }
+
+    pub fn queue(&self) -> Result<Queue, ExitError> {
+        let Self { settings, sources, .. } = self;
+        if settings.pgmq.is_some() && self.layers.has("table") {
+            return Err(usage("table and pgmq exclude each other: leave one out"));
+        }
+        if let Some(key) = settings.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
+            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+        }
+        let mapping = settings.table.clone().mapping(self.layers.conditions.clone())?;
+        let db = settings.db.clone().ok_or_else(no_database)?;
+        let db = location(db, settings.pgmq.as_deref(), &sources.environment)?;
+        let default = || sources.environment.state_dir().filter(|_| db.file().is_none());
+        Ok(Queue {
+            name: self.name.clone(),
+            mapping,
+            shard: settings.shard,
+            names_state_dir: settings.state_dir.is_some() || db.file().is_some(),
+            state_dir: settings.state_dir.clone().or_else(default),
+            exec: settings.exec.clone(),
+            on_archive: settings.on_archive.clone(),
+            db,
+        })
+    }
+
+    /// For root: files that other users can change, each with what it is for.
+    pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
+        let environment = &self.sources.environment;
+        let path = |key| self.all.path(key);
+        let db = path("db");
+        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
+        let default = || environment.state_dir().filter(|_| url.is_some());
+        let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
+        let beside = file.iter().flat_map(|file| store::kept_beside(file));
+        let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
+        let text = |name: &str| environment.text(name);
+        let certificates = url.into_iter().flat_map(|url| store::certificates(url, &text));
+        let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
+        let config = self.sources.file.as_ref().map(|file| file.path.clone());
+        let files = [
+            ("config", config, Kind::Config),
+            ("database", file.clone(), Kind::File),
+            ("claims", path("state_dir").or_else(default), Kind::Directory),
+            ("joblog", path("joblog"), Kind::File),
+            ("handler", path("ca_file"), Kind::File),
+        ];
+        let complaints =
+            files.into_iter().chain(beside).chain(certificates).filter_map(
+                |(about, path, kind)| Some((about, environment.complaint(&path?, kind)?)),
+            );
+        let mut complaints: Vec<_> = complaints.collect();
+        complaints.dedup_by(|one, other| one.1 == other.1);
+        complaints
+    }
+
+    /// Fails if root would work on files that other users can change.
+    pub fn require_trusted(self) -> Result<Self, ExitError> {
+        let is_reported = self.sources.environment.rule == OwnerRule::Reported;
+        let mut complaints = self.complaints_of_owners().into_iter().filter(|_| !is_reported);
+        complaints.next().map_or(Ok(self), |(_, why)| Err(usage(why)))
+    }
+
+    /// Fails if a pass lacks a database, a handler or a schedule, and lists all that is missing.
+    pub fn require_all(&self, is_dry: bool) -> Result<(), ExitError> {
+        let has = |is_meant: fn(&Key) -> bool| self.layers.has_any(is_meant);
+        let missing = [
+            (self.layers.has("db"), no_database()),
+            (is_dry || has(|key| [EXEC, POST].contains(&key.name)), Handler::none()),
+            (has(|key| key.role == Role::Schedule), schedule::none()),
+        ];
+        let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
+        let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (missing, unused) = (missing.join("; "), self.unused_queues().unwrap_or_default());
+        Err(usage(format!("{missing}{unused}{}", self.after_hyphens().unwrap_or_default())))
+    }
+
+    /// The hint that the missing option was written after the handler.
+    fn after_hyphens(&self) -> Option<String> {
+        let Some(Raw::Words(handler)) = self.typed.layer.get(EXEC) else { return None };
+        let words = handler.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+        let mut names = words.map(|word| word.split('=').next().unwrap_or_default());
+        let is_missing = |key: &Key| {
+            (key.name == "db" || key.role == Role::Schedule) && !self.layers.has(key.name)
+        };
+        let name = names.find(|name| Key::of_option(name).is_some_and(is_missing))?;
+        Some(format!(
+            "; --{name} comes after `--`, so it belongs to the handler: write it before `--`"
+        ))
+    }
+
+    /// The hint that no queue of backlog.toml applies, because another table was chosen.
+    fn unused_queues(&self) -> Option<String> {
+        let file = self.sources.file.as_ref()?;
+        let is_above = |origin| ![Origin::File, Origin::Default].contains(&origin);
+        let mut chosen = self.layers.iter().filter(|(key, ..)| chooses_table(key));
+        let (key, ..) = chosen.find(|(_, _, origin)| is_above(*origin))?;
+        let is_unused = file.queues().next().is_some() && file.queues().all(|it| it != self.name);
+        let (path, option) = (file.path.display(), key.long);
+        is_unused.then(|| {
+            format!("; with --{option} no queue of {path} counts, unless --queue names it")
+        })
+    }
+
+    /// Fails unless cron's passes use this state directory too. The default one of a server belongs to a
+    /// user and a machine, so it must be named where the passes find it.
+    pub fn require_state_dir(&self, queue: &Queue) -> Result<(), ExitError> {
+        let why_not = match self.layers.origin("state_dir") {
+            _ if queue.db.file().is_some() => return Ok(()),
+            Some(Origin::CommandLine | Origin::Set | Origin::File) => return Ok(()),
+            Some(Origin::Environment) => {
+                "; BACKLOG_STATE_DIR does not count, because cron's passes do not have it"
+            }
+            Some(Origin::Default) | None => "",
+        };
+        Err(usage(format!(
+            "a pause of a server's database is kept in the state directory, which each user has on \
+             each machine: name that of the crontab lines with --state-dir, or as state_dir in \
+             backlog.toml{why_not}"
+        )))
+    }
+
+    /// Fails if there is no database. Nothing else can be checked then.
+    pub fn require_database(&self, is_dry: bool) -> Result<(), ExitError> {
+        if self.layers.has("db") { Ok(()) } else { self.require_all(is_dry) }
+    }
+
+    /// A key that has no meaning for a pgmq queue, if one has a value.
+    fn not_of_pgmq(&self) -> Option<&'static str> {
+        if self.layers.has("shard") {
+            return Some("--shard");
+        }
+        if !self.layers.conditions.is_empty() {
+            return Some("--where");
+        }
+        let deletes = self.settings.table.mapping.deletes_finished;
+        let is_legal = |key: &Key| key.name == "payload" || key.name == "on_success" && deletes;
+        let mut keys = group("Mapping").iter().filter(|key| self.layers.has(key.name));
+        keys.find(|key| !is_legal(key)).map(|key| key.name)
+    }
+
+    pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
+        schedule::chosen(&self.settings)
+    }
+
+    /// The schedule of the queue's passes, for a subcommand that has no option for it.
+    pub fn schedule_of_passes(&self) -> Option<Schedule> {
+        legal(&self.all).and_then(|settings| schedule::chosen(&settings).ok().flatten())
+    }
+
+    /// What backlog.toml alone says: the schedule, and the conditions and the shard that narrow its
+    /// records.
+    pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
+        let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
+        let settings = legal(&layer)?;
+        let schedule = schedule::chosen(&settings).ok().flatten()?;
+        Some((schedule, layer.conditions, settings.shard))
+    }
+
+    /// The schedules that a simulation compares.
+    pub fn simulated(&self) -> Result<Vec<Schedule>, ExitError> {
+        schedule::simulated(&self.settings)
+    }
+
+    pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
+        let environment = &self.sources.environment;
+        Handler::chosen(&self.settings, &self.layers, queue, environment)
+    }
+
+    /// Errors in values that the subcommand does not use, and a pass would.
+    pub fn complaints(&self) -> Vec<String> {
+        let (_, complaints) = self.all.settings();
+        complaints.iter().map(|complaint| complaint.message("")).collect()
+    }
+
+    fn refusal(&self, complaint: &Complaint) -> ExitError {
+        let file = self.sources.file.as_ref().map(|file| format!("{}: ", file.path.display()));
+        let place = format!("{}queue {}: ", file.unwrap_or_default(), self.name);
+        usage(complaint.message(&place))
+    }
+}
+
+/// The settings of a layer whose values are all legal.
+fn legal(layer: &Layers) -> Option<Settings> {
+    let (settings, complaints) = layer.settings();
+    complaints.is_empty().then_some(settings)
+}

@@ -1,0 +1,69 @@
+//! The parsed values of all keys.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Ping;
+use super::table::TableSettings;
+use super::value::{Attempts, GiveUpOn};
+use crate::engine::RateLimit;
+use crate::query::{Order, Shard};
+
+/// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
+/// whole seconds.
+#[derive(Default)]
+pub struct Settings {
+    pub db: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
+    pub pgmq: Option<String>,
+    pub shard: Option<Shard>,
+    pub table: TableSettings,
+
+    pub ndays: Option<i64>,
+    pub min_ndays: Option<i64>,
+    pub fibonacci: bool,
+    /// Several only for a simulation.
+    pub policies: Vec<String>,
+    /// `true`, or the tiers.
+    pub progressive: Option<String>,
+    pub by_age: bool,
+    pub every: Option<i64>,
+    pub spread: Option<u8>,
+    pub max_attempts: Option<Attempts>,
+    pub max_age: Option<i64>,
+
+    pub jobs: usize,
+    pub timeout: Option<Option<Duration>>,
+    pub grace: Duration,
+    pub order: Order,
+    pub rate: Option<RateLimit>,
+    pub max_records: Option<u64>,
+    pub max_runtime: Option<Duration>,
+    pub max_consecutive_failures: Option<u32>,
+    pub strict: bool,
+    pub joblog: Option<PathBuf>,
+    pub on_archive: Option<Vec<OsString>>,
+    pub ping: Option<Ping>,
+    pub metrics: Option<PathBuf>,
+
+    pub exec: Vec<OsString>,
+    pub give_up_on: GiveUpOn,
+    pub stream: bool,
+    pub window: usize,
+    pub post: Option<String>,
+    pub header: Vec<String>,
+    pub allow_hosts: Vec<String>,
+    pub secret_column: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub ca_file: Option<PathBuf>,
+}
+
+pub fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    replace(field, value.map(Some))
+}
+
+pub fn replace<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! The keys of the mapping: the columns of a table, and what their values mean.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::raw::{OPEN, Raw};
+use super::settings::{Settings, replace, set};
+use super::value::{at_least_one, chosen, several};
+use crate::date::{Format, Zone};
+use crate::exit::{ExitError, usage};
+use crate::mapping::{
+    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
+    usual_values,
+};
+use crate::record::{self, Status};
+use crate::secure_file;
+
+/// The error about a question of `adopt` without an answer.
+pub const OPEN_QUESTION: &str = "a question is open: write the answer in place of ?";
+
+/// The mapping of a table, as far as its keys were parsed.
+#[derive(Default, Clone)]
+pub struct TableSettings {
+    pub mapping: Mapping,
+    /// The status column and its values, as far as they are given.
+    status: Option<(Option<String>, [Option<Vec<String>>; 4])>,
+}
+
+impl TableSettings {
+    /// The mapping for rows that meet these conditions.
+    pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
+        let mut mapping = Mapping { conditions, ..self.mapping };
+        if let Some((column, values)) = self.status {
+            mapping.status = status_column(column, &values, mapping.deletes_finished)?;
+        }
+        if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
+            return Err(usage("without a status column, say with --where which rows are pending"));
+        }
+        Ok(mapping)
+    }
+}
+
+pub fn name(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    replace(&mut to.table.mapping.table, raw.into_text().map(Name::given))
+}
+
+pub fn id(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let columns = several(raw)?;
+    if columns.is_empty() {
+        return Err("write a column, or several".into());
+    }
+    to.table.mapping.id = columns.into_iter().map(Name::given).collect();
+    Ok(())
+}
+
+pub fn status(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    if raw == Raw::Toml(Value::Boolean(false)) {
+        to.table.mapping.status = StatusColumn::None;
+        return Ok(());
+    }
+    let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+    let column = parts.read("column", Raw::into_text)?;
+    let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
+    let [new, error, success, archived] = values;
+    to.table.status = Some((column, [new?, error?, success?, archived?]));
+    Ok(())
+}
+
+pub fn date_inserted(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let mapping = &mut to.table.mapping;
+    if raw == Raw::Toml(Value::Boolean(false)) {
+        mapping.inserted = DateSource::None;
+        return Ok(());
+    }
+    let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+    let column = parts.read("column", Raw::into_text)?;
+    match (column, parts.read("sql", Raw::into_text)?) {
+        (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
+        (Some(column), None) => mapping.inserted = DateSource::Column(Name::given(column)),
+        (None, Some(sql)) => mapping.inserted = DateSource::Expression(sql),
+        (None, None) => {}
+    }
+    mapping.dates.format = parts.read("format", format)?;
+    mapping.dates.zone = parts.read("zone", |raw| raw.parse(zone))?.unwrap_or(Zone::UTC);
+    Ok(())
+}
+
+pub fn failures(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+    parts.column(&mut mapping.failures)?;
+    let counts = parts.read("counts", |raw| chosen(raw, &["failures", "attempts"]))?;
+    mapping.counts_attempts = counts == Some("attempts");
+    Ok(())
+}
+
+pub fn last_failure(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+    parts.column(&mut mapping.last_failure)?;
+    replace(&mut mapping.last_failure_format, parts.read("format", format))
+}
+
+pub fn last_error(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+    parts.column(&mut mapping.last_error)?;
+    replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
+}
+
+pub fn payload(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    set(&mut to.table.mapping.payload, raw.into_text())
+}
+
+pub fn on_success(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let mapping = &mut to.table.mapping;
+    if raw.as_str() == Some("delete") {
+        mapping.deletes_finished = true;
+        return Ok(());
+    }
+    let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+    replace(&mut mapping.on_success, assignments(raw, legal))
+}
+
+pub fn on_failure(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    replace(&mut to.table.mapping.on_failure, assignments(raw, COLUMNS_TO_SET))
+}
+
+pub fn on_archive(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    let legal = format!("{COLUMNS_TO_SET}; a command is exec_on_archive = [\"...\"]");
+    replace(&mut to.table.mapping.on_archive, assignments(raw, &legal))
+}
+
+pub fn on_restore(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    replace(&mut to.table.mapping.on_restore, assignments(raw, COLUMNS_TO_SET))
+}
+
+pub fn where_archived(to: &mut Settings, raw: Raw) -> Result<(), String> {
+    set(&mut to.table.mapping.archived, raw.into_text())
+}
+
+const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";
+
+const COLUMNS_TO_SET: &str = "write columns to set, { tried_at = \"{now}\" }";
+
+/// The parts of a value: `{ column = "state", new = 1 }`. One that is only a column is such a table too.
+struct Parts(Table);
+
+impl Parts {
+    fn of(raw: Raw, legal: &str) -> Result<Self, String> {
+        if let Raw::Toml(Value::Table(parts)) = raw { Ok(Self(parts)) } else { Err(legal.into()) }
+    }
+
+    fn read<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Raw) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let part = self.0.remove(name).map(Raw::Toml);
+        part.map(read).transpose().map_err(|why| format!("{name}: {why}"))
+    }
+
+    /// A column that a table need not have. `false` is only legal for the status.
+    fn column(&mut self, field: &mut Name) -> Result<(), String> {
+        let column = self.read("column", |raw| raw.into_text().map_err(|_| COLUMN_OR_NONE.into()));
+        if let Some(column) = column? {
+            *field = Name::given(column);
+        }
+        Ok(())
+    }
+}
+
+fn format(raw: Raw) -> Result<Format, String> {
+    raw.parse(str::parse)
+}
+
+/// Columns with their new values; `legal` is the error about a value that is not a table of them.
+fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
+    let Raw::Toml(Value::Table(columns)) = raw else { return Err(legal.into()) };
+    let assignment = |(column, value): (String, Value)| {
+        let to = assigned(value).map_err(|error| format!("{column}: {error}"))?;
+        Ok(Assignment { column, to })
+    };
+    columns.into_iter().map(assignment).collect()
+}
+
+/// A constant, or a word in braces with a meaning.
+fn assigned(value: Value) -> Result<Assigned, String> {
+    let constant = |value| Ok(Assigned::Constant(value));
+    match value {
+        Value::Integer(number) => constant(record::Value::Integer(number)),
+        Value::Float(number) => constant(record::Value::Real(number)),
+        Value::Boolean(is) => constant(record::Value::Integer(is.into())),
+        Value::Table(mut table) => match (table.remove("text"), table.is_empty()) {
+            (Some(Value::String(text)), true) => constant(record::Value::Text(text)),
+            _ => Err("a table can only be { text = \"...\" }".into()),
+        },
+        Value::String(text) => match braced(&text) {
+            None => constant(record::Value::Text(text)),
+            Some("now") => Ok(Assigned::Now),
+            Some("next") => Ok(Assigned::Next),
+            Some("error") => Ok(Assigned::Error),
+            Some("null") => constant(record::Value::Null),
+            Some(word) => match word.parse() {
+                Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
+                _ => Err(format!(
+                    "{text:?} has no meaning; legal are {{now}}, {{next}}, {{error}}, {{null}} and \
+                     {{+1}}, or text as it is: {{ text = {text:?} }}"
+                )),
+            },
+        },
+        Value::Datetime(_) | Value::Array(_) => Err("write text, a number, true or false".into()),
+    }
+}
+
+/// The word in braces, if the text is only that.
+fn braced(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('{')?.strip_suffix('}')?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '_'].contains(&c);
+    word.chars().all(is_word).then_some(word)
+}
+
+fn zone(text: &str) -> Result<Zone, String> {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(is_legal);
+    // The rules of the system's time zones are in this directory.
+    let file = || secure_file::read(&Path::new("/usr/share/zoneinfo").join(text)).ok();
+    let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??.0);
+    Zone::fixed(text).or_else(named).ok_or_else(|| {
+        format!(
+            "{text:?} is not a time zone of this system; write UTC, +02:00 or a name such as \
+             Europe/Berlin (from the package tzdata)"
+        )
+    })
+}
+
+fn status_column(
+    column: Option<String>,
+    given: &[Option<Vec<String>>; 4],
+    deletes: bool,
+) -> Result<StatusColumn, ExitError> {
+    let column = column.map_or(Name::usual(STATUS), Name::given);
+    if given.iter().all(Option::is_none) {
+        return Ok(StatusColumn::Mapped { column, values: usual_values() });
+    }
+    for (status, values) in Status::OURS.into_iter().zip(given) {
+        let is_needed = status.is_pending() || status == Status::Success && !deletes;
+        if is_needed && values.is_none() {
+            let (column, name) = (&column.text, status.name());
+            let part = name.to_ascii_lowercase();
+            return Err(usage(format!(
+                "some values of {column} are given, but not those for {name}: say status.{part} as \
+                 well"
+            )));
+        }
+    }
+    if given.iter().flatten().flatten().any(|text| text == OPEN) {
+        return Err(usage(format!("status: {OPEN_QUESTION}")));
+    }
+    // A number if it looks like one, else text; the column decides.
+    let value = |text: &String| match braced(text) {
+        Some("null") => record::Value::Null,
+        _ => record::number(text)
+            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer),
+    };
+    let values: StatusValues =
+        given.each_ref().map(|texts| texts.iter().flatten().map(value).collect());
+    let [new, error, success, archived] = &values;
+    if let Some(value) = success.iter().find(|value| archived.contains(value)) {
+        let value = value.shown();
+        return Err(usage(format!(
+            "{value} cannot mean both that a record has succeeded and that it is archived"
+        )));
+    }
+    let mut ended = success.iter().chain(archived);
+    if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {
+        let value = value.shown();
+        return Err(usage(format!(
+            "{value} cannot mean both that a record is pending and that it is not"
+        )));
+    }
+    Ok(StatusColumn::Mapped { column, values })
+}

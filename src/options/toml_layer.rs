@@ -1,0 +1,116 @@
+//! Layers of TOML: a section of backlog.toml, or the settings of `--set`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use toml::{Table, Value};
+
+use super::key::{Key, Kind, require};
+use super::layers::{Layers, Origin};
+use super::raw::{OPEN, text};
+use super::table::OPEN_QUESTION;
+
+/// The error about a table or an array that contains bare words.
+const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
+
+/// A layer of these keys. Several conditions narrow each other. Paths are made absolute from the
+/// directory.
+pub fn layer(
+    keys: impl IntoIterator<Item = (String, Value)>,
+    directory: Option<&Path>,
+    origin: Origin,
+) -> Result<Layers, String> {
+    let mut layer = Layers::default();
+    for (name, mut value) in keys {
+        let key = require(&name)?;
+        let inserted = if name == "where" {
+            text(value).map(|condition| layer.conditions.push(condition))
+        } else {
+            let made = directory.map_or(Ok(()), |it| make_absolute(key, &mut value, it));
+            made.and_then(|()| layer.insert_toml(key, value, origin))
+        };
+        inserted.map_err(|why| format!("{name}: {why}"))?;
+    }
+    if layer.has_two_handlers() {
+        return Err("exec and post are two handlers: choose one".into());
+    }
+    Ok(layer)
+}
+
+/// Makes a path start from the directory of its file, unless it is a URL or a program in PATH.
+fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), String> {
+    let is_relative = |text: &str| match key.kind {
+        Kind::Path => !text.contains("://"),
+        _ => text.contains('/'),
+    };
+    let path = match key.kind {
+        Kind::Path => Some(value),
+        Kind::Command => value.as_array_mut().and_then(|words| words.first_mut()),
+        _ => None,
+    };
+    if let Some(Value::String(text)) = path
+        && is_relative(text)
+    {
+        let absolute = directory.join(&*text);
+        *text = absolute.to_str().ok_or("the path is not UTF-8")?.into();
+    }
+    Ok(())
+}
+
+/// A key with its value from `--set`. The key may be a part of a table: `status.new`.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The setting as it was typed.
+    pub text: String,
+    pub key: String,
+    pub value: Value,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, value) = text.split_once('=').ok_or("write KEY=VALUE, as in id=order_id")?;
+        let mut path = path.split('.').map(str::trim);
+        let key = require(path.next().unwrap_or_default())?;
+        let path: Vec<_> = path.collect();
+        // A bare word is text.
+        let value = match format!("value = {value}").parse::<Table>() {
+            Ok(table) if table.len() == 1 => table["value"].clone(),
+            _ if is_structured(key, &path) && value.trim_start().starts_with(['{', '[']) => {
+                return Err(format!("{value} is not TOML: {QUOTED}"));
+            }
+            _ => Value::String(value.into()),
+        };
+        let part = |value, name: &str| Value::Table(Table::from_iter([(name.into(), value)]));
+        let value = path.into_iter().rfold(value, part);
+        Ok(Self { text: text.into(), key: key.name.into(), value })
+    }
+}
+
+/// Whether a value that starts with a bracket is a table or an array. Elsewhere it may be text: a column
+/// may be set to JSON, a condition may start with a quoted name, and a URL with a column.
+fn is_structured(key: &Key, path: &[&str]) -> bool {
+    match key.kind {
+        Kind::Assignments => path.is_empty(),
+        Kind::Column(_) | Kind::List | Kind::Command => true,
+        Kind::Value => key.name == "max_attempts",
+        Kind::Flag | Kind::Choice(_) | Kind::Optional | Kind::Path => false,
+    }
+}
+
+/// Why a line is not TOML: the parser's message, unless a question is open or quotes are missing.
+pub fn syntax_error(message: &str, place: &str, line: &str) -> String {
+    if message == "duplicate key" {
+        return format!("{message} {place:?}");
+    }
+    // Outside of quotes and comments, ? is never TOML.
+    let unquoted: String = line.split(['"', '\'']).step_by(2).collect();
+    if unquoted.split('#').next().is_some_and(|code| code.contains(OPEN)) {
+        return OPEN_QUESTION.into();
+    }
+    let value = line.split_once('=').map_or("", |(_, value)| value.trim());
+    let is_bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || !value.is_empty() && message.starts_with("string values must be quoted");
+    if is_bare { QUOTED.into() } else { message.into() }
+}

@@ -16,7 +16,7 @@ use crate::record::Value;
 /// The longest that a statement may take.
 const MOST: Duration = Duration::from_secs(1);
 /// Rows to read from each end of a table.
-const ROWS: usize = 300;
+const ROWS: usize = 1_000;
 /// Columns with more different values than this have none of them counted.
 const MOST_VALUES: usize = 20;
 /// Tables with more rows than this are counted by a sample.
@@ -39,13 +39,9 @@ pub trait Explore {
     /// of rows; behind them what the column may hold besides, as far as its type, its CHECK constraints or
     /// its default name it. Empty for other columns, and where counting takes too long.
     fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted>;
-
-    /// The numbers of rows where a condition holds, and where it does not.
-    fn split(&mut self, outline: &Outline, condition: &str) -> Option<[u64; 2]>;
 }
 
 /// A value of a column.
-#[derive(Clone)]
 pub struct Counted {
     pub value: Value,
     pub rows: u64,
@@ -65,11 +61,14 @@ pub struct Outline {
     pub name: String,
     pub sql: String,
     pub columns: Vec<Column>,
+    /// The columns of the unique keys without NULL, that of the primary key first.
     pub keys: Vec<Vec<String>>,
+    /// Estimated number of rows, if the database knows it without counting.
     pub rows: Option<u64>,
+    /// The expressions of the CHECK constraints.
     pub checks: Vec<String>,
-    /// The tables whose foreign keys refer to it, and those whose names begin as its own.
-    pub related: Vec<String>,
+    /// The other tables whose names begin as its own.
+    pub sisters: Vec<String>,
 }
 
 impl Outline {
@@ -89,17 +88,6 @@ pub struct Sample {
     pub unread: Option<String>,
 }
 
-pub struct Keys {
-    /// The columns of the unique keys without NULL, that of the primary key first.
-    pub keys: Vec<Vec<String>>,
-    /// Estimated number of rows, if the database knows it without counting.
-    pub rows: Option<u64>,
-    /// The expressions of the CHECK constraints.
-    pub checks: Vec<String>,
-    /// The tables whose foreign keys refer to this one.
-    pub referenced_by: Vec<String>,
-}
-
 /// An engine that can be explored.
 pub trait Explorable: Engine {
     /// The names of all tables that are the user's.
@@ -107,7 +95,7 @@ pub trait Explorable: Engine {
 
     fn listed(&mut self, name: &str) -> Result<Listed>;
 
-    fn keys(&mut self, table: &Listed) -> Result<Keys>;
+    fn outline(&mut self, table: Listed) -> Result<Outline>;
 
     /// The beginning of a cell; nothing of what is no text and no number.
     fn glimpse(column: &Column) -> String;
@@ -145,17 +133,12 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    /// The values of an expression with the number of rows, the most frequent first.
-    fn grouped<T: Send>(
-        &mut self,
-        outline: &Outline,
-        expression: &str,
-        mut of: impl FnMut(&E::Row<'_>) -> T + Send,
-    ) -> Option<Vec<(T, u64)>> {
+    /// The values of a column with the number of rows, the most frequent first.
+    fn counted(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {
         // The key tells the rows apart that are in both ends.
         let keys = outline.keys.first().into_iter().flatten().zip(0..);
         let keys: String = keys.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
-        let value = format!("{expression} AS v{keys}");
+        let value = format!("{} AS v{keys}", E::glimpse(column));
         let of_ends = ["ASC", "DESC"].map(|direction| {
             format!("SELECT * FROM ({}) AS part", end(outline, &value, direction, SAMPLED))
         });
@@ -168,7 +151,7 @@ impl<E: Explorable> Explorer<E> {
             "SELECT v, count(*) FROM ({rows}) AS r GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {}",
             MOST_VALUES + 1
         );
-        self.read(&sql, move |row| (of(row), row.count(1))).ok()
+        self.read(&sql, |row| (row.value(column, 0), row.count(1))).ok()
     }
 
     /// Whether a CHECK constraint on this column alone refuses a value.
@@ -224,13 +207,13 @@ impl<E: Explorable> Explore for Explorer<E> {
 
     fn outline(&mut self, name: &str) -> Result<Outline> {
         let listed = self.0.listed(name)?;
-        let Keys { keys, rows, checks, referenced_by } = self.0.keys(&listed)?;
-        let Listed { name, sql, columns, .. } = listed;
-        let prefix = name.trim_end_matches(|c| c != '_');
-        let is_sister = |it: &String| !prefix.is_empty() && it.starts_with(prefix) && *it != name;
-        let sisters = self.0.table_names()?.into_iter().filter(is_sister);
-        let related = referenced_by.into_iter().chain(sisters).collect();
-        Ok(Outline { name, sql, columns, keys, rows, checks, related })
+        let mut outline = self.0.outline(listed)?;
+        let prefix = outline.name.trim_end_matches(|c| c != '_');
+        let mut sisters = self.0.table_names()?;
+        sisters
+            .retain(|name| !prefix.is_empty() && name.starts_with(prefix) && *name != outline.name);
+        outline.sisters = sisters;
+        Ok(outline)
     }
 
     fn sample(&mut self, outline: &Outline) -> Sample {
@@ -248,15 +231,13 @@ impl<E: Explorable> Explore for Explorer<E> {
     }
 
     fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted> {
-        let glimpse = E::glimpse(column);
-        let counted = self.grouped(outline, &glimpse, |row| row.value(column, 0));
-        let Some(counted) = counted.filter(|counted| counted.len() <= MOST_VALUES) else {
+        let counted = self.counted(outline, column);
+        let Some(mut values) = counted.filter(|values| values.len() <= MOST_VALUES) else {
             return Vec::new();
         };
         let of_checks = checks(outline, column).flat_map(literals);
         let labels = column.legal.iter().flatten().cloned().chain(of_checks);
         let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
-        let mut values = counted;
         for label in labels.map(Value::Text) {
             if column.holds.is_text() && values.iter().all(|(value, _)| *value != label) {
                 values.push((label, 0));
@@ -268,14 +249,5 @@ impl<E: Explorable> Explore for Explorer<E> {
         };
         let values = values.into_iter().map(refused);
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
-    }
-
-    fn split(&mut self, outline: &Outline, condition: &str) -> Option<[u64; 2]> {
-        let counted = self.grouped(outline, condition, |row| row.truth(0))?;
-        let rows = |holds| {
-            let part = counted.iter().find(|(truth, _)| *truth == holds);
-            part.map_or(0, |(_, rows)| *rows)
-        };
-        Some([true, false].map(rows))
     }
 }

@@ -9,7 +9,7 @@ use super::dialect::Param;
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::store::Access;
-use crate::store::explore::{Explorable, Explorer, Keys};
+use crate::store::explore::{Explorable, Explorer, Outline};
 use crate::store::table::{Column, Holds, Listed, quote};
 
 /// Opens a database to be explored.
@@ -30,7 +30,7 @@ impl Explorable for PgEngine {
         listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
-    fn keys(&mut self, table: &Listed) -> Result<Keys> {
+    fn outline(&mut self, table: Listed) -> Result<Outline> {
         let of_table = [Param::text(&table.sql)];
         let keys = self.column(
             "SELECT ARRAY(SELECT a.attname::text FROM \
@@ -50,17 +50,13 @@ impl Explorable for PgEngine {
                         WHERE oid = $1::text::regclass";
         let rows: Option<i64> = self.column(estimate, &of_table)?.pop();
         let rows = rows.and_then(|rows| u64::try_from(rows).ok());
-        let referenced_by = self.column(
-            "SELECT DISTINCT conrelid::regclass::text FROM pg_catalog.pg_constraint \
-             WHERE contype = 'f' AND confrelid = $1::text::regclass AND conrelid <> confrelid",
-            &of_table,
-        )?;
         let checks = self.column(
             "SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint \
              WHERE contype = 'c' AND conrelid = $1::text::regclass",
             &of_table,
         )?;
-        Ok(Keys { keys, rows, checks, referenced_by })
+        let Listed { name, sql, columns, .. } = table;
+        Ok(Outline { name, sql, columns, keys, rows, checks, sisters: Vec::new() })
     }
 
     fn glimpse(column: &Column) -> String {

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use backlog_schedule::{DAY, Instant, Value, counted};
+use backlog_store::{Counted, Dates, Explore, Format, Holds, Outline, Sample, quoted_if_needed};
+
 use super::words::{Meaning, Role, is_dated, meaning, role};
-use crate::date::{Dates, Format};
-use crate::record::{Value, counted};
-use crate::store::{self, Counted, Explore, Holds, Outline, Sample, quoted_if_needed};
-use crate::time::{DAY, Instant};
 
 /// The first of January 2000, before which no date of a record is plausible.
 const YEAR_2000: Instant = Instant(946_684_800);
@@ -83,7 +82,7 @@ impl<'a> Columns<'a> {
 }
 
 pub struct Column<'a> {
-    pub column: &'a store::Column,
+    pub column: &'a backlog_store::Column,
     pub role: Option<Role>,
     /// Its value in each row of the sample.
     pub cells: Vec<&'a Value>,
@@ -283,7 +282,11 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The formats in which every value that there is lies between the year 2000 and twenty years from now.
-fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Format, Instant)> {
+fn formats(
+    column: &backlog_store::Column,
+    cells: &[&Value],
+    now: Instant,
+) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
     if !column.holds.dates() || column.legal.is_some() {
         return Vec::new();

@@ -1,13 +1,13 @@
 //! The job tables of other software that docs/job-tables.toml describes, known by their columns.
 
 use anyhow::Result;
+use backlog_schedule::listed;
+use backlog_store::{Counted, Listed};
 use toml::{Table, Value};
 
 use super::Proposal;
 use super::columns::{Column, Columns};
 use super::words::{Role, role};
-use crate::names::listed;
-use crate::store::{self, Counted, Listed};
 use crate::terminal::Terminal;
 
 const TABLES: &str = include_str!("../../docs/job-tables.toml");
@@ -43,7 +43,7 @@ impl Known {
 
     /// The section for a table, found by the table's name and by all columns that the section names. A
     /// table with a further status, or a further date for finished rows, is another table.
-    pub fn of(table: &str, columns: &[store::Column]) -> Option<Self> {
+    pub fn of(table: &str, columns: &[backlog_store::Column]) -> Option<Self> {
         Self::all().find(|known| {
             let is_further = |name: &str| {
                 matches!(role(name), Some(Role::Status | Role::Done)) && !known.mentions(name)
@@ -70,7 +70,7 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    fn has_columns(&self, columns: &[store::Column]) -> bool {
+    fn has_columns(&self, columns: &[backlog_store::Column]) -> bool {
         let has = |name: &&str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
         self.columns().iter().all(has)
     }

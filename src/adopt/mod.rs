@@ -10,13 +10,12 @@ mod words;
 use std::path::Path;
 
 use anyhow::Result;
+use backlog_schedule::{Instant, one_line};
+use backlog_store::{Explore, Outline};
 use toml::Value;
 
 use crate::options::LONGEST_NAME;
-use crate::record::one_line;
-use crate::store::{Explore, Outline};
 use crate::terminal::Terminal;
-use crate::time::Instant;
 
 use columns::{Column, Columns};
 use known::Known;

@@ -1,14 +1,13 @@
 //! What says that a record is pending, and done: a status, or a date that is NULL until then.
 
 use anyhow::Result;
+use backlog_schedule::{Value, listed};
+use backlog_store::{Counted, quoted_if_needed};
 use toml::Value as Toml;
 
 use super::columns::{Column, Columns, display};
 use super::words::{Meaning, Role, meaning};
 use super::{Proposal, toml};
-use crate::names::listed;
-use crate::record::Value;
-use crate::store::{Counted, quoted_if_needed};
 
 /// What the lines about pending records leave for later ones.
 #[derive(Default)]

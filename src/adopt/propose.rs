@@ -2,15 +2,14 @@
 //! of its columns.
 
 use anyhow::Result;
+use backlog_schedule::counted;
+use backlog_store::{Format, Holds};
 use toml::{Table, Value as Toml};
 
 use super::columns::{Column, Columns};
 use super::pending::Pending;
 use super::words::Role;
 use super::{Choice, Proposal, toml};
-use crate::date::Format;
-use crate::record::counted;
-use crate::store::Holds;
 use crate::terminal::Terminal;
 
 pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Result<Proposal<'t>> {

@@ -1,6 +1,6 @@
 //! The usual words of job tables: in the names of their columns, and as values of a status.
 
-use crate::store::Listed;
+use backlog_store::Listed;
 
 /// Role of a column by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use backlog_schedule::{Order, Status as RecordStatus};
 use clap::{Args, ValueEnum};
 
 use crate::options::Pace;
-use crate::options::value::{AgeSecs, Attempts, Records, Since, WholeSecs};
-use crate::query::Order;
-use crate::record;
+use crate::options::value::{AgeSecs, Attempts, Records, Since, WholeSecs, named};
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
@@ -171,13 +170,13 @@ pub struct AllQueues {
 #[derive(Args)]
 pub struct List {
     /// Which records go first, newest or oldest
-    #[arg(long, value_enum, hide_possible_values = true)]
+    #[arg(long, value_parser = named::<Order>(Order::NAMES), hide_possible_values = true)]
     pub order: Option<Order>,
 
     /// Only these: NEW, ERROR, SUCCESS, ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// Only what is due, by the schedule
     #[arg(long)]
@@ -208,9 +207,9 @@ pub struct Failures {
     ///
     /// Without it those that wait. NEW records have failed too where the table does not tell them from
     /// failed ones.
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// One line of JSON for each cause
     #[arg(long)]
@@ -251,9 +250,9 @@ pub struct Edit {
     pub older_than: Option<AgeSecs>,
 
     /// Only records that are NEW, ERROR or ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// Change more than 1,000 records without asking
     #[arg(long, short)]

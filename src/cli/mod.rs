@@ -10,11 +10,11 @@ mod typed;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use backlog_schedule::Instant;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
 use crate::options::{HandlerOptions, PassOptions, QueueOptions, ScheduleOptions};
-use crate::time::Instant;
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,

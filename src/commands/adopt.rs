@@ -6,16 +6,15 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use backlog_schedule::{counted, listed, one_line, toml_text};
+use backlog_store::ownership::Kind;
+use backlog_store::{Column, Listed};
 
 use super::{Console, Endings, Signals, check};
 use crate::adopt::{Proposal, is_known, is_like_a_queue, propose};
 use crate::cli::{Adopt, Check, Global};
 use crate::exit::{Exit, usage};
-use crate::names::listed;
 use crate::options::{Environment, SECTIONS, Sources, TypedOptions, location};
-use crate::ownership::Kind;
-use crate::record::{counted, one_line, toml_text};
-use crate::store::{self, Column, Listed};
 
 pub fn run(
     global: &Global,
@@ -29,7 +28,7 @@ pub fn run(
     let Some(db) = given(&global.db, "BACKLOG_DB") else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
     };
-    let is_server = store::is_url(&db.to_string_lossy());
+    let is_server = backlog_store::is_url(&db.to_string_lossy());
     if !is_server {
         environment.require_trusted(&db, Kind::File)?;
     }
@@ -47,7 +46,7 @@ pub fn run(
     let section = |db: &Path| proposal.section(&db.to_string_lossy(), state_dir.as_deref());
     // A file by its whole path, a server without its password.
     let written = match is_server {
-        true => store::without_password(&db.to_string_lossy()).into(),
+        true => backlog_store::without_password(&db.to_string_lossy()).into(),
         false => environment.directory.join(&db),
     };
     let (table, place) = (one_line(&outline.name), one_line(&database.place()));

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::Result;
+use backlog_store::ownership::OwnerRule;
 use toml::Value;
 
 use crate::exit::{ExitError, usage};
@@ -12,8 +13,7 @@ use crate::handlers::without_login;
 use crate::options::keys::{EXEC, FLAGS, PATHS, is_of_the_file, long};
 use crate::options::value::truth;
 use crate::options::{Environment, Origin, Queue, Resolved};
-use crate::ownership::OwnerRule;
-use crate::{schedule, store};
+use {backlog_schedule, backlog_store};
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.
@@ -87,10 +87,10 @@ pub fn table_command(
 
 /// A value as it is from anywhere, and for everybody to read.
 fn value(environment: &Environment, key: &str, value: &str) -> Result<String, ExitError> {
-    let file = schedule::file_of(value).filter(|_| key == "policy");
+    let file = backlog_schedule::policy_file(value).filter(|_| key == "policy");
     Ok(match key {
         // A password is no word for a command line, which every user of the machine sees.
-        _ if store::is_url(value) => store::without_password(value),
+        _ if backlog_store::is_url(value) => backlog_store::without_password(value),
         "post" => without_login(value),
         "exec_on_archive" => {
             let mut words = shlex::split(value).unwrap_or_default();

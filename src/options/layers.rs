@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use backlog_schedule::{Shard, listed, one_line};
+use backlog_store::ownership::{Kind, OwnerRule};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::keys::{CHOICES, EXEC, FLAGS, POST, gone, is_of_the_file, key_of, long, variable};
 use super::queue::{QueueOptions, Setting, TableOptions, location};
-use super::schedule::simulated;
+use super::schedule::{chosen_schedule, no_schedule, simulated};
 use super::sources::{File, Sources, layer, require_queue_name};
 use super::value::{CommandLine, truth};
 use super::{
@@ -18,11 +20,6 @@ use super::{
 };
 use crate::exit::{ExitError, usage};
 use crate::handlers::{Header, without_login};
-use crate::names::listed;
-use crate::ownership::{Kind, OwnerRule};
-use crate::query::Shard;
-use crate::record::one_line;
-use crate::store;
 
 /// What workers of queues usually do.
 const PGMQ_POLICY: &str = "exponential:first=1s,base=2,max=60s,jitter=30%";
@@ -208,13 +205,13 @@ impl Resolved<'_> {
         let environment = &self.sources.environment;
         let path = |key| self.path(key, self.all.text(key).map(PathBuf::from));
         let db = path("db");
-        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
+        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| backlog_store::is_url(db));
         let usual = || environment.state_dir().filter(|_| url.is_some());
         let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
-        let beside = file.iter().flat_map(|file| store::kept_beside(file));
+        let beside = file.iter().flat_map(|file| backlog_store::kept_beside(file));
         let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
         let text = |name: &str| environment.text(name);
-        let certificates = url.into_iter().flat_map(|url| store::certificates(url, &text));
+        let certificates = url.into_iter().flat_map(|url| backlog_store::certificates(url, &text));
         let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
         let config = self.sources.file.as_ref().map(|file| file.path.clone());
         let files = [
@@ -247,7 +244,7 @@ impl Resolved<'_> {
         let missing = [
             (self.layers.says("db"), no_database()),
             (is_dry || says(&[EXEC, POST]), Handler::none()),
-            (says(&CHOICES), Schedule::none()),
+            (says(&CHOICES), no_schedule()),
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
         let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
@@ -329,19 +326,19 @@ impl Resolved<'_> {
     }
 
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
-        Schedule::chosen(&self.read()?)
+        chosen_schedule(&self.read()?)
     }
 
     /// The schedule of the queue's passes for a subcommand that has no option for it, if it is configured.
     pub fn schedule_of_passes(&self) -> Option<Schedule> {
-        Schedule::chosen(&self.all.read().ok()?).ok().flatten()
+        chosen_schedule(&self.all.read().ok()?).ok().flatten()
     }
 
     /// The schedule that backlog.toml alone describes, and the conditions and the shard that narrow its
     /// records.
     pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
         let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
-        let schedule = Schedule::chosen(&layer.read().ok()?).ok()??;
+        let schedule = chosen_schedule(&layer.read().ok()?).ok()??;
         let shard = layer.read::<QueueOptions>().ok()?.shard;
         Some((schedule, layer.conditions, shard))
     }
@@ -505,8 +502,9 @@ impl Layers {
 
     /// What in it is for nobody else to read, if there is such a thing.
     pub fn credential(&self) -> Option<&'static str> {
-        if self.text("db").is_some_and(|it| store::is_url(it) && store::without_password(it) != it)
-        {
+        if self.text("db").is_some_and(|it| {
+            backlog_store::is_url(it) && backlog_store::without_password(it) != it
+        }) {
             return Some("a password in `db`");
         }
         if self.text(POST).is_some_and(|url| without_login(url) != url) {

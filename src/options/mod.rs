@@ -16,10 +16,10 @@ pub use pass::{Handler, HandlerOptions, PassOptions, PassSettings, WEBHOOK_SECRE
 pub use ping::{Event, Ping};
 pub use queue::{Queue, QueueOptions, location};
 pub use reference::{Key, SECTIONS};
-pub use schedule::{Pace, ScheduleOptions};
+pub use schedule::{Pace, ScheduleOptions, no_schedule, unknown_schedule};
 pub use sources::{Environment, LONGEST_NAME, Sources};
 
-pub use crate::schedule::Schedule;
+pub use backlog_schedule::Schedule;
 
 /// The name of a queue that has none.
 pub const DEFAULT_QUEUE: &str = "default";

@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backlog_schedule::{Order, Shard};
+use backlog_store::system_error::chain;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 
 use super::keys::{OF_A_WEBHOOK, long};
+use super::schedule::no_schedule;
 use super::sources::utf8;
 use super::value::{
     self, CommandLine, GiveUpOn, Grace, Limit, MostFailures, Records, Runtime, UpTo1024,
@@ -19,8 +22,6 @@ use crate::handlers::{
     GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
     Webhook,
 };
-use crate::query::{Order, Shard};
-use crate::system_error::chain;
 
 #[derive(Default, Args, Deserialize)]
 #[serde(default)]
@@ -78,8 +79,8 @@ pub struct PassOptions {
     pub on_archive: Option<CommandLine>,
 
     /// Which records go first
-    #[arg(long, value_enum, hide_short_help = true)]
-    #[serde(deserialize_with = "value::choice")]
+    #[arg(long, value_parser = value::named::<Order>(Order::NAMES), hide_short_help = true)]
+    #[serde(deserialize_with = "value::typed")]
     pub order: Option<Order>,
 
     /// Exit 1 if any record failed
@@ -140,7 +141,7 @@ impl PassSettings {
         let pass = resolved.pass()?;
         require_ping(pass.ping.as_ref())?;
         Ok(Self {
-            schedule: schedule.ok_or_else(Schedule::none)?,
+            schedule: schedule.ok_or_else(no_schedule)?,
             every: resolved.read::<ScheduleOptions>()?.pace.every.map(|every| every.0),
             described: resolved.described(),
             limits: PassLimits {

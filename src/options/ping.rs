@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
+use backlog_schedule::unknown_name;
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
 
 use super::value;
 use crate::handlers::Target;
-use crate::names::unknown;
 
 /// What in a URL is replaced by the name of the crontab line.
 const LINE: &str = "line";
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Ping {
 
 fn each(mut urls: Table) -> Result<Ping, String> {
     if let Some(other) = urls.keys().find(|key| !EVENTS.contains(&key.as_str())) {
-        return Err(unknown("key", other, EVENTS));
+        return Err(unknown_name("key", other, EVENTS));
     }
     let mut url = |event: &str| match urls.remove(event) {
         None => Ok(None),

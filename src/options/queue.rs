@@ -4,6 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use backlog_schedule::{Id, Shard, Status};
+use backlog_store::system_error::chain;
+use backlog_store::{
+    Assigned, Assignment, DateSource, Format, Location, Mapping, Name, STATUS, StatusColumn,
+    StatusValues, Zone, secure_file, usual_values,
+};
 use clap::Args;
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -13,17 +19,7 @@ use super::keys::require_known;
 use super::value::{
     self, OPEN, OPEN_QUESTION, QUOTED, Several, chosen, parts, text, text_or_number,
 };
-use crate::date::{Format, Zone};
 use crate::exit::{ExitError, usage};
-use crate::mapping::{
-    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
-    usual_values,
-};
-use crate::query::Shard;
-use crate::record::{self, Id, Status};
-use crate::secure_file;
-use crate::store::{self, Location};
-use crate::system_error::chain;
 
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -166,7 +162,7 @@ pub fn location(
     environment: &Environment,
 ) -> Result<Location, ExitError> {
     let text = db.to_str().unwrap_or_default();
-    if store::is_url(text) {
+    if backlog_store::is_url(text) {
         let found = Location::at(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }
@@ -335,19 +331,19 @@ fn all_assigned(value: Value, legal: &str) -> Result<Vec<Assignment>, String> {
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));
     match value {
-        Value::Integer(number) => constant(record::Value::Integer(number)),
-        Value::Float(number) => constant(record::Value::Real(number)),
-        Value::Boolean(is) => constant(record::Value::Integer(is.into())),
+        Value::Integer(number) => constant(backlog_schedule::Value::Integer(number)),
+        Value::Float(number) => constant(backlog_schedule::Value::Real(number)),
+        Value::Boolean(is) => constant(backlog_schedule::Value::Integer(is.into())),
         Value::Table(mut table) => match (table.remove("text"), table.is_empty()) {
-            (Some(Value::String(text)), true) => constant(record::Value::Text(text)),
+            (Some(Value::String(text)), true) => constant(backlog_schedule::Value::Text(text)),
             _ => Err("a table can only be { text = \"...\" }".into()),
         },
         Value::String(text) => match braced(&text) {
-            None => constant(record::Value::Text(text)),
+            None => constant(backlog_schedule::Value::Text(text)),
             Some("now") => Ok(Assigned::Now),
             Some("next") => Ok(Assigned::Next),
             Some("error") => Ok(Assigned::Error),
-            Some("null") => constant(record::Value::Null),
+            Some("null") => constant(backlog_schedule::Value::Null),
             Some(word) => match word.parse() {
                 Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
                 _ => Err(format!(
@@ -403,9 +399,11 @@ fn status_column(
     }
     // A number if it is written as one, else text; the column has the last word.
     let value = |text: &String| match braced(text) {
-        Some("null") => record::Value::Null,
-        _ => record::number(text)
-            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer),
+        Some("null") => backlog_schedule::Value::Null,
+        _ => backlog_schedule::parse_integer(text).map_or_else(
+            || backlog_schedule::Value::Text(text.clone()),
+            backlog_schedule::Value::Integer,
+        ),
     };
     let values: StatusValues =
         given.each_ref().map(|given| given.iter().flat_map(|it| &it.0).map(value).collect());

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use backlog_schedule::{AgeWindow, Policy, PolicyOptions, RetryLimits, Schedule, Slots, Tiers};
+use backlog_store::secure_file;
+use backlog_store::system_error::words;
 use clap::Args;
 use serde::Deserialize;
 
 use super::keys;
 use super::value::{self, AgeSecs, Attempts, Days, DaysAboveZero, Percent, WholeSecs, truth};
 use crate::exit::{ExitError, usage};
-use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
-use crate::secure_file;
-use crate::system_error::words;
 
 /// By which rule records are due, and when they are given up.
 #[derive(Default, Args, Deserialize)]
@@ -109,37 +109,35 @@ pub struct Pace {
     pub spread: Option<Percent>,
 }
 
-impl Schedule {
-    pub fn chosen(args: &ScheduleOptions) -> Result<Option<Self>, ExitError> {
-        let policy = policy(args)?;
-        if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
-            return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
-        }
-        Ok(policy.map(|policy| Self::limited(policy, args)))
+pub fn chosen_schedule(args: &ScheduleOptions) -> Result<Option<Schedule>, ExitError> {
+    let policy = policy(args)?;
+    if policy.is_none() && (args.max_attempts.is_some() || args.max_age.is_some()) {
+        return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
     }
+    Ok(policy.map(|policy| limited(policy, args)))
+}
 
-    fn limited(policy: Policy, args: &ScheduleOptions) -> Self {
-        // The policy's own; by age it ends without one, because nobody counts.
-        let own = policy.max_attempts().filter(|_| policy.needs_counter());
-        let (max_attempts, is_per_record) = match args.max_attempts {
-            Some(Attempts::Most(most)) => (Some(most), false),
-            Some(Attempts::OfEachRecord) => (own, true),
-            None => (own, false),
-        };
-        let max_age_secs = args.max_age.map(|age| age.0);
-        let limits = RetryLimits { max_attempts, is_per_record, max_age_secs };
-        Self { policy, limits, shard: None }
-    }
+fn limited(policy: Policy, args: &ScheduleOptions) -> Schedule {
+    // The policy's own; by age it ends without one, because nobody counts.
+    let own = policy.max_attempts().filter(|_| policy.needs_counter());
+    let (max_attempts, is_per_record) = match args.max_attempts {
+        Some(Attempts::Most(most)) => (Some(most), false),
+        Some(Attempts::OfEachRecord) => (own, true),
+        None => (own, false),
+    };
+    let max_age_secs = args.max_age.map(|age| age.0);
+    let limits = RetryLimits { max_attempts, is_per_record, max_age_secs };
+    Schedule { policy, limits, shard: None }
+}
 
-    /// What is said where one must be chosen and none was.
-    pub fn none() -> ExitError {
-        usage(format!("no schedule: use one of {CHOICES}"))
-    }
+/// What is said where one must be chosen and none was.
+pub fn no_schedule() -> ExitError {
+    usage(format!("no schedule: use one of {CHOICES}"))
+}
 
-    /// What is said instead of when a record is due, where none was chosen and none need be.
-    pub fn unknown() -> String {
-        format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
-    }
+/// What is said instead of when a record is due, where none was chosen and none need be.
+pub fn unknown_schedule() -> String {
+    format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
 }
 
 const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
@@ -175,17 +173,17 @@ fn policy(schedule: &ScheduleOptions) -> Result<Option<Policy>, ExitError> {
 
 pub fn simulated(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Schedule>, ExitError> {
     let policies = policies(chosen, specs)?.into_iter();
-    let all: Vec<_> = policies.map(|policy| Schedule::limited(policy, chosen)).collect();
+    let all: Vec<_> = policies.map(|policy| limited(policy, chosen)).collect();
     let none = || usage("no policies: use --policy SPEC, --fibonacci or --progressive");
     if all.is_empty() { Err(none()) } else { Ok(all) }
 }
 
 /// The policies other than by plain age, those of `--policy` last.
 fn policies(chosen: &ScheduleOptions, specs: &[String]) -> Result<Vec<Policy>, ExitError> {
-    let options = options(&chosen.pace, schedule::EVERY_SECS);
+    let options = options(&chosen.pace, backlog_schedule::EVERY_SECS);
     let mut policies = Vec::new();
     if chosen.fibonacci {
-        policies.push(Policy::Counted(schedule::plain_fibonacci(options)));
+        policies.push(Policy::Counted(backlog_schedule::plain_fibonacci(options)));
     }
     if let Some(tiers) = &chosen.progressive {
         policies.push(progressive(tiers, &chosen.pace)?);
@@ -202,27 +200,27 @@ fn progressive(tiers: &str, pace: &Pace) -> Result<Policy, ExitError> {
     if pace.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
-    let options = options(pace, schedule::PROGRESSIVE_EVERY_SECS);
-    let tiers = if truth(tiers) == Some(true) { schedule::DEFAULT_TIERS } else { tiers };
+    let options = options(pace, backlog_schedule::PROGRESSIVE_EVERY_SECS);
+    let tiers = if truth(tiers) == Some(true) { backlog_schedule::DEFAULT_TIERS } else { tiers };
     let tiers = Tiers::parse(tiers, options).map(|tiers| Policy::Slots(Slots::Progressive(tiers)));
     tiers.map_err(|error| usage(format!("--progressive: {error}")))
 }
 
-fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String> {
-    let file = schedule::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
+fn by_spec(spec: &str, options: PolicyOptions, by_age: bool) -> Result<Policy, String> {
+    let file = backlog_schedule::policy_file(spec).filter(|path| !path.is_empty()).map(|path| {
         let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
         read.map_err(|error| format!("could not read {path}: {}", words(&error)))
     });
     let file = file.transpose()?;
     if !by_age {
-        return schedule::parse(spec, file.as_deref(), options).map(Policy::Counted);
+        return backlog_schedule::parse_policy(spec, file.as_deref(), options).map(Policy::Counted);
     }
-    let backoff = schedule::parse_for_age(spec, file.as_deref(), options)?;
+    let backoff = backlog_schedule::parse_policy_by_age(spec, file.as_deref(), options)?;
     Ok(Policy::Slots(Slots::ByAge(backoff)))
 }
 
-fn options(pace: &Pace, usual_every_secs: i64) -> Options {
-    Options {
+fn options(pace: &Pace, usual_every_secs: i64) -> PolicyOptions {
+    PolicyOptions {
         every_secs: pace.every.map_or(usual_every_secs, |every| every.0),
         spread: pace.spread.map(|spread| spread.0),
     }

@@ -11,18 +11,17 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use backlog_schedule::{cut_line, one_line, unknown_name};
+use backlog_store::TOKEN;
+use backlog_store::ownership::{Kind, OwnerRule, complaint};
+use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
+use backlog_store::system_error::words;
 use toml::{Table, Value};
 
 use super::keys::{EXEC, PATHS, POST, TABLES, key_of, long_of, require_known, variable};
 use super::layers::{Layers, Origin, TypedOptions};
 use super::value::{OPEN, OPEN_QUESTION, QUOTED, text};
 use crate::exit::{ExitError, usage};
-use crate::names::unknown;
-use crate::ownership::{Kind, OwnerRule, complaint};
-use crate::record::{cut_line, one_line};
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
-use crate::store::TOKEN;
-use crate::system_error::words;
 
 pub struct Sources {
     pub environment: Environment,
@@ -252,7 +251,7 @@ impl File {
         }
         if must_be && !self.queues.is_empty() {
             let path = self.path.display();
-            return Err(usage(format!("{path}: {}", unknown("queue", queue, self.queues()))));
+            return Err(usage(format!("{path}: {}", unknown_name("queue", queue, self.queues()))));
         }
         Ok(defaults)
     }
@@ -389,7 +388,7 @@ fn with_parts(key: &str, value: Value) -> Result<Value, String> {
     if let Value::Table(parts) = &value
         && let Some(part) = parts.keys().find(|part| !legal.contains(&part.as_str()))
     {
-        return Err(unknown("key", part, legal.iter().copied()));
+        return Err(unknown_name("key", part, legal.iter().copied()));
     }
     if value.is_table() || value.is_bool() {
         return Ok(value);

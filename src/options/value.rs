@@ -7,14 +7,13 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Deserializer, de::Error};
+use backlog_schedule::{DAY, Instant, parse_duration, parse_percent, split_id};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
 
 use crate::handlers::GivesUp;
-use crate::record::split;
-use crate::schedule::percent;
-use crate::time::{DAY, Instant, parse_duration};
 
 /// Makes a type of each kind of value, which the function behind it reads from text.
 macro_rules! values {
@@ -48,7 +47,7 @@ values! {
     WholeSecs(i64) = whole_secs;
     /// The same of an age, which is mostly one of days.
     AgeSecs(i64) = age;
-    Percent(u8) = percent;
+    Percent(u8) = parse_percent;
     Records(u64) = at_least_one;
     MostFailures(u32) = at_least_one;
     /// A number from 1 to 1024: of handlers, or of records in flight.
@@ -216,7 +215,7 @@ macro_rules! lists {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                Self::try_from(Value::from(split(text)))
+                Self::try_from(Value::from(split_id(text)))
             }
         }
     )*};
@@ -377,17 +376,12 @@ pub fn typed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     of_text(deserializer).map(Some)
 }
 
-pub fn choice<'de, D: Deserializer<'de>, T: ValueEnum>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    read(deserializer, |value| {
-        let name = text(value)?;
-        T::from_str(&name, false).map(Some).map_err(|_| {
-            let legal = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-            let legal: Vec<_> = legal.map(|legal| legal.get_name().to_string()).collect();
-            format!("invalid value '{name}'; possible values: {}", legal.join(", "))
-        })
-    })
+/// A parser for a command line that takes the names of values.
+pub fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {

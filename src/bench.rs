@@ -4,15 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
+use backlog_schedule::{
+    AgeWindow, Capabilities, DAY, Instant, Order, Policy, RetryLimits, Schedule,
+};
+use backlog_store::{Access, Clock, Location, Mapping, Retry, Stop};
 
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits};
-use crate::mapping::Mapping;
-use crate::query::Order;
-use crate::record::Capabilities;
-use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
-use crate::stop::Stop;
-use crate::store::{Access, Location, Retry};
-use crate::time::{Clock, DAY, Instant};
 
 pub const NOW_SECS: i64 = 1_795_232_400;
 const NOW: Instant = Instant(NOW_SECS);

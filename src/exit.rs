@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use backlog_store::StoreError;
+
 /// The greater one says more: what failed goes before what may work later. The last three are an answer to
 /// monitoring, which is given for all queues at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,11 +63,14 @@ pub fn usage(message: impl Into<String>) -> ExitError {
     ExitError { exit: Exit::Usage, message: message.into() }
 }
 
-pub fn try_later(message: impl Into<String>) -> ExitError {
-    ExitError { exit: Exit::TryLater, message: message.into() }
-}
-
 /// An error's own exit code, or 1.
 pub fn of(error: &anyhow::Error) -> Exit {
-    error.downcast_ref::<ExitError>().map_or(Exit::Failed, |error| error.exit)
+    if let Some(error) = error.downcast_ref::<ExitError>() {
+        return error.exit;
+    }
+    match error.downcast_ref() {
+        Some(StoreError::TryLater(_)) => Exit::TryLater,
+        Some(StoreError::Usage(_)) => Exit::Usage,
+        None => Exit::Failed,
+    }
 }

@@ -21,38 +21,23 @@ pub mod bench;
 mod cli;
 mod commands;
 mod crontab;
-mod date;
 mod engine;
 mod exit;
 mod handlers;
-mod hash;
-mod iso;
-mod mapping;
-mod names;
 mod options;
-mod ownership;
 mod ping;
-mod query;
-mod record;
 mod report;
-mod schedule;
-mod secure_file;
 mod simulation;
-mod stop;
-mod store;
-mod system_error;
 mod terminal;
-mod time;
-#[cfg(feature = "_tls")]
-mod tls_roots;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Monotonic;
 
 use anyhow::Result;
+use backlog_schedule::Instant;
+use backlog_store::{Clock, system_error};
 
 use cli::Typed;
 use commands::{Console, Endings, Signals};
@@ -60,7 +45,6 @@ use exit::Exit;
 use options::Environment;
 use report::Screen;
 use terminal::Terminal;
-use time::{Clock, Instant};
 
 /// The first of the arguments is the program's own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -141,9 +125,4 @@ fn of_stdout(error: &io::Error) -> io::Error {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Takes a mutex. A thread that panicked with it has said so already; what it left is used as it is.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use backlog_schedule::{
+    Backoff, CATCH_UP, Cursor, Facts, Id, Instant, Order, Policy, Position, Record, Schedule, Slot,
+    Slots,
+};
+use backlog_store::{Clock, MemoryStore, Stop, lock};
 
 use crate::engine::{self, CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
-use crate::lock;
-use crate::query::{Cursor, Order, Position, Slot};
-use crate::record::{Facts, Id, Record};
-use crate::schedule::{Backoff, CATCH_UP, Policy, Schedule, Slots};
-use crate::stop::Stop;
-use crate::store::MemoryStore;
-use crate::time::{Clock, Instant};
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -347,7 +345,7 @@ fn seconds(ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Options, parse};
+    use backlog_schedule::{PolicyOptions, parse_policy};
 
     /// The measured rows of the rules of retrying, to 5 %: 100,000 records that fail together, and
     /// what becomes of them in 24 hours.
@@ -360,8 +358,8 @@ mod tests {
             ("buckets:spread=100%", 0.149, 0.102),
             ("even", 0.061, 0.064),
         ] {
-            let options = Options { every_secs: 1, spread: None };
-            let backoff = parse(spec, None, options).unwrap();
+            let options = PolicyOptions { every_secs: 1, spread: None };
+            let backoff = parse_policy(spec, None, options).unwrap();
             let found = evenness(&backoff, || ids.iter(), 86_400).unwrap();
             for (found, measured) in [(found.unevenness, unevenness), (found.deviation, deviation)]
             {
@@ -372,8 +370,8 @@ mod tests {
 
     #[test]
     fn what_is_too_short_has_no_evenness() {
-        let options = Options { every_secs: 60, spread: None };
-        let backoff = parse("constant:delay=5m", None, options).unwrap();
+        let options = PolicyOptions { every_secs: 60, spread: None };
+        let backoff = parse_policy("constant:delay=5m", None, options).unwrap();
         let ids = [Id::Integer(1)];
         assert_eq!(evenness(&backoff, || ids.iter(), 60), None);
     }

@@ -8,13 +8,12 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use backlog_schedule::one_line;
+use backlog_store::lock;
+use backlog_store::system_error::chain;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
-
-use crate::lock;
-use crate::record::one_line;
-use crate::system_error::chain;
 
 /// How many characters fit into a line of an output, if that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
@@ -61,7 +60,7 @@ impl Terminal {
             .parse_default_env()
             .format(move |_, record| {
                 // Libraries log what they send, headers and passwords included.
-                if record.target().split("::").next() != Some(env!("CARGO_PKG_NAME")) {
+                if !record.target().starts_with(env!("CARGO_PKG_NAME")) {
                     return Ok(());
                 }
                 let level = match record.level() {

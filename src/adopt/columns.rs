@@ -1,44 +1,37 @@
-//! A column of the table: its role by its name, and what its values are.
+//! The columns of a table: their roles by their names, and what their values are.
 
 use std::collections::{BTreeSet, HashSet};
 
+use backlog_schedule::{DAY, Instant, Value, counted};
+use backlog_store::{Counted, Dates, Explore, Format, Holds, Outline, Sample, quoted_if_needed};
+
 use super::words::{Meaning, Role, is_dated, meaning, role};
-use crate::date::{Dates, Format};
-use crate::record::{Value, counted};
-use crate::store::{self, Counted, Explore, Holds, Outline, Sample, quoted_if_needed};
-use crate::time::{DAY, Instant};
 
 /// The first of January 2000, before which no date of a record is plausible.
 const YEAR_2000: Instant = Instant(946_684_800);
 const TWENTY_YEARS: i64 = 20 * 365 * DAY;
 
-pub struct Column<'a> {
-    pub column: &'a store::Column,
-    pub role: Option<Role>,
-    /// Its value in each row of the sample.
-    pub cells: Vec<&'a Value>,
-    /// The formats in which every value is a plausible date, with the newest date.
-    pub formats: Vec<(Format, Instant)>,
-    /// Whether it is a part of a unique key.
-    pub is_of_key: bool,
-    /// Its values, if they are few.
-    pub values: Vec<Counted>,
-    /// The numbers of rows where it is empty and where it is not, if it is a date that may be empty.
-    pub empty: Option<[u64; 2]>,
+pub struct Columns<'a> {
+    pub outline: &'a Outline,
+    pub sample: &'a Sample,
+    pub all: Vec<Column<'a>>,
+    /// A day later than now, because the dates here have no zone.
+    pub tomorrow: Instant,
+    /// The format of the insertion date, once that is known.
+    pub inserted: Option<Format>,
 }
 
-impl<'a> Column<'a> {
-    pub fn all(
+impl<'a> Columns<'a> {
+    pub fn read(
         database: &mut dyn Explore,
         outline: &'a Outline,
         sample: &'a Sample,
         now: Instant,
-    ) -> Vec<Self> {
-        let mut columns = Vec::new();
-        for (index, column) in outline.columns.iter().enumerate() {
+    ) -> Self {
+        let columns = outline.columns.iter().enumerate();
+        let all = columns.map(|(index, column)| {
             let cells: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
             let formats = formats(column, &cells, now);
-            let role = role(&column.name);
             let is_of_key = outline.keys.iter().any(|key| key.contains(&column.name));
             let is_key = outline.keys.iter().any(|key| key[..] == [column.name.clone()]);
             let is_listed = !matches!(column.holds, Holds::Documents | Holds::Bytes) && !is_key;
@@ -46,25 +39,75 @@ impl<'a> Column<'a> {
                 true => database.values(outline, column),
                 false => Vec::new(),
             };
-            let mut new = Self { column, role, cells, formats, is_of_key, values, empty: None };
-            if new.is_truth() && !new.values.is_empty() {
-                // What no row has yet.
-                let is_integer = matches!(new.values[0].value, Value::Integer(_));
-                for truth in [false, true] {
-                    let integer = Value::Integer(truth.into());
-                    let value = if is_integer { integer } else { Value::Boolean(truth) };
-                    if new.values.iter().all(|it| it.value != value) {
-                        new.values.push(Counted { value, rows: 0, is_refused: false });
-                    }
-                }
-            }
-            if new.may_be_empty() && (new.is_date() || new.is(Role::Done)) {
-                let [is_empty, _] = new.conditions();
-                new.empty = database.split(outline, &is_empty);
-            }
-            columns.push(new);
+            let role = role(&column.name);
+            let mut new = Column { column, role, cells, formats, is_of_key, values };
+            new.add_truths();
+            new
+        });
+        let all = all.collect();
+        let tomorrow = now.saturating_add(DAY);
+        Self { outline, sample, all, tomorrow, inserted: None }
+    }
+
+    pub fn filter(&self, is: impl Fn(&Column<'a>) -> bool) -> Vec<&Column<'a>> {
+        self.all.iter().filter(|column| is(column)).collect()
+    }
+
+    /// The only column of a role for which something holds.
+    pub fn only(&self, role: Role, is: impl Fn(&Column<'a>) -> bool) -> Option<&Column<'a>> {
+        match self.filter(|column| column.is(role) && is(column))[..] {
+            [only] => Some(only),
+            _ => None,
         }
-        columns
+    }
+
+    pub fn counter(&self) -> Option<&Column<'a>> {
+        self.only(Role::Attempts, Column::counts)
+    }
+
+    pub fn most_attempts(&self) -> Option<&Column<'a>> {
+        self.only(Role::MostAttempts, Column::counts)
+    }
+
+    /// The date of a role that can be written: in ISO, or as the insertion date is.
+    pub fn date_of(&self, role: Role) -> Option<&'a str> {
+        let legal = [Some(Format::Iso), Some(Format::Compact), self.inserted];
+        let is_written = |it: &Column<'a>| {
+            !it.column.is_generated
+                && it.is_date()
+                && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
+        };
+        self.only(role, is_written).map(Column::name)
+    }
+}
+
+pub struct Column<'a> {
+    pub column: &'a backlog_store::Column,
+    pub role: Option<Role>,
+    /// Its value in each row of the sample.
+    pub cells: Vec<&'a Value>,
+    /// The formats in which every value is a plausible date, with the newest date.
+    pub formats: Vec<(Format, Instant)>,
+    /// Whether it is a part of a unique key.
+    is_of_key: bool,
+    /// Its values, if they are few.
+    pub values: Vec<Counted>,
+}
+
+impl<'a> Column<'a> {
+    /// Adds the value of a flag that no row has yet.
+    fn add_truths(&mut self) {
+        let Some(first) = self.values.first().filter(|_| self.is_truth()) else { return };
+        let is_integer = matches!(first.value, Value::Integer(_));
+        let truths = [false, true].map(|truth| match is_integer {
+            true => Value::Integer(truth.into()),
+            false => Value::Boolean(truth),
+        });
+        for value in truths {
+            if self.values.iter().all(|counted| counted.value != value) {
+                self.values.push(Counted { value, rows: 0, is_refused: false });
+            }
+        }
     }
 
     pub fn name(&self) -> &'a str {
@@ -92,7 +135,12 @@ impl<'a> Column<'a> {
 
     /// Whether every row has a value.
     pub fn is_full(&self) -> bool {
-        !self.cells.is_empty() && !self.cells.iter().any(|value| is_empty(value))
+        !self.cells.is_empty() && self.empty_rows() == 0
+    }
+
+    /// The number of rows of the sample in which it is empty.
+    pub fn empty_rows(&self) -> usize {
+        self.cells.iter().filter(|value| is_empty(value)).count()
     }
 
     /// Whether no two rows have the same value.
@@ -124,18 +172,17 @@ impl<'a> Column<'a> {
 
     /// Whether rows without a value are possible, or seen.
     pub fn may_be_empty(&self) -> bool {
-        !self.column.not_null || !self.cells.is_empty() && !self.is_full()
+        !self.column.not_null || self.empty_rows() > 0
     }
 
     /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
-        let literal = |value: &Value| {
-            let text = value.to_string();
-            let is_text = matches!(value, Value::Text(_));
-            if is_text { format!("'{}'", text.replace('\'', "''")) } else { text }
+        let literal = |value: &Value| match value {
+            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            value => value.to_string(),
         };
-        let empty = self.cells.iter().filter(|value| is_empty(value) && ***value != Value::Null);
+        let empty = self.cells.iter().filter(|value| is_empty(value) && !value.is_null());
         let literals: BTreeSet<_> = empty.map(|value| literal(value)).collect();
         let literals: Vec<_> = literals.iter().map(String::as_str).collect();
         match &literals[..] {
@@ -149,21 +196,27 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The word for the value of a row where it is empty.
-    pub fn none(&self) -> &'static str {
+    /// `NULL in 21 rows`
+    pub fn emptiness(&self) -> String {
         let is_null = self.conditions()[0].ends_with("IS NULL");
-        if is_null { "NULL" } else { "empty" }
+        let none = if is_null { "NULL" } else { "empty" };
+        format!("{none} in {}", counted(self.empty_rows() as u64, "row"))
     }
 
-    /// What it says of rows that would be pending if it divides them: a date that only some rows have, or
-    /// one of two values; with the conditions of both parts.
+    /// The number of rows of the sample in which it has a value.
+    pub fn set_rows(&self) -> usize {
+        self.cells.len() - self.empty_rows()
+    }
+
+    /// If it divides rows that would be pending, in how many it is set, and the conditions of both parts.
+    /// It is a date that only some rows have, or has one of two values.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
         let is_open = matches!(self.role, None | Some(Role::Done));
         let is_flag = self.is(Role::Due) && self.values.iter().all(Counted::is_truth);
         let is_two = is_open && self.is_date()
             || (is_open || is_flag) && self.distinct() == 2 && !self.is_of_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
-        (is_two && set > 0 && self.cells.iter().any(|value| is_empty(value))).then(|| {
+        (is_two && set > 0 && self.empty_rows() > 0).then(|| {
             let all = counted(pending.len() as u64, "row");
             (format!("{} is set in {set} of {all}", self.name()), self.conditions())
         })
@@ -186,14 +239,12 @@ impl<'a> Column<'a> {
         self.is(Role::Done) && (is_declared || is_named || self.column.holds == Holds::Booleans)
     }
 
-    /// Meaning of one of its values as that of a status, if that may be written. Of a column such as
-    /// `is_sent` yes means done.
+    /// Meaning of one of its values as that of a status, if that may be written.
     pub fn meaning(&self, counted: &Counted) -> Option<Meaning> {
-        let is_truth = self.is_truth();
         match &counted.value {
             Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
-            Value::Integer(0) | Value::Boolean(false) if is_truth => Some(Meaning::New),
-            Value::Integer(1) | Value::Boolean(true) if is_truth => Some(Meaning::Done),
+            Value::Integer(0) | Value::Boolean(false) if self.is_truth() => Some(Meaning::New),
+            Value::Integer(1) | Value::Boolean(true) if self.is_truth() => Some(Meaning::Done),
             Value::Null
             | Value::Integer(_)
             | Value::Boolean(_)
@@ -204,19 +255,15 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// What is known of its values, if they are few or some of them NULL.
+    /// Its values with their counts, if they are few; or how often it is empty, if it is a date.
     pub fn facts(&self) -> Option<String> {
         let name = self.name();
-        match self.empty {
-            Some([empty, set]) if empty > 0 => {
-                Some(format!("{name}: {} in {}, set in {set}", self.none(), counted(empty, "row")))
-            }
-            _ => {
-                let is_never_set = self.values.iter().all(|it| it.value == Value::Null);
-                let is_told = self.distinct() > 1 || self.distinct() == 1 && is_never_set;
-                is_told.then(|| format!("{name}: {}", display(&self.values)))
-            }
+        if self.is_date() && self.empty_rows() > 0 {
+            return Some(format!("  {name}: {}, set in {}", self.emptiness(), self.set_rows()));
         }
+        let is_never_set = self.values.iter().all(|counted| counted.value.is_null());
+        let is_fact = self.distinct() > usize::from(!is_never_set);
+        is_fact.then(|| format!("  {name}: {}", display(&self.values)))
     }
 
     /// The number of different values that rows have.
@@ -235,9 +282,13 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The formats in which every value that there is lies between the year 2000 and twenty years from now.
-fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Format, Instant)> {
+fn formats(
+    column: &backlog_store::Column,
+    cells: &[&Value],
+    now: Instant,
+) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
-    if values.is_empty() || !column.holds.dates() || column.legal.is_some() {
+    if !column.holds.dates() || column.legal.is_some() {
         return Vec::new();
     }
     let plausible = YEAR_2000..=now.saturating_add(TWENTY_YEARS);
@@ -251,10 +302,14 @@ fn formats(column: &store::Column, cells: &[&Value], now: Instant) -> Vec<(Forma
 }
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`
-pub fn display(values: &[Counted]) -> String {
-    let each = values.iter().map(|it| match it.rows {
-        0 => format!("{} in no row", it.value.shown()),
-        rows => format!("{} in {}", it.value.shown(), counted(rows, "row")),
+pub fn display<'a>(values: impl IntoIterator<Item = &'a Counted>) -> String {
+    let each = values.into_iter().map(|counted| {
+        let rows = match counted.rows {
+            0 => "no row".into(),
+            rows => self::counted(rows, "row"),
+        };
+        let refused = if counted.is_refused { " (a CHECK constraint refuses it)" } else { "" };
+        format!("{} in {rows}{refused}", counted.value.shown())
     });
     each.collect::<Vec<_>>().join(", ")
 }

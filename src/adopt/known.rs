@@ -1,13 +1,14 @@
 //! The job tables of other software that docs/job-tables.toml describes, known by their columns.
 
 use anyhow::Result;
+use backlog_schedule::listed;
+use backlog_store::{Counted, Listed};
 use toml::{Table, Value};
 
-use super::columns::Column;
+use super::Proposal;
+use super::columns::{Column, Columns};
 use super::words::{Role, role};
-use super::{Ask, Choice, Proposal, value_text};
-use crate::names::listed;
-use crate::store::{self, Counted, Outline};
+use crate::terminal::Terminal;
 
 const TABLES: &str = include_str!("../../docs/job-tables.toml");
 
@@ -24,34 +25,36 @@ pub struct Known {
 /// Columns that say which of several queues a row is in, whose values are the user's own.
 const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
+/// Whether docs/job-tables.toml describes a table.
+pub fn is_known(table: &Listed) -> bool {
+    Known::of(&table.name, &table.columns).is_some()
+}
+
 impl Known {
     fn all() -> impl Iterator<Item = Self> {
         TABLES.split("\n\n").filter_map(|section| {
             let (prose, text) = section.split_at(section.find("[queue.")?);
             let queues: Table = text.parse::<Table>().ok()?.remove("queue")?.try_into().ok()?;
             let (name, keys) = queues.into_iter().next()?;
-            let prose = prose.lines().map(|line| line.trim_start_matches("# "));
-            let prose = prose.collect::<Vec<_>>().join(" ");
-            let Value::Table(keys) = keys else { return None };
-            Some(Self { prose, text, name, keys })
+            let prose = prose.replace("# ", "").replace('\n', " ");
+            Some(Self { prose, text, name, keys: keys.try_into().ok()? })
         })
     }
 
     /// The section for a table, found by the table's name and by all columns that the section names. A
     /// table with a further status, or a further date for finished rows, is another table.
-    pub fn of(table: &str, columns: &[store::Column]) -> Option<Self> {
-        let is_known = |known: &Self| {
-            let tells = |name: &str| matches!(role(name), Some(Role::Status | Role::Done));
-            let is_further = |name: &str| tells(name) && !known.names(name);
+    pub fn of(table: &str, columns: &[backlog_store::Column]) -> Option<Self> {
+        Self::all().find(|known| {
+            let is_further = |name: &str| {
+                matches!(role(name), Some(Role::Status | Role::Done)) && !known.mentions(name)
+            };
             known.has_name(table)
                 && known.has_columns(columns)
                 && !columns.iter().any(|column| is_further(&column.name))
-        };
-        Self::all().find(is_known)
+        })
     }
 
-    /// Whether the section mentions a column.
-    fn names(&self, column: &str) -> bool {
+    fn mentions(&self, column: &str) -> bool {
         let text = [&self.prose, self.text].join(" ").to_ascii_lowercase();
         text.contains(&column.to_ascii_lowercase())
     }
@@ -67,108 +70,101 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    fn has_columns(&self, columns: &[store::Column]) -> bool {
-        let has = |name: &str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
-        self.columns().all(|name| has(&name))
+    fn has_columns(&self, columns: &[backlog_store::Column]) -> bool {
+        let has = |name: &&str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+        self.columns().iter().all(has)
     }
 
     /// The columns that the mapping names.
-    fn columns(&self) -> impl Iterator<Item = String> {
-        let of_key = |key: &str| {
-            let value = self.keys.get(key);
-            let value = value.map(|it| it.get("column").unwrap_or(it).clone());
-            match value {
-                Some(Value::String(name)) => vec![name],
-                Some(Value::Array(names)) => names.iter().map(value_text).collect(),
-                _ => Vec::new(),
+    fn columns(&self) -> Vec<&str> {
+        let mut columns = Vec::new();
+        for (key, value) in &self.keys {
+            match (key.as_str(), value.get("column").unwrap_or(value)) {
+                ("on_success" | "on_failure" | "on_archive" | "on_restore", Value::Table(set)) => {
+                    columns.extend(set.keys().map(String::as_str));
+                }
+                ("id", Value::Array(names)) => {
+                    columns.extend(names.iter().filter_map(Value::as_str))
+                }
+                (
+                    "id" | "status" | "date_inserted" | "failures" | "last_failure" | "last_error"
+                    | "payload",
+                    Value::String(name),
+                ) => columns.push(name),
+                _ => {}
             }
-        };
-        let keys =
-            ["id", "status", "date_inserted", "failures", "last_failure", "last_error", "payload"];
-        let of_keys = keys.into_iter().flat_map(of_key).collect::<Vec<_>>();
-        let set = ["on_success", "on_failure", "on_archive", "on_restore"].into_iter();
-        let set = set.filter_map(|key| self.keys.get(key)?.as_table());
-        let set = set.flat_map(|columns| columns.keys().cloned());
-        of_keys.into_iter().chain(set)
+        }
+        columns
     }
 
     /// The section, for a table that has these columns.
-    pub fn proposal(
+    pub fn proposal<'t>(
         &self,
-        outline: &Outline,
-        columns: &[Column<'_>],
-        ask: &mut Ask<'_>,
-    ) -> Result<Proposal> {
-        let mut proposal = Proposal::new(&self.name, outline);
-        proposal.comment(self.prose.clone());
-        let values = |name: &str| -> Option<Vec<String>> {
-            let column = columns.iter().find(|it| it.name().eq_ignore_ascii_case(name))?;
-            let there = column.values.iter().filter(|it| it.rows > 0);
-            Some(there.map(|it| it.value.to_string()).collect())
-        };
-        let kind = self.kind().and_then(|(column, own)| Some((column, own, values(column)?)));
-        let (column, own, there) = kind.unwrap_or_default();
-        let further = columns.iter().filter(|column| !self.names(column.name()));
-        let all: Vec<_> = (0..columns.iter().map(|it| it.cells.len()).max().unwrap_or(0)).collect();
-        let is_flag = |it: &&Column<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
-        let doubts = further.clone().filter(is_flag).filter_map(|it| it.doubt(&all));
+        columns: &Columns<'_>,
+        terminal: &'t Terminal,
+    ) -> Result<Proposal<'t>> {
+        let mut proposal = Proposal::new(&self.name, columns.outline, terminal);
+        proposal.comment(&self.prose);
+        let further = columns.filter(|column| !self.mentions(column.name()));
+        let rows: Vec<_> = (0..columns.sample.rows.len()).collect();
+        let is_flag = |it: &&&Column<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
+        let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
-        let mut questions = Vec::new();
-        if !doubts.is_empty() {
-            let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
-            if ask(&question, &["no".into()])?.is_none() {
-                questions.push(format!("{question} If so, add it to this condition:"));
-            }
+        let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
+        let is_open = !doubts.is_empty() && proposal.ask(&question, &["no".into()])?.is_none();
+        if is_open {
+            proposal.question(&format!("{question} If so, add it to this condition:"));
         }
+        let (column, own) = self.kind().unwrap_or_default();
+        let kind = columns.all.iter().find(|it| it.name().eq_ignore_ascii_case(column));
+        let values = kind.iter().flat_map(|kind| &kind.values).filter(|it| it.rows > 0);
+        let there: Vec<_> = values.map(|counted| counted.value.to_string()).collect();
         let lines = |chosen: &str| -> String {
             let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));
             let lines = lines.map(|line| {
+                let is_comment = line.starts_with("exec") || is_open && line.starts_with("where =");
                 let line = line.replace(&format!("'{own}'"), &format!("'{chosen}'"));
                 let line = line.replace(&format!("\"{own}\""), &format!("\"{chosen}\""));
-                let is_open = line.starts_with("where =") && !questions.is_empty();
-                if is_open || line.starts_with("exec") { format!("# {line}") } else { line }
+                format!("{}{line}\n", if is_comment { "# " } else { "" })
             });
-            let lines = lines.collect::<Vec<_>>().join("\n");
-            if questions.is_empty() { lines } else { lines + "\nwhere = ?" }
+            lines.chain(is_open.then(|| "where = ?\n".into())).collect()
         };
         // Other text would have to be spelt as SQL and as TOML.
         let is_plain =
             |it: &&String| it.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-        let plain = there.iter().filter(is_plain);
+        let plain: Vec<_> = there.iter().filter(is_plain).collect();
         if there.is_empty() || there.iter().any(|it| it == own) {
-            proposal.open(&questions, &[lines(own)]);
+            proposal.lines += &lines(own);
             let others: Vec<_> = there.iter().filter(|it| *it != own).map(String::as_str).collect();
             if !others.is_empty() {
-                proposal.comment(format!(
-                    "other rows have {column} = {}: each is worked off by a queue of its own",
-                    listed(others)
+                let others = listed(others);
+                proposal.comment(&format!(
+                    "other rows have {column} = {others}: each is worked off by a queue of its own"
                 ));
             }
-        } else if let (1, Some(only)) = (there.len(), plain.clone().next()) {
-            proposal.comment(format!("all rows have {column} = '{only}'"));
-            proposal.open(&questions, &[lines(only)]);
+        } else if let ([only], 1) = (&plain[..], there.len()) {
+            proposal.comment(&format!("all rows have {column} = '{only}'"));
+            proposal.lines += &lines(only);
         } else {
-            let choices = plain.map(|it| Choice::new(it, vec![lines(it)])).collect();
-            let question = format!("which {column} is worked off?");
-            proposal.choose(ask, &question, choices, vec!["where = ?".into()])?;
+            let choices: Vec<_> = plain.into_iter().map(|it| (it.clone(), lines(it))).collect();
+            proposal.choose(&format!("which {column} is worked off?"), &choices, "where = ?")?;
         }
-        let has_schedule =
-            ["policy", "fibonacci", "progressive"].iter().any(|it| self.keys.contains_key(*it));
-        if !has_schedule {
-            proposal.lines(vec!["progressive = true".into()]);
+        let schedules = ["policy", "fibonacci", "progressive"];
+        if !schedules.iter().any(|key| self.keys.contains_key(*key)) {
+            proposal.line("progressive = true");
         }
-        proposal.facts("columns that this mapping does not know", further);
+        proposal.facts("columns that this mapping does not know", further.into_iter());
         Ok(proposal)
     }
 
-    /// The column and the value by which the page chooses one of several queues.
+    /// The column and the value by which the section chooses one of several queues.
     fn kind(&self) -> Option<(&str, &str)> {
         let condition = self.keys.get("where")?.as_str()?;
         condition.split(" AND ").find_map(|term| {
             let (column, value) = term.split_once(" = ")?;
-            let value = value.trim().strip_prefix('\'')?.strip_suffix('\'')?;
-            let is_kind = KINDS.contains(&column.trim().to_ascii_lowercase().as_str());
-            (is_kind && !value.is_empty()).then_some((column.trim(), value))
+            let value = value.strip_prefix('\'')?.strip_suffix('\'')?;
+            let is_kind = KINDS.contains(&column.to_ascii_lowercase().as_str());
+            (is_kind && !value.is_empty()).then_some((column, value))
         })
     }
 }
@@ -183,10 +179,10 @@ mod tests {
         assert_eq!(known.len(), 16);
         for it in &known {
             assert!(!it.table().is_empty() && it.prose.contains(':'), "{}", it.prose);
-            assert!(it.columns().count() > 2, "{}", it.name);
+            assert!(it.columns().len() > 2, "{}", it.name);
         }
         let laravel = known.iter().find(|it| it.name == "laravel").unwrap();
         assert_eq!(laravel.kind(), Some(("queue", "default")));
-        assert!(laravel.columns().any(|it| it == "available_at"));
+        assert!(laravel.columns().contains(&"available_at"));
     }
 }

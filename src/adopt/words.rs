@@ -1,5 +1,7 @@
 //! The usual words of job tables: in the names of their columns, and as values of a status.
 
+use backlog_store::Listed;
+
 /// Role of a column by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -91,6 +93,13 @@ pub fn role(name: &str) -> Option<Role> {
         }
     };
     by_word.or_else(by_part)
+}
+
+/// Whether a table has columns of a queue: one that says what is pending, and another one.
+pub fn is_like_a_queue(table: &Listed) -> bool {
+    let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
+    let tells = [Role::Status, Role::Done, Role::Attempts];
+    roles.len() > 1 && tells.iter().any(|role| roles.contains(role))
 }
 
 /// Meaning of a value of a status.

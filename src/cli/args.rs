@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use backlog_schedule::Status as RecordStatus;
 use clap::{Args, ValueEnum};
 
 use crate::options::Setting;
-use crate::options::value::{Since, age, at_least_one, since, whole_secs};
-use crate::record;
+use crate::options::value::{Since, age, at_least_one, named, since, whole_secs};
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
@@ -188,9 +188,9 @@ pub struct AllQueues {
 #[derive(Args)]
 pub struct List {
     /// Only records that are NEW, ERROR, SUCCESS or ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// Only records that are due by the schedule
     #[arg(long)]
@@ -221,9 +221,9 @@ pub struct Failures {
     ///
     /// By default, records that will be tried again. NEW records may have failed too, if the table does not
     /// tell them from failed ones.
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// Print one line of JSON for each cause
     #[arg(long)]
@@ -264,9 +264,9 @@ pub struct Edit {
     pub older_than: Option<i64>,
 
     /// Only records that are NEW, ERROR or ARCHIVED
-    #[arg(long, value_name = "STATUS,...", value_enum, hide_possible_values = true)]
-    #[arg(value_delimiter = ',', ignore_case = true)]
-    pub status: Vec<record::Status>,
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
+    #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
 
     /// Change more than 1,000 records without asking
     #[arg(long, short)]

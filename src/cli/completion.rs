@@ -10,7 +10,6 @@ use clap_complete::env::{EnvCompleter, Shells};
 
 use super::{Shell, whole_command};
 use crate::options::{Environment, Sources};
-use crate::schedule;
 
 /// The variable by which the shell asks for completions.
 pub const REQUEST: &str = "_BACKLOG_COMPLETE";
@@ -71,5 +70,5 @@ fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
 }
 
 fn policies() -> Vec<CompletionCandidate> {
-    schedule::policy_names().map(CompletionCandidate::new).collect()
+    backlog_schedule::policy_names().map(CompletionCandidate::new).collect()
 }

@@ -6,17 +6,16 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use backlog_schedule::{counted, listed, one_line, toml_text};
+use backlog_store::ownership::Kind;
+use backlog_store::{Column, Listed};
 
-use super::{Console, check};
-use crate::adopt::{Proposal, is_known, is_like_a_queue, limits, propose};
+use super::{Console, Endings, Signals, check};
+use crate::adopt::{Proposal, is_known, is_like_a_queue, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
-use crate::names::listed;
 use crate::options::key::all;
 use crate::options::{DEFAULT_QUEUE, Environment, Sources, TypedOptions, location};
-use crate::ownership::Kind;
-use crate::record::{counted, one_line, toml_text};
-use crate::store::{self, Listed};
 
 pub fn run(
     typed: &TypedOptions,
@@ -28,31 +27,32 @@ pub fn run(
     let Some(db) = layers.path("db") else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
     };
-    let is_server = store::is_url(&db.to_string_lossy());
+    let is_server = backlog_store::is_url(&db.to_string_lossy());
     if !is_server {
         environment.require_trusted(&db, Kind::File)?;
     }
-    let place = location(db.clone(), None, environment)?;
-    let mut database = place.explore()?;
+    let mut database = location(db.clone(), None, environment)?.explore()?;
     let name = match args.table.as_ref().or(args.name.as_ref()) {
         Some(name) => name.clone(),
         None => chosen(&database.tables()?, &database.place(), console)?,
     };
     let outline = database.outline(&name)?;
-    let mut ask = |question: &str, answers: &[String]| console.terminal.choose(question, answers);
-    let mut proposal = propose(&mut *database, &outline, console.clock.now(), &mut ask)?;
-    let state_dir = layers.path("state_dir").map(|it| environment.directory.join(it));
-    proposal.state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
-    let open = proposal.open_questions();
-    let written = written_db(&db, environment);
+    let proposal = propose(&mut *database, &outline, console.clock.now(), console.terminal)?;
+    let state_dir = layers.path("state_dir").map(|path| environment.directory.join(path));
+    // Every pass has to find the same state.
+    let state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
+    let section = |db: &Path| proposal.section(&db.to_string_lossy(), state_dir.as_deref());
+    // A file by its whole path, a server without its password.
+    let written = match is_server {
+        true => backlog_store::without_password(&db.to_string_lossy()).into(),
+        false => environment.directory.join(&db),
+    };
+    let (table, place) = (one_line(&outline.name), one_line(&database.place()));
     let text = format!(
-        "# Proposed by `backlog adopt` for table {} of {}.\n# Nothing was changed there.\n\n{}",
-        one_line(&outline.name),
-        one_line(&database.place()),
-        proposal.section(&written)
+        "# Proposed by `backlog adopt` for table {table} of {place}.\n# Nothing was changed there.\n\n{}",
+        section(&written)
     );
-    let cannot =
-        |why: &str| anyhow!("table {} cannot be described as TOML: {why}", one_line(&outline.name));
+    let cannot = |why: &str| anyhow!("table {table} cannot be described as TOML: {why}");
     // A question that is open counts as a value here.
     let parsed = |text: &str| text.replace('?', "0").parse::<toml::Table>();
     let meant = parsed(&text).map_err(|error| cannot(error.message()))?;
@@ -64,34 +64,23 @@ pub fn run(
     console.out.flush()?;
     drop(database);
     let columns = counted(outline.columns.len() as u64, "column");
-    let questions = counted(open as u64, "question");
-    say(&format!("table {}: {columns}, {questions} open", outline.name))?;
+    let open = proposal.questions;
+    say(&format!("table {table}: {columns}, {} open", counted(open as u64, "question")))?;
     let mut exit = if open == 0 { Exit::Done } else { Exit::Failed };
     if outline.is_large() {
         say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
     } else if open == 0 {
         // With the database as it was typed: its URL may have a password.
-        let section = proposal.section(&db.to_string_lossy());
-        exit = checked(&section, &proposal.queue, environment, console)?;
+        exit = checked(&section(&db), &proposal.queue, environment, console)?;
     }
-    let section = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
     let so_far = if open > 0 { ", without what is open" } else { "" };
     say(&format!("what this mapping cannot do{so_far}:"))?;
-    section
-        .map_or_else(Vec::new, |section| limits(section, &outline))
-        .iter()
-        .try_for_each(|limit| say(&format!("  {limit}")))?;
-    next(&proposal, open, &outline.name)?;
-    Ok(exit)
-}
-
-/// The database as backlog.toml names it: a file by its whole path, a server without its password.
-fn written_db(db: &Path, environment: &Environment) -> String {
-    let text = db.to_string_lossy();
-    if store::is_url(&text) {
-        return store::without_password(&text);
+    let keys = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
+    for limit in keys.into_iter().flat_map(|keys| limits(keys, &outline.columns)) {
+        say(&format!("  {limit}"))?;
     }
-    environment.directory.join(db).display().to_string()
+    next(&proposal, &outline.name)?;
+    Ok(exit)
 }
 
 /// The only table that is known, or that has columns of a queue; or the one that somebody at the terminal
@@ -100,17 +89,17 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
     let with = |is: fn(&Listed) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
-    let [known, likely] = [with(is_known), with(is_like_a_queue)];
-    let found = if known.is_empty() { likely } else { known };
-    if let [only] = &found[..] {
-        return Ok(only.clone());
+    let found = [with(is_known), with(is_like_a_queue)];
+    let mut found = found.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    if found.len() == 1 {
+        return Ok(found.remove(0));
     }
-    let names = if found.is_empty() { with(|_| true) } else { found };
+    let mut names = if found.is_empty() { with(|_| true) } else { found };
     if names.is_empty() {
         bail!("there are no tables in {place}");
     }
     match console.terminal.choose("which table is the queue?", &names)? {
-        Some(index) => Ok(names[index].clone()),
+        Some(index) => Ok(names.swap_remove(index)),
         None => bail!(usage(format!(
             "which table? name it with --table: {}",
             listed(names.iter().map(String::as_str))
@@ -130,40 +119,64 @@ fn checked(
     let typed =
         TypedOptions { known: all().map(|key| key.name).collect(), ..TypedOptions::default() };
     let resolved = sources.resolve(&typed, Some(queue))?;
-    let Console { clock, terminal, screen, .. } = console;
-    let mut stderr = io::stderr();
-    let mut aside = Console {
-        clock: *clock,
-        terminal,
-        screen: *screen,
-        out: &mut stderr,
-        endings: super::Endings::default(),
-        signals: super::Signals::default(),
+    let (endings, signals) = (Endings::default(), Signals::default());
+    let Console { clock, terminal, screen, .. } = *console;
+    let mut console = Console { clock, terminal, screen, out: &mut io::stderr(), endings, signals };
+    check::run(&resolved, &Check::default(), &mut console)
+}
+
+/// What a mapping cannot do, because columns or values are missing.
+fn limits(keys: &toml::Table, columns: &[Column]) -> impl Iterator<Item = &'static str> {
+    // Columns with the usual names need no key.
+    let has = |key: &str| {
+        let is_usual = |column: &Column| column.name.eq_ignore_ascii_case(key);
+        keys.contains_key(key) || columns.iter().any(is_usual)
     };
-    check::run(&resolved, &Check::default(), &mut aside)
+    let status = |key: &str| keys.get("status").and_then(|status| status.get(key));
+    let on_failure = keys.get("on_failure").and_then(toml::Value::as_table);
+    let sets_next = on_failure.into_iter().flatten().any(|(_, to)| to.as_str() == Some("{next}"));
+    let tells_failed = status("error").is_some() && status("error") != status("new");
+    let can_archive = status("archived").is_some()
+        || keys.contains_key("on_archive")
+        || keys.contains_key("where_archived");
+    let limits = [
+        (
+            has("failures"),
+            "no column counts failures: --fibonacci, --policy and --max-attempts have nothing to \
+             go by",
+        ),
+        (
+            tells_failed || has("last_failure") || sets_next,
+            "no column that `retry` could change; try all pending: `backlog \
+             process --ndays 365`",
+        ),
+        (
+            can_archive,
+            "no value for what is given up: `archive` and --max-attempts need status.archived, or \
+             on_archive with where_archived",
+        ),
+        (has("last_error"), "no column for errors: the table does not keep why a record failed"),
+    ];
+    limits.into_iter().filter(|(has, _)| !has).map(|(_, limit)| limit)
 }
 
 /// What to type next.
-fn next(proposal: &Proposal, open: usize, table: &str) -> Result<()> {
-    let queue = shlex::try_quote(&proposal.queue).unwrap_or_default();
-    let mut steps = Vec::new();
+fn next(proposal: &Proposal<'_>, table: &str) -> Result<()> {
+    let queue = &proposal.queue;
+    say("next:")?;
     if io::stdout().is_terminal() {
         let table = shlex::try_quote(table).unwrap_or_default();
-        steps.push(format!("backlog adopt {table} --db ... > backlog.toml"));
+        say(&format!("  backlog adopt {table} --db ... > backlog.toml"))?;
     }
-    if open > 0 {
-        steps.push("answer each QUESTION in backlog.toml, in place of its ?".into());
+    if proposal.questions > 0 {
+        say("  answer each QUESTION in backlog.toml, in place of its ?")?;
     }
-    steps.push("name your command as exec in backlog.toml".into());
-    steps.push(format!("backlog check --queue {queue}"));
-    steps.push(format!("backlog process --queue {queue} --dry-run"));
-    steps.push(format!("backlog crontab --queue {queue}"));
-    say("next:")?;
-    steps.iter().try_for_each(|step| say(&format!("  {step}")))
+    say("  name your command as exec in backlog.toml")?;
+    say(&format!("  backlog check --queue {queue}"))?;
+    say(&format!("  backlog process --queue {queue} --dry-run"))?;
+    say(&format!("  backlog crontab --queue {queue}"))
 }
 
 fn say(line: &str) -> Result<()> {
-    let text = line.trim_start();
-    let line = format!("{}{}\n", line.strip_suffix(text).unwrap_or_default(), one_line(text));
-    Ok(io::stderr().write_all(line.as_bytes())?)
+    Ok(writeln!(io::stderr(), "{}", one_line(line))?)
 }

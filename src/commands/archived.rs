@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use backlog_schedule::{Causes, Id, Instant, counted};
+use backlog_store::lock;
+
 use super::queue_arguments::table_command;
 use crate::exit::ExitError;
-use crate::lock;
 use crate::options::{Queue, Resolved};
-use crate::record::{Causes, Id, counted};
-use crate::time::Instant;
 
 /// How many records are named.
 const NAMED: u64 = 10;

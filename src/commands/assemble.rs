@@ -6,6 +6,13 @@ use std::iter;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{Instant, Schedule, Shard};
+use backlog_store::system_error::chain;
+#[cfg(feature = "webhook")]
+use backlog_store::{
+    Access, Clock, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose,
+    StateDir, Stop, Table, tls_roots,
+};
 
 use super::{open, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
@@ -14,22 +21,9 @@ use crate::handlers::{
     Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
     placeholders,
 };
-use crate::options::{self, PassSettings, Queue};
-use crate::query::Shard;
-use crate::schedule::Schedule;
-use crate::stop::Stop;
-use crate::store::{
-    self, Access, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose, StateDir,
-    Table,
-};
-use crate::system_error::chain;
-use crate::time::{Clock, Instant};
-
 #[cfg(feature = "webhook")]
-use crate::{
-    handlers::{Post, Proxy},
-    tls_roots,
-};
+use crate::handlers::{Post, Proxy};
+use crate::options::{self, PassSettings, Queue};
 
 pub struct Assembly {
     pub line: CronLine,
@@ -159,7 +153,7 @@ pub fn context(
         ("BACKLOG_RUN", run.into()),
         ("BACKLOG_QUEUE", queue.name.clone()),
         ("BACKLOG_TABLE", table.name.clone()),
-        (store::TOKEN, token.into()),
+        (backlog_store::TOKEN, token.into()),
     ];
     let most = settings.schedule.limits.max_attempts;
     let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));

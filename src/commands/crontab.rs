@@ -2,6 +2,11 @@
 //! mean the same under cron, from any directory and without the environment of who typed it.
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{
+    AgeWindow, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Policy, PolicyOptions, Tiers, days, one_line,
+    span,
+};
+use backlog_store::Access;
 
 use super::assemble::refuse_placeholders;
 use super::passes::user_name;
@@ -14,10 +19,6 @@ use crate::handlers::{Signing, without_login};
 use crate::options::key::{EXEC, Key, Role, variable};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
-use crate::record::one_line;
-use crate::schedule::{AgeWindow, DEFAULT_TIERS, Options, PROGRESSIVE_EVERY_SECS, Policy, Tiers};
-use crate::store::Access;
-use crate::time::{days, span};
 
 /// `is_first` says that no lines of another queue stand above.
 pub fn run(
@@ -134,7 +135,7 @@ fn is_of_schedule(key: &Key) -> bool {
 
 /// Of each line what it is about, its period in seconds, and what is typed for its schedule.
 fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
-    let options = Options { every_secs: PROGRESSIVE_EVERY_SECS, spread: None };
+    let options = PolicyOptions { every_secs: PROGRESSIVE_EVERY_SECS, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();
     if args.classic {

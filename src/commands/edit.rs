@@ -7,6 +7,13 @@ use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{
+    Counter, DueRule, Id, Instant, Order, Record, Settlement, Status, Transition, counted,
+    cut_line, one_line,
+};
+use backlog_store::{
+    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
+};
 use serde::de::IgnoredAny;
 
 use super::assemble::Assembly;
@@ -15,16 +22,7 @@ use super::{AMBIGUOUS, Console, GONE, find, open, state_dir};
 use crate::cli::{Edit, Init};
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::query::Order;
-use crate::record::{
-    Counter, Id, Record, Settlement, Status, Transition, counted, cut_line, one_line,
-};
 use crate::report::{Screen, next_attempt_line};
-use crate::schedule::DueRule;
-use crate::store::{
-    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
-};
-use crate::time::Instant;
 
 const TABLE: &str = "BACKLOG";
 

@@ -3,16 +3,15 @@
 use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
+use backlog_schedule::{Cause, Causes, Order, Record, Status, last_error};
+use backlog_store::system_error::chain;
+use backlog_store::{Access, Database, Failures, LineHistory, StateDir, Table};
 
 use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::query::Order;
-use crate::record::{Cause, Causes, Record, Status, last_error};
 use crate::report;
-use crate::store::{Access, Database, Failures, LineHistory, StateDir, Table};
-use crate::system_error::chain;
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;

@@ -3,19 +3,17 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use anyhow::{Result, bail};
+use backlog_schedule::{DueRule, Position, Record, Span, Status, Verdict, one_line};
+use backlog_store::system_error::chain;
+use backlog_store::{LineHistory, LineState};
 
 use super::assemble::look;
 use super::failures::{CauseFilter, kept_errors};
 use super::{Console, find, state_dir};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
-use crate::options::{Resolved, schedule};
-use crate::query::Position;
-use crate::record::{Record, Status, one_line};
+use crate::options::{Resolved, unknown_schedule};
 use crate::report::{self, Listing, Screen};
-use crate::schedule::{DueRule, Span, Verdict};
-use crate::store::{LineHistory, LineState};
-use crate::system_error::chain;
 
 pub fn list(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
     let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
@@ -96,7 +94,7 @@ pub fn explain(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_
             }
             (Ok(record), None) => {
                 let known = report::unscheduled(&record, has_counter, &console.screen);
-                format!("{known}  {}\n", schedule::unknown())
+                format!("{known}  {}\n", unknown_schedule())
             }
             (Err(why), _) => {
                 exit = Exit::Failed;

@@ -23,6 +23,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{Id, Policy, Record, Schedule, one_line, split_id};
+use backlog_store::ownership::OwnerRule;
+use backlog_store::{Access, Clock, Database, Found, Reader, StateDir, Table, secure_file};
 
 pub use monitoring::Endings;
 pub use signals::Signals;
@@ -31,14 +34,8 @@ use crate::cli::{self, Cli, Command, Global, Process, Typed};
 use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::raw::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedOptions};
-use crate::ownership::OwnerRule;
-use crate::record::{Id, Record, one_line, split};
 use crate::report::{self, Screen};
-use crate::schedule::{Policy, Schedule};
-use crate::secure_file;
-use crate::store::{self, Access, Database, Found, Reader, StateDir, Table};
 use crate::terminal::Terminal;
-use crate::time::Clock;
 
 /// The console of a command: its clock, standard error, and standard output with what shows it.
 pub struct Console<'a> {
@@ -127,7 +124,7 @@ fn run_command(
             Ok(Exit::Done)
         }
         Command::Man(args) => man(&args.directory, console),
-        Command::Watchdog => store::run_watchdog().map(|()| Exit::Done),
+        Command::Watchdog => backlog_store::run_watchdog().map(|()| Exit::Done),
     }
 }
 
@@ -329,7 +326,7 @@ fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Reco
 }
 
 fn gone(id: &str, columns: usize) -> String {
-    let parts = split(id).len();
+    let parts = split_id(id).len();
     if columns == 1 || parts == columns {
         return GONE.into();
     }

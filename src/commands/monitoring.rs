@@ -2,28 +2,25 @@
 //! changes what a pass does or how it exits, and no later pass waits for it.
 
 use std::collections::VecDeque;
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant as Monotonic};
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow};
+use backlog_schedule::{Instant, fnv1a64};
+use backlog_store::system_error::{chain, words};
+use backlog_store::{Clock, Counts, LineName, StateDir, secure_file};
 
 use super::Console;
 use super::assemble::line_policy;
 use super::passes::own_interval;
 use super::signals::Signals;
 use crate::exit::{self, Exit};
-use crate::hash::fnv1a64;
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, QueueStatus, page};
-use crate::secure_file;
-use crate::store::{Counts, LineName, StateDir};
-use crate::system_error::{chain, words};
 use crate::terminal::Terminal;
-use crate::time::{Clock, Instant};
 
 const SLUG: usize = 80;
 /// How often a wait for a service looks whether a signal has come.

@@ -7,21 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
+use backlog_schedule::{Attempt, Causes, Instant, Outcome, Policy, rough_span};
+use backlog_store::system_error::chain;
+use backlog_store::{
+    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
+    ownership,
+};
 
 use super::assemble::{Assembly, policy_of_file};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
-use crate::lock;
 use crate::options::{PassSettings, Resolved};
-use crate::ownership;
-use crate::record::{Attempt, Causes, Outcome};
 use crate::report::{GONE_AFTER, LinePasses, Passes};
-use crate::schedule::Policy;
-use crate::store::{
-    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
-};
-use crate::system_error::chain;
-use crate::time::{Instant, rough_span};
 
 /// The least of a tick, where a line has none of its own: cron counts in minutes.
 const LEAST_TICK: i64 = 60;

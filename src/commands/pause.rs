@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
+use backlog_schedule::cut;
+use backlog_store::{Access, Clock, LineHistory, Pause, PauseScope, StateDir};
 
 use super::edit::confirm;
 use super::passes::user_name;
@@ -12,9 +14,6 @@ use super::{Console, open, state_dir};
 use crate::cli::Pause as PauseArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::record::cut;
-use crate::store::{Access, LineHistory, Pause, PauseScope, StateDir};
-use crate::time::Clock;
 
 /// The queue or the table that is paused or resumed, with the state directory that says so.
 struct Target {

@@ -8,6 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{
+    Cause, Cursor, DAY, Instant, Outcome, Record, Status, Verdict, counted, cut_line, hexadecimal,
+};
+use backlog_store::system_error::chain;
+use backlog_store::{
+    Access, Clock, Count, Database, Found, LineName, LineState, Purpose, StateDir, Stop,
+    secure_file,
+};
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
@@ -20,16 +28,8 @@ use super::{AMBIGUOUS, Console, open};
 use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally};
 use crate::exit::{self, Exit};
 use crate::options::{Handler, PassSettings, Queue, Resolved};
-use crate::query::Cursor;
-use crate::record::{Cause, Outcome, Record, Status, counted, cut_line, hexadecimal};
 use crate::report::{self, Screen, dry_run_line, verdict_line};
-use crate::schedule::Verdict;
-use crate::secure_file;
-use crate::stop::Stop;
-use crate::store::{Access, Count, Database, Found, LineName, LineState, Purpose, StateDir};
-use crate::system_error::chain;
 use crate::terminal::Terminal;
-use crate::time::{Clock, DAY, Instant};
 
 pub fn run(
     resolved: &Resolved<'_>,

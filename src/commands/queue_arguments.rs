@@ -4,14 +4,15 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anyhow::Result;
+use backlog_schedule::policy_file;
+use backlog_store::ownership::OwnerRule;
+
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
 use crate::options::key::{EXEC, Key, Kind, group};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Queue, Resolved};
-use crate::ownership::OwnerRule;
-use crate::{schedule, store};
-use anyhow::Result;
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.
@@ -91,10 +92,10 @@ fn value_from_anywhere(
     key: &Key,
     value: &str,
 ) -> Result<String, ExitError> {
-    let file = schedule::file_of(value).filter(|_| key.name == "policy");
+    let file = policy_file(value).filter(|_| key.name == "policy");
     Ok(match key.name {
         // A password is no word for a command line, which every user of the machine sees.
-        _ if store::is_url(value) => store::without_password(value),
+        _ if backlog_store::is_url(value) => backlog_store::without_password(value),
         "post" => without_login(value),
         "exec_on_archive" => {
             let mut words = shlex::split(value).unwrap_or_default();

@@ -3,13 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
+use backlog_store::{IgnoredSignals, lock};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::engine::Wake;
-use crate::lock;
-use crate::stop::IgnoredSignals;
 
 #[derive(Clone, Default)]
 pub struct Signals(Arc<Mutex<Heard>>);

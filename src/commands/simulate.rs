@@ -4,6 +4,8 @@ use std::io::Write;
 use std::ops::ControlFlow::Continue;
 
 use anyhow::{Context, Result};
+use backlog_schedule::{Capabilities, DAY, Id, Instant, Order, Record, Schedule, Status};
+use backlog_store::{Access, Clock, secure_file};
 
 use super::assemble::Assembly;
 use super::{Console, open};
@@ -11,14 +13,8 @@ use crate::cli::Simulate;
 use crate::engine::CronLine;
 use crate::exit::Exit;
 use crate::options::Resolved;
-use crate::query::Order;
-use crate::record::{Capabilities, Id, Record, Status};
 use crate::report;
-use crate::schedule::Schedule;
-use crate::secure_file;
 use crate::simulation::{self, Run, Scenario};
-use crate::store::Access;
-use crate::time::{Clock, DAY, Instant};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;

@@ -5,6 +5,9 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, listed, one_line};
+use backlog_store::system_error::chain;
+use backlog_store::{Access, Clock, LineName, PASSES_OF_A_DAY};
 
 use super::assemble::look;
 use super::failures::Failed;
@@ -12,17 +15,11 @@ use super::monitoring::{make_page, mode_of_reports, update_metrics};
 use super::{Console, open, passes, state_dir};
 use crate::cli;
 use crate::exit::{self, Exit, usage};
-use crate::names::listed;
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
-use crate::query::Order;
-use crate::record::{Causes, Record, Status, json_line, one_line};
 use crate::report::{
     self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Severity, Source,
     StatusReport, Thresholds, keep_older, severity_line,
 };
-use crate::store::{Access, LineName, PASSES_OF_A_DAY};
-use crate::system_error::chain;
-use crate::time::{Clock, DAY, Instant};
 
 /// What was found of a queue, which is known as far as its options make sense.
 struct Looked {

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 
+use backlog_schedule::{
+    Capabilities, Cursor, DAY, DueRule, Id, Instant, Kept, Key, Order, PassTime, Policy, Position,
+    Record, Schedule, Slot, Span, Status,
+};
+
 use super::PassLimits;
 use super::due_queue::{Plan, PlanKind};
-use crate::query::{Cursor, Kept, Order, Position, Slot};
-use crate::record::{Capabilities, Id, Key, Record, Status};
-use crate::schedule::{DueRule, PassTime, Policy, Schedule, Span};
-use crate::time::{DAY, Instant};
 
 /// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
 #[derive(Debug, Clone)]
@@ -199,7 +200,6 @@ impl PassCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture;
 
     const SPAN: Span = Span { after: Slot { tick: 9, phase: 7 }, until: 12 };
 
@@ -212,7 +212,8 @@ mod tests {
     }
 
     fn hand_out(running: &mut PassCursor, number: i64, slot: Slot) {
-        let record = Record { id: id(number), status: Status::Error, ..fixture::record() };
+        let record =
+            Record { id: id(number), status: Status::Error, ..Record::new(Id::Integer(7), None) };
         running.handed_out(&record, Some(slot));
     }
 

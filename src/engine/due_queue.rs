@@ -3,12 +3,10 @@
 use std::collections::{HashSet, VecDeque};
 
 use anyhow::Result;
-
-use crate::query::{Order, Query, Window};
-use crate::record::{Id, Key, Status};
-use crate::schedule::{DueRule, End, Span, Verdict};
-use crate::store::Reader;
-use crate::time::Instant;
+use backlog_schedule::{
+    DueRule, End, Id, Instant, Key, Order, Query, Span, Status, Verdict, Window,
+};
+use backlog_store::Reader;
 
 /// How many ids are read at once. More are continued by key.
 const PAGE: usize = 1_000_000;
@@ -266,9 +264,8 @@ impl DueQueue {
 mod tests {
     use super::*;
     use crate::engine::CronLine;
-    use crate::record::{Capabilities, Record};
-    use crate::schedule::{AgeWindow, Policy, RetryLimits, Schedule};
-    use crate::store::{Found, IsDue, Page};
+    use backlog_schedule::{AgeWindow, Capabilities, Policy, Record, RetryLimits, Schedule};
+    use backlog_store::{Found, IsDue, Page};
 
     fn queue(ids: std::ops::Range<i64>) -> DueQueue {
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 60 });

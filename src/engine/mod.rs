@@ -23,13 +23,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use backlog_schedule::{Cursor, Instant, Order, Record};
+use backlog_store::{Clock, Stop, Store};
 
 use crate::handlers::{Handler, Script};
-use crate::query::{Cursor, Order};
-use crate::record::Record;
-use crate::stop::Stop;
-use crate::store::Store;
-use crate::time::{Clock, Instant};
 use cursor::PassCursor;
 use dispatcher::{Dispatcher, Step};
 use shared_dispatcher::SharedDispatcher;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use backlog_schedule::Attempt;
+use backlog_store::{Clock, lock};
+
 use super::Wake;
 use super::dispatcher::Dispatcher;
 use crate::handlers::Submit;
-use crate::lock;
-use crate::record::Attempt;
-use crate::time::Clock;
 
 /// A thread waits awake for so long, if rounds take no longer. Waking a thread takes about as long.
 const QUICK_ROUND: Duration = Duration::from_micros(150);

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::record::{Attempt, Outcome, Record, Settlement, Status, Transition, counted};
-use crate::schedule::{DueRule, End, Policy};
-use crate::time::Instant;
+use backlog_schedule::{
+    Attempt, DueRule, End, Instant, Outcome, Policy, Record, Settlement, Status, Transition,
+    counted,
+};
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {

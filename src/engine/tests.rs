@@ -5,22 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
+use backlog_schedule::{
+    AgeWindow, Capabilities, Cursor, DAY, EVERY_SECS, Id, Instant, Order, Outcome,
+    PROGRESSIVE_EVERY_SECS, Policy, PolicyOptions, Record, RetryLimits, Schedule, Slots, Tiers,
+    parse_policy, parse_policy_by_age, plain_fibonacci,
+};
+use backlog_store::{Access, Clock, Location, Mapping, Retry, Stop, lock};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use test_support::mixed_ages;
 
 use super::{CronLine, Handlers, Observer, Pass, PassLimits, SettledAttempt, Tally};
 use crate::handlers::{Handler, Script, Workers};
-use crate::lock;
-use crate::mapping::Mapping;
-use crate::query::{Cursor, Order};
-use crate::record::{Capabilities, Id, Outcome, Record};
-use crate::schedule::{AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
-use crate::schedule::{EVERY_SECS, PROGRESSIVE_EVERY_SECS, parse, parse_for_age, plain_fibonacci};
 use crate::simulation::{self, Scenario};
-use crate::stop::Stop;
-use crate::store::{Access, Location, Retry};
-use crate::time::{Clock, DAY, Instant};
 
 const MIDNIGHT: i64 = 1_795_219_200;
 const MINUTE: i64 = 60;
@@ -65,7 +62,7 @@ impl Line {
         let file = br#"{"healthyRetryPolicy":{"minDelayTarget":60,"maxDelayTarget":600,
             "numRetries":6,"numNoDelayRetries":1,"backoffFunction":"geometric"}}"#;
         let file = spec.starts_with("sns").then_some(&file[..]);
-        Self::new(Policy::Counted(parse(spec, file, options(EVERY_SECS)).unwrap()))
+        Self::new(Policy::Counted(parse_policy(spec, file, options(EVERY_SECS)).unwrap()))
     }
 
     fn age(min_days: i64, max_days: i64) -> Self {
@@ -83,8 +80,8 @@ fn capabilities(is_counted: bool) -> Capabilities {
     }
 }
 
-fn options(every_secs: i64) -> Options {
-    Options { every_secs, spread: None }
+fn options(every_secs: i64) -> PolicyOptions {
+    PolicyOptions { every_secs, spread: None }
 }
 
 impl Table {
@@ -300,7 +297,7 @@ fn passes_by_count_do_what_the_simulation_says() {
 #[test]
 fn passes_by_age_do_what_the_simulation_says_on_a_table_without_a_counter() {
     let by_age = |spec: &str| {
-        let backoff = parse_for_age(spec, None, options(EVERY_SECS)).unwrap();
+        let backoff = parse_policy_by_age(spec, None, options(EVERY_SECS)).unwrap();
         Line::new(Policy::Slots(Slots::ByAge(backoff)))
     };
     let progressive = || {

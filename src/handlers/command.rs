@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::{Arc, LazyLock};
 
+use backlog_store::IgnoredSignals;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid as NixPid;
 use rustix::process::Pid;
 
 use super::placeholders;
-use crate::stop::IgnoredSignals;
 
 const NOT_INHERITED: [&str; 10] = [
     // What handlers may be told of their record. One pass may be in the handler of another.

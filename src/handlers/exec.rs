@@ -1,16 +1,18 @@
 //! `-- COMMAND [ARG]...`: a process for each record, without a shell. `{column}` is a value of it.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use anyhow::Result;
+use backlog_schedule::{Attempt, Outcome};
+use backlog_store::system_error::words;
+use backlog_store::{Stage, Stop};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
@@ -22,9 +24,6 @@ use super::process::{
 };
 use super::shortage::{Running, RunningCommand, is_shortage};
 use super::{HandlerContext, Job, Workers, placeholders};
-use crate::record::{Attempt, Outcome};
-use crate::stop::{Stage, Stop};
-use crate::system_error::words;
 
 /// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
 const EXIT_SNOOZE: i32 = 75;

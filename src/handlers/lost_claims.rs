@@ -6,11 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backlog_schedule::Id;
+use backlog_store::lock;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
-
-use crate::lock;
-use crate::record::Id;
 
 /// The time between SIGTERM and SIGKILL for a handler whose claim is lost. It is short, because another pass
 /// may begin with the record at any moment.

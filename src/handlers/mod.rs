@@ -17,10 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use backlog_schedule::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
-
-use crate::record::{Attempt, Id, Outcome, Record, SeriesSource, Value};
 
 #[cfg(feature = "webhook")]
 pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
@@ -37,7 +36,7 @@ pub use webhook::{
 use workers::Threads;
 pub use workers::Workers;
 
-/// A handler of records, some at a time. It is made with the [`Stop`](crate::stop::Stop) that it
+/// A handler of records, some at a time. It is made with the [`Stop`](backlog_store::Stop) that it
 /// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
 pub trait Handler: Send + Sync {
     fn capacity(&self) -> usize;
@@ -211,7 +210,7 @@ impl Serialize for RowJson<'_> {
 
 #[cfg(test)]
 pub mod tests {
-    use crate::record::{Record, Row, Value, fixture};
+    use backlog_schedule::{Id, Record, Row, Value};
 
     /// A record with these columns.
     pub fn record(values: &[(&str, Value)]) -> Record {
@@ -219,7 +218,7 @@ pub mod tests {
             columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
             values: values.iter().map(|(_, value)| value.clone()).collect(),
         };
-        Record { row, ..fixture::record() }
+        Record { row, ..Record::new(Id::Integer(7), None) }
     }
 }
 
@@ -227,7 +226,7 @@ pub mod tests {
 mod json_tests {
     use super::tests::record;
     use super::*;
-    use crate::record::Value;
+    use backlog_schedule::Value;
 
     #[test]
     fn the_json_has_every_column_exactly() {

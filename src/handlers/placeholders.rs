@@ -5,8 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::names::listed;
-use crate::record::{Id, Record, Value, cut_line};
+use backlog_schedule::{Id, Record, Value, cut_line, listed};
 
 /// The words that code follows, besides `-c` and `-e`.
 const CODE_WORDS: [&str; 5] = ["-eval", "--eval", "--command", "-Command", "eval"];

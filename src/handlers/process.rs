@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
+use backlog_schedule::one_line;
+use backlog_store::secure_file::{open_regular, reopen};
+use backlog_store::system_error::words;
 use console::strip_ansi_codes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, MemfdFlags, OFlags, access, memfd_create};
@@ -25,9 +28,6 @@ use rustix::process::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::command::Command;
-use crate::record::one_line;
-use crate::secure_file::{open_regular, reopen};
-use crate::system_error::words;
 
 const CHUNK: usize = 16 * 1024;
 /// How much is read after the end: no pipe holds more, but a grandchild may go on writing for ever.

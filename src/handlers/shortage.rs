@@ -4,10 +4,9 @@
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use backlog_store::lock;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-
-use crate::lock;
 
 /// Descriptors that a handler has open at most: the wake-up of its thread, its process, and both ends of
 /// three pipes.

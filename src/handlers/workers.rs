@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
+use backlog_schedule::{Id, Outcome};
+use backlog_store::lock;
+use backlog_store::system_error::words;
 
 use super::lost_claims::LostClaims;
 use super::{Handler, Job};
-use crate::lock;
-use crate::record::{Id, Outcome};
-use crate::system_error::words;
 
 /// Threads of a handler, which are waited for together.
 pub struct Threads(Mutex<Vec<JoinHandle<()>>>);
@@ -160,11 +160,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
+    use backlog_schedule::{Id, Record};
+
     use super::*;
-    use crate::record::fixture;
 
     fn job() -> Job {
-        let record = Arc::new(fixture::record());
+        let record = Arc::new(Record::new(Id::Integer(7), None));
         Job { record, attempt: 1, submit: Arc::new(|_| {}) }
     }
 

@@ -1,5 +1,8 @@
 //! The environment of a command line: the variables, and the directory.
 
+use backlog_store::TOKEN;
+use backlog_store::ownership::{self, OwnerRule};
+
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,8 +11,6 @@ use super::key::{Key, Kind, variable};
 use super::layers::{Layers, Origin};
 use super::raw::Raw;
 use crate::exit::{ExitError, usage};
-use crate::ownership::{self, OwnerRule};
-use crate::store::TOKEN;
 
 /// Variables that handlers get for their record. If a handler runs `backlog`, that may be for another
 /// table, so there they are no options.

@@ -4,6 +4,10 @@
 //! directory belong to root or to this user, and as root only if root alone can change them
 //! (`ownership.rs`).
 
+use backlog_schedule::{cut_line, one_line, unknown_name};
+use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
+use backlog_store::system_error::words;
+
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -14,10 +18,6 @@ use toml::{Table, Value};
 use super::layers::{Layers, Origin};
 use super::toml_layer::{layer, syntax_error};
 use crate::exit::{ExitError, usage};
-use crate::names::unknown;
-use crate::record::{cut_line, one_line};
-use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
-use crate::system_error::words;
 
 /// A backlog.toml that was read. Its keys are legal; its values are parsed when they are needed.
 pub struct File {
@@ -89,7 +89,7 @@ impl File {
         }
         if must_be && !self.queues.is_empty() {
             let path = self.path.display();
-            return Err(usage(format!("{path}: {}", unknown("queue", queue, self.queues()))));
+            return Err(usage(format!("{path}: {}", unknown_name("queue", queue, self.queues()))));
         }
         Ok(defaults)
     }

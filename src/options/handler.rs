@@ -1,5 +1,7 @@
 //! The handler that the options choose, checked.
 
+use backlog_store::system_error::chain;
+
 use std::ffi::OsString;
 
 use super::environment::{Environment, utf8};
@@ -12,7 +14,6 @@ use crate::handlers::{
     GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
     Webhook,
 };
-use crate::system_error::chain;
 
 #[derive(Clone)]
 pub enum Handler {

@@ -7,9 +7,9 @@ use super::settings::{replace, set};
 use super::table;
 use super::value::{
     age, at_least_one, attempts, command, days, days_above_zero, duration_up_to_a_year, give_up_on,
-    handler, order, percent, tiers, timeout, up_to_1024, whole_secs,
+    handler, order, parse_percent, tiers, timeout, up_to_1024, whole_secs,
 };
-use crate::time::parse_duration;
+use backlog_schedule::parse_duration;
 
 const COUNT: &str = "number, from 1 to 1,024";
 const AT_LEAST_ONE: &str = "number, at least 1";
@@ -238,7 +238,7 @@ const SCHEDULE: &[Key] = &[
     .takes(DURATION, "\"5m\"")
     .default_text("1m; 5m with --progressive")
     .role(Role::ScheduleDetail),
-    Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(percent)), [
+    Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(parse_percent)), [
         "How far to spread records that fail together",
         "At 0% their retries stay together. At 100% they fill the time between two delays of the policy \
          evenly. Nothing is drawn at random.",

@@ -1,5 +1,8 @@
 //! Layers of values, one for each source of options, and how a higher layer replaces a lower one.
 
+use backlog_schedule::{one_line, unknown_name};
+use backlog_store::{is_url, without_password};
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -9,9 +12,6 @@ use super::key::{Default as KeyDefault, EXEC, Key, Kind, POST, Role, all, variab
 use super::raw::Raw;
 use super::settings::Settings;
 use crate::handlers::{Header, without_login};
-use crate::names::unknown;
-use crate::record::one_line;
-use crate::store;
 
 /// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Layers {
             (Kind::Column(legal), Value::Table(parts)) => {
                 let is_legal = |part: &&String| legal.contains(&part.as_str());
                 if let Some(part) = parts.keys().find(|part| !is_legal(part)) {
-                    return Err(unknown("key", part, legal.iter().copied()));
+                    return Err(unknown_name("key", part, legal.iter().copied()));
                 }
                 Value::Table(parts)
             }
@@ -159,8 +159,7 @@ impl Layers {
 
     /// A secret in this layer that other users should not read, if there is one.
     pub fn credential(&self) -> Option<&'static str> {
-        if self.text("db").is_some_and(|db| store::is_url(db) && store::without_password(db) != db)
-        {
+        if self.text("db").is_some_and(|db| is_url(db) && without_password(db) != db) {
             return Some("a password in `db`");
         }
         if self.text(POST).is_some_and(|url| without_login(url) != url) {

@@ -12,7 +12,7 @@ mod ping;
 mod queue;
 pub mod raw;
 mod resolved;
-pub mod schedule;
+mod schedule;
 mod settings;
 mod sources;
 mod table;
@@ -29,6 +29,7 @@ pub use pass::PassSettings;
 pub use ping::{Event, Ping};
 pub use queue::{Queue, location};
 pub use resolved::{Resolved, TypedOptions};
+pub use schedule::{no_schedule, unknown_schedule};
 pub use sources::Sources;
 pub use toml_layer::Setting;
 

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backlog_schedule::{Order, Schedule, Shard};
+
 use super::handler::Handler;
 use super::ping::Ping;
 use super::queue::Queue;
 use super::resolved::Resolved;
-use super::schedule;
+use super::schedule::no_schedule;
 use crate::engine::PassLimits;
 use crate::exit::{ExitError, usage};
 use crate::handlers::Proxies;
-use crate::query::{Order, Shard};
-use crate::schedule::Schedule;
 
 pub struct PassSettings {
     pub schedule: Schedule,
@@ -49,7 +49,7 @@ impl PassSettings {
         let proxies = || Proxies::from_env(&|name| environment.text(name));
         let default_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         Ok(Self {
-            schedule: schedule.ok_or_else(schedule::none)?,
+            schedule: schedule.ok_or_else(no_schedule)?,
             every: settings.every,
             described: resolved.described(),
             limits: PassLimits {

@@ -2,11 +2,11 @@
 //! They are secrets, because they let anybody report in the place of a pass: no message shows them.
 
 use anyhow::Result;
+use backlog_schedule::unknown_name;
 use toml::{Table, Value};
 
 use super::raw::Raw;
 use crate::handlers::Target;
-use crate::names::unknown;
 
 /// What in a URL is replaced by the name of the crontab line.
 const LINE: &str = "line";
@@ -97,7 +97,7 @@ fn as_uuid(run: &str) -> String {
 
 fn each(mut urls: Table) -> Result<Ping, String> {
     if let Some(other) = urls.keys().find(|key| !EVENTS.contains(&key.as_str())) {
-        return Err(unknown("key", other, EVENTS));
+        return Err(unknown_name("key", other, EVENTS));
     }
     let mut url = |event: &str| match urls.remove(event) {
         None => Ok(None),

@@ -1,15 +1,14 @@
 //! The queue that the options describe: where its records are, and what their table means.
 
+use backlog_schedule::{Id, Shard};
+use backlog_store::system_error::chain;
+use backlog_store::{Location, Mapping, is_url};
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::environment::Environment;
 use crate::exit::{ExitError, usage};
-use crate::mapping::Mapping;
-use crate::query::Shard;
-use crate::record::Id;
-use crate::store::{self, Location};
-use crate::system_error::chain;
 
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -66,7 +65,7 @@ pub fn location(
     environment: &Environment,
 ) -> Result<Location, ExitError> {
     let text = db.to_str().unwrap_or_default();
-    if store::is_url(text) {
+    if is_url(text) {
         let found = Location::at(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }

@@ -3,22 +3,21 @@
 
 use std::collections::HashSet;
 
+use backlog_schedule::{Schedule, Shard, listed};
+use backlog_store::ownership::{Kind, OwnerRule};
+use backlog_store::{certificates, is_url, kept_beside};
+
 use super::file::{File, require_queue_name};
 use super::key::{EXEC, Key, POST, Role, group};
 use super::layers::{Complaint, Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;
-use super::schedule;
+use super::schedule::{chosen_schedule, no_schedule, simulated};
 use super::settings::Settings;
 use super::sources::Sources;
 use super::toml_layer::{Setting, layer};
 use super::{DEFAULT_QUEUE, Handler};
 use crate::exit::{ExitError, usage};
-use crate::names::listed;
-use crate::ownership::{Kind, OwnerRule};
-use crate::query::Shard;
-use crate::schedule::Schedule;
-use crate::store;
 
 /// The defaults of a pgmq queue, which are those of usual queue workers.
 const OF_PGMQ: [(&str, &str); 2] =
@@ -180,13 +179,13 @@ impl Resolved<'_> {
         let environment = &self.sources.environment;
         let path = |key| self.all.path(key);
         let db = path("db");
-        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| store::is_url(db));
+        let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| is_url(db));
         let default = || environment.state_dir().filter(|_| url.is_some());
         let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
-        let beside = file.iter().flat_map(|file| store::kept_beside(file));
+        let beside = file.iter().flat_map(|file| kept_beside(file));
         let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
         let text = |name: &str| environment.text(name);
-        let certificates = url.into_iter().flat_map(|url| store::certificates(url, &text));
+        let certificates = url.into_iter().flat_map(|url| certificates(url, &text));
         let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
         let config = self.sources.file.as_ref().map(|file| file.path.clone());
         let files = [
@@ -218,7 +217,7 @@ impl Resolved<'_> {
         let missing = [
             (self.layers.has("db"), no_database()),
             (is_dry || has(|key| [EXEC, POST].contains(&key.name)), Handler::none()),
-            (has(|key| key.role == Role::Schedule), schedule::none()),
+            (has(|key| key.role == Role::Schedule), no_schedule()),
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
         let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
@@ -294,12 +293,12 @@ impl Resolved<'_> {
     }
 
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
-        schedule::chosen(&self.settings)
+        chosen_schedule(&self.settings)
     }
 
     /// The schedule of the queue's passes, for a subcommand that has no option for it.
     pub fn schedule_of_passes(&self) -> Option<Schedule> {
-        legal(&self.all).and_then(|settings| schedule::chosen(&settings).ok().flatten())
+        legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
     }
 
     /// What backlog.toml alone says: the schedule, and the conditions and the shard that narrow its
@@ -307,13 +306,13 @@ impl Resolved<'_> {
     pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
         let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
         let settings = legal(&layer)?;
-        let schedule = schedule::chosen(&settings).ok().flatten()?;
+        let schedule = chosen_schedule(&settings).ok().flatten()?;
         Some((schedule, layer.conditions, settings.shard))
     }
 
     /// The schedules that a simulation compares.
     pub fn simulated(&self) -> Result<Vec<Schedule>, ExitError> {
-        schedule::simulated(&self.settings)
+        simulated(&self.settings)
     }
 
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {

@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
+use backlog_schedule::{
+    AgeWindow, DEFAULT_TIERS, EVERY_SECS, PROGRESSIVE_EVERY_SECS, Policy, PolicyOptions,
+    RetryLimits, Schedule, Slots, Tiers, parse_policy, parse_policy_by_age, plain_fibonacci,
+    policy_file,
+};
+use backlog_store::secure_file;
+use backlog_store::system_error::words;
+
 use super::settings::Settings;
 use super::value::Attempts;
 use crate::exit::{ExitError, usage};
-use crate::schedule::{self, AgeWindow, Options, Policy, RetryLimits, Schedule, Slots, Tiers};
-use crate::secure_file;
-use crate::system_error::words;
 
-pub fn chosen(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
+pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
     let policy = policy(settings)?;
     if policy.is_none() && (settings.max_attempts.is_some() || settings.max_age.is_some()) {
         return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
@@ -30,12 +35,12 @@ fn limited(policy: Policy, settings: &Settings) -> Schedule {
 }
 
 /// The error if a schedule is needed and none is chosen.
-pub fn none() -> ExitError {
+pub fn no_schedule() -> ExitError {
     usage(format!("no schedule: use one of {CHOICES}"))
 }
 
 /// What is shown instead of the next attempt, if no schedule is chosen.
-pub fn unknown() -> String {
+pub fn unknown_schedule() -> String {
     format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
 }
 
@@ -85,10 +90,10 @@ fn policies(settings: &Settings) -> Result<Vec<Policy>, ExitError> {
     if settings.by_age && settings.policies.is_empty() {
         return Err(usage("--by-age goes with --policy"));
     }
-    let options = options(settings, schedule::EVERY_SECS);
+    let options = options(settings, EVERY_SECS);
     let mut policies = Vec::new();
     if settings.fibonacci {
-        policies.push(Policy::Counted(schedule::plain_fibonacci(options)));
+        policies.push(Policy::Counted(plain_fibonacci(options)));
     }
     if let Some(tiers) = &settings.progressive {
         policies.push(progressive(tiers, settings)?);
@@ -105,26 +110,26 @@ fn progressive(tiers: &str, settings: &Settings) -> Result<Policy, ExitError> {
     if settings.spread.is_some() {
         return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
     }
-    let options = options(settings, schedule::PROGRESSIVE_EVERY_SECS);
-    let tiers = if tiers == "true" { schedule::DEFAULT_TIERS } else { tiers };
+    let options = options(settings, PROGRESSIVE_EVERY_SECS);
+    let tiers = if tiers == "true" { DEFAULT_TIERS } else { tiers };
     let tiers = Tiers::parse(tiers, options).map(|tiers| Policy::Slots(Slots::Progressive(tiers)));
     tiers.map_err(|error| usage(format!("--progressive: {error}")))
 }
 
-fn by_spec(spec: &str, options: Options, by_age: bool) -> Result<Policy, String> {
-    let file = schedule::file_of(spec).filter(|path| !path.is_empty()).map(|path| {
+fn by_spec(spec: &str, options: PolicyOptions, by_age: bool) -> Result<Policy, String> {
+    let file = policy_file(spec).filter(|path| !path.is_empty()).map(|path| {
         let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
         read.map_err(|error| format!("could not read {path}: {}", words(&error)))
     });
     let file = file.transpose()?;
     if !by_age {
-        return schedule::parse(spec, file.as_deref(), options).map(Policy::Counted);
+        return parse_policy(spec, file.as_deref(), options).map(Policy::Counted);
     }
-    let backoff = schedule::parse_for_age(spec, file.as_deref(), options)?;
+    let backoff = parse_policy_by_age(spec, file.as_deref(), options)?;
     Ok(Policy::Slots(Slots::ByAge(backoff)))
 }
 
-fn options(settings: &Settings, default_every_secs: i64) -> Options {
+fn options(settings: &Settings, default_every_secs: i64) -> PolicyOptions {
     let every_secs = settings.every.unwrap_or(default_every_secs);
-    Options { every_secs, spread: settings.spread }
+    PolicyOptions { every_secs, spread: settings.spread }
 }

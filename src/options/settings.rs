@@ -1,5 +1,7 @@
 //! The parsed values of all keys.
 
+use backlog_schedule::{Order, Shard};
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +10,6 @@ use super::Ping;
 use super::table::TableSettings;
 use super::value::{Attempts, GiveUpOn};
 use crate::engine::RateLimit;
-use crate::query::{Order, Shard};
 
 /// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
 /// whole seconds.

@@ -1,12 +1,13 @@
 //! The sources of options besides the command line: the environment and backlog.toml.
 
+use backlog_store::ownership::Kind;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use super::file::File;
 use crate::exit::{ExitError, usage};
-use crate::ownership::Kind;
 
 pub struct Sources {
     pub environment: Environment,

@@ -1,5 +1,8 @@
 //! The keys of the mapping: the columns of a table, and what their values mean.
 
+use backlog_schedule::{Status, Value as Cell, parse_integer};
+use backlog_store::secure_file;
+
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -7,14 +10,11 @@ use toml::{Table, Value};
 use super::raw::{OPEN, Raw};
 use super::settings::{Settings, replace, set};
 use super::value::{at_least_one, chosen, several};
-use crate::date::{Format, Zone};
 use crate::exit::{ExitError, usage};
-use crate::mapping::{
-    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
-    usual_values,
+use backlog_store::{
+    Assigned, Assignment, DateSource, Format, Mapping, Name, STATUS, StatusColumn, StatusValues,
+    Zone, usual_values,
 };
-use crate::record::{self, Status};
-use crate::secure_file;
 
 /// The error about a question of `adopt` without an answer.
 pub const OPEN_QUESTION: &str = "a question is open: write the answer in place of ?";
@@ -186,19 +186,19 @@ fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));
     match value {
-        Value::Integer(number) => constant(record::Value::Integer(number)),
-        Value::Float(number) => constant(record::Value::Real(number)),
-        Value::Boolean(is) => constant(record::Value::Integer(is.into())),
+        Value::Integer(number) => constant(Cell::Integer(number)),
+        Value::Float(number) => constant(Cell::Real(number)),
+        Value::Boolean(is) => constant(Cell::Integer(is.into())),
         Value::Table(mut table) => match (table.remove("text"), table.is_empty()) {
-            (Some(Value::String(text)), true) => constant(record::Value::Text(text)),
+            (Some(Value::String(text)), true) => constant(Cell::Text(text)),
             _ => Err("a table can only be { text = \"...\" }".into()),
         },
         Value::String(text) => match braced(&text) {
-            None => constant(record::Value::Text(text)),
+            None => constant(Cell::Text(text)),
             Some("now") => Ok(Assigned::Now),
             Some("next") => Ok(Assigned::Next),
             Some("error") => Ok(Assigned::Error),
-            Some("null") => constant(record::Value::Null),
+            Some("null") => constant(Cell::Null),
             Some(word) => match word.parse() {
                 Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
                 _ => Err(format!(
@@ -257,9 +257,8 @@ fn status_column(
     }
     // A number if it looks like one, else text; the column decides.
     let value = |text: &String| match braced(text) {
-        Some("null") => record::Value::Null,
-        _ => record::number(text)
-            .map_or_else(|| record::Value::Text(text.clone()), record::Value::Integer),
+        Some("null") => Cell::Null,
+        _ => parse_integer(text).map_or_else(|| Cell::Text(text.clone()), Cell::Integer),
     };
     let values: StatusValues =
         given.each_ref().map(|texts| texts.iter().flatten().map(value).collect());

@@ -1,19 +1,20 @@
 //! Parsers of values. An error names the legal values.
 
+use backlog_schedule::{DAY, Instant, Order, parse_duration, split_id};
+use backlog_store::Name;
+
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use super::raw::{Raw, texts};
 use super::settings::Settings;
 use crate::handlers::GivesUp;
-use crate::mapping::Name;
-use crate::query::Order;
-use crate::record::split;
-use crate::time::{DAY, Instant, parse_duration};
 
-pub use crate::schedule::percent;
+pub use backlog_schedule::parse_percent;
 
 /// The maximum number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +187,7 @@ const STATUSES: RangeInclusive<u16> = 300..=599;
 pub fn give_up_on(raw: Raw) -> Result<GiveUpOn, String> {
     let mut give_up_on = GiveUpOn::default();
     // A text has commas between the codes.
-    for text in raw.into_texts()?.iter().flat_map(|text| split(text)) {
+    for text in raw.into_texts()?.iter().flat_map(|text| split_id(text)) {
         let code = text.trim().parse().ok();
         match code.filter(|code| EXITS.contains(code) || STATUSES.contains(code)) {
             Some(code) => give_up_on.codes.push(code),
@@ -242,4 +243,12 @@ pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     let words = words.ok_or_else(|| format!("{text:?} is not a command"))?;
     handler(Raw::Words(words.into_iter().map(OsString::from).collect()))
+}
+
+/// A parser for the command line that takes the names of values.
+pub fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }

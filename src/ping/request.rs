@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use backlog_store::system_error::chain;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use ureq::Agent;
@@ -11,7 +12,6 @@ use ureq::tls::TlsConfig;
 use super::Failure;
 use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failure, tls_config};
 use crate::options::{Event, Ping};
-use crate::system_error::chain;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How an answer begins that is a refusal, although its status is 200: `OK (not found)`.

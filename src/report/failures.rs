@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::iter;
 
+use backlog_schedule::{Cause, CauseGroup, Causes, Id, json_line, one_line};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
-use crate::record::{Cause, Causes, Group, Id, json_line, one_line};
 
 /// How many causes stand below a status and a summary.
 const TOP: usize = 5;
@@ -22,7 +22,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
+fn row((cause, group): &(&Cause, &CauseGroup), screen: &Screen) -> Vec<String> {
     let at = |at: Option<_>| at.map_or_else(|| "-".into(), |at| screen.at(at));
     vec![
         cause.id(),
@@ -37,7 +37,7 @@ fn row((cause, group): &(&Cause, &Group), screen: &Screen) -> Vec<String> {
 /// How many characters of ids are shown, if not of one alone.
 const IDS: usize = 24;
 
-pub(super) fn samples(group: &Group) -> String {
+pub(super) fn samples(group: &CauseGroup) -> String {
     let mut ids = group.samples.iter().map(Id::full);
     let (mut text, mut shown) = (ids.next().unwrap_or_default(), 1);
     for id in ids {
@@ -49,7 +49,7 @@ pub(super) fn samples(group: &Group) -> String {
     if shown < group.records { text + " ..." } else { text }
 }
 
-fn groups_table(groups: &[(&Cause, &Group)], screen: &Screen) -> String {
+fn groups_table(groups: &[(&Cause, &CauseGroup)], screen: &Screen) -> String {
     let rows: Vec<_> = groups.iter().map(|group| row(group, screen)).collect();
     table(columns(), &rows, screen)
 }
@@ -71,7 +71,7 @@ pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
     groups_table(&ranked[..ranked.len().min(TOP)], screen) + &more
 }
 
-pub(super) fn group_json((cause, group): (&Cause, &Group), queue: &str) -> Json {
+pub(super) fn group_json((cause, group): (&Cause, &CauseGroup), queue: &str) -> Json {
     json!({
         "queue": queue,
         "group": cause.id(),

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use backlog_schedule::{DAY, Instant, one_line};
+use backlog_store::{Counts, LineName};
+
 use super::status::{StatusReport, status_lines};
-use crate::record::one_line;
-use crate::store::{Counts, LineName};
-use crate::time::{DAY, Instant};
 
 const PREFIX: &str = "backlog_";
 /// After how many seconds without a pass a line is gone.

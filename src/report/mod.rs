@@ -13,14 +13,14 @@ mod thresholds;
 
 use std::time::Duration;
 
+use backlog_schedule::{Status, counted, json_line, one_line};
+use backlog_store::signal_name;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use screen::padded;
 
 use crate::engine::{SettledAttempt, Stopped, Tally};
-use crate::record::{Status, counted, json_line, one_line};
-use crate::stop::signal_name;
 
 pub use failures::{failures_json, failures_text, top_failures};
 pub use metrics::{GONE_AFTER, Labels, Metrics};

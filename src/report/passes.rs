@@ -4,12 +4,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use backlog_schedule::{HOUR, Instant, rough_span};
+use backlog_store::{Counts, LineHistory, PassEnd, PassEntry, signal_name};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
-use crate::stop::signal_name;
-use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
-use crate::time::{HOUR, Instant, rough_span};
 
 /// The passes of a queue, as far as this state directory knows of them.
 pub struct Passes {

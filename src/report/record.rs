@@ -4,18 +4,16 @@
 use std::iter;
 use std::time::Duration;
 
+use backlog_schedule::{
+    AgeWindow, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle, PassTime,
+    Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted, cut_line,
+    days, format_secs, json_line, last_error, one_line, phase, span,
+};
+use backlog_store::LineHistory;
 use serde_json::json;
 
 use super::passes::running_text;
 use super::screen::{Column, Screen, Table};
-use crate::hash::phase;
-use crate::record::{Facts, Record, Status, counted, cut_line, json_line, last_error, one_line};
-use crate::schedule::{
-    AgeWindow, Backoff, CATCH_UP, DueRule, End, Jitter, Obstacle, PassTime, Planned, Policy,
-    Reason, RetryLimits, Slots, Tiers, Verdict, duration,
-};
-use crate::store::LineHistory;
-use crate::time::{DAY, Instant, days, span};
 
 /// What a dry run says of a record with this verdict.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
@@ -368,13 +366,13 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     let Some((max_age, interval, place)) = tiers.tier(phase, inserted_at, now) else {
         return vec![format!("it is {age} old, older than every tier")];
     };
-    let (max_age, every) = (span(max_age), duration(interval));
+    let (max_age, every) = (span(max_age), format_secs(interval));
     let once = format!("it is {age} old: up to {max_age} it is tried once in every {every}");
     if interval == tiers.every_secs {
         // In every tick: there is only one place.
         return vec![once];
     }
-    let (share, place) = (share(phase, 100), duration(place));
+    let (share, place) = (share(phase, 100), format_secs(place));
     let place = format!(
         "its phase, {share} of the interval, puts it {place} after each multiple of {every}"
     );
@@ -411,5 +409,5 @@ fn wait_text(ms: u64) -> String {
 
 /// `1 tick of 5m`, `3 ticks of 1m`
 fn ticks(count: i64, every_secs: i64) -> String {
-    format!("{} of {}", counted(count.unsigned_abs(), "tick"), duration(every_secs))
+    format!("{} of {}", counted(count.unsigned_abs(), "tick"), format_secs(every_secs))
 }

@@ -4,11 +4,9 @@
 //! terminal that is too narrow for all columns goes without the least important ones, and cuts what still
 //! does not fit.
 
+use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
 use indicatif::HumanCount;
-
-use crate::record::{cut_to, one_line};
-use crate::time::{DAY, Instant, rough_span};
 
 /// How many characters of a long condition are enough to know it by.
 const BRIEF: usize = 50;

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::iter;
 
+use backlog_schedule::{
+    Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, cut_line, json_line, one_line, span,
+};
+use backlog_store::system_error::chain;
+use backlog_store::{Count, Pause};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
@@ -10,11 +15,6 @@ use super::aligned;
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
 use super::screen::{Column, Screen, grouped, table};
-use crate::record::{Causes, Id, Record, Status, cut_line, json_line, one_line};
-use crate::schedule::{Policy, Verdict};
-use crate::store::{Count, Pause};
-use crate::system_error::chain;
-use crate::time::{HOUR, Instant, span};
 
 /// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];

@@ -1,14 +1,13 @@
 //! Templates of documents: the page and the picture.
 
 use anyhow::{Context, Result};
+use backlog_schedule::{Instant, cut_to, one_line, rough_span};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, HtmlEscape, UndefinedBehavior};
 use serde::Serialize;
 
 use super::screen::grouped;
-use crate::record::{cut_to, one_line};
-use crate::time::{Instant, rough_span};
 
 /// A template filled with data. One whose name ends in `.html` escapes what it is given.
 pub fn render(name: &str, template: &str, data: impl Serialize) -> Result<String> {

@@ -5,11 +5,6 @@ use std::cmp::{Ordering, Reverse};
 
 use super::LinePasses;
 use super::status::{QueueStatus, StatusReport, of_status, pending};
-use crate::names::unknown;
-use crate::record::{Status, one_line};
-use crate::store::{self, PassEntry};
-use crate::system_error::chain;
-use crate::time::{DAY, Instant, parse_duration, span};
 
 /// A figure that a limit may be set for.
 pub struct Figure {
@@ -33,6 +28,9 @@ pub enum Source {
 }
 
 use Source::{Counts, Passes, PendingRecords};
+use backlog_schedule::{DAY, Instant, Status, one_line, parse_duration, span, unknown_name};
+use backlog_store::PassEntry;
+use backlog_store::system_error::chain;
 
 type Text = &'static str;
 type Reading = fn(&StatusReport) -> Value;
@@ -122,7 +120,7 @@ fn entries(report: &StatusReport) -> impl Iterator<Item = &PassEntry> {
 }
 
 /// What the passes of the last 24 hours came to. One that runs counts with what it has noted.
-fn of_a_day(report: &StatusReport, count: impl Fn(&store::Counts) -> u64) -> Value {
+fn of_a_day(report: &StatusReport, count: impl Fn(&backlog_store::Counts) -> u64) -> Value {
     require_passes(report)?;
     let begin = report.now.saturating_sub(DAY);
     let recent = entries(report).filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
@@ -171,7 +169,7 @@ impl Limit {
         let figure = FIGURES
             .iter()
             .find(|figure| figure.name == name)
-            .ok_or_else(|| unknown("figure", name, FIGURES.map(|figure| figure.name)))?;
+            .ok_or_else(|| unknown_name("figure", name, FIGURES.map(|figure| figure.name)))?;
         let parsed = match figure.is_time {
             true => parse_duration(number).map(|time| rows(time.as_secs())),
             false => {

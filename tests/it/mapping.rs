@@ -222,11 +222,11 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     ran.fails(2, &["queue a: ", "exec = \"true\": write the command and its arguments"]);
     let file = "[queue.a]\nndays = 1\nexec = ['true']\ngive_up_on = [0]";
     std::fs::write(env.path("backlog.toml"), file).unwrap();
-    let says = "toml: give_up_on: \"0\" is no exit code from 1 to 255, ";
+    let says = "toml: queue a: give_up_on: \"0\" is neither an exit code from 1 to 255, ";
     env.run(&["process", "--queue", "a"]).fails(2, &[says]);
     let mut command = env.command(&["process", "--queue", "a", "--", "true"]);
     let ran = crate::testenv::ran(&command.env("BACKLOG_JOBS", "many").output().unwrap());
-    ran.fails(2, &["queue a: BACKLOG_JOBS = \"many\": write a whole number from 1 to 1,024\n"]);
+    ran.fails(2, &["BACKLOG_JOBS=many: write a whole number from 1 to 1,024\n"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
     env.run(&args).fails(2, &["no queue \"emial\"; legal are email, orders"]);

@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process;
+use std::{fs, process};
 
+use backlog_schedule::Instant;
+use backlog_store::ownership::OwnerRule;
+use backlog_store::system_error::chain;
+use backlog_store::{Location, Table, secure_file};
 use chrono::{Local, NaiveDateTime, TimeZone};
 use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
@@ -20,13 +23,8 @@ use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
 use crate::handlers::StreamSettings;
-use crate::options::{Environment, Handler, Queue, Resolved, Sources, schedule};
-use crate::ownership::OwnerRule;
+use crate::options::{Environment, Handler, Queue, Resolved, Sources, no_schedule};
 use crate::report::{Level, Screen};
-use crate::secure_file;
-use crate::store::{Location, Table};
-use crate::system_error::chain;
-use crate::time::Instant;
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
@@ -244,7 +242,7 @@ impl Installed<'_> {
             Ok(Some(_)) => {}
             Err(why) => errors.push(why.to_string()),
         }
-        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(schedule::none));
+        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(no_schedule));
         errors.extend(schedule.err().map(|why| why.to_string()));
         let shell = Path::new(variable("SHELL").unwrap_or("sh"));
         let is_thrown_away = match &command.stderr {

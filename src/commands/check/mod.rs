@@ -8,6 +8,9 @@ mod queues;
 mod rehearsal;
 
 use anyhow::Result;
+use backlog_schedule::{Instant, Schedule, Status, counted, json_line, span};
+use backlog_store::system_error::chain;
+use backlog_store::{Access, Database, Inspection, Pending, Table};
 use serde_json::json;
 
 use self::lines::QueueLines;
@@ -19,12 +22,7 @@ use crate::exit::{Exit, ExitError};
 use crate::handlers::placeholders::variables;
 use crate::handlers::{Signing, StreamSettings};
 use crate::options::{Environment, Handler, Queue, Resolved};
-use crate::record::{Status, counted, json_line};
 use crate::report::{Finding, Level, Screen, findings_text};
-use crate::schedule::Schedule;
-use crate::store::{Access, Database, Inspection, Pending, Table};
-use crate::system_error::chain;
-use crate::time::{Instant, span};
 
 struct Findings(Vec<Finding>);
 

@@ -1,14 +1,13 @@
 //! Queues in one table: whether a record would be tried by more than one of them.
 
 use anyhow::Result;
+use backlog_schedule::counted;
+use backlog_store::{Access, Clock, Column, Database, Table};
 
 use super::super::open;
 use super::Findings;
 use crate::options::{Queue, Resolved, TypedOptions};
-use crate::record::counted;
 use crate::report::Level;
-use crate::store::{Access, Column, Database, Table};
-use crate::time::Clock;
 
 /// Looks at each other queue of backlog.toml in the same table. A queue that is only typed here is not
 /// one of them.

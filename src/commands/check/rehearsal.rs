@@ -6,17 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use backlog_schedule::{DueRule, Id, Order, Record, Schedule, Status};
+use backlog_store::{Access, Claim, Claiming, Clock, Database, PossibleWrites, Rehearsal, Retry};
 
 use super::super::assemble::Assembly;
 use super::super::open;
 use super::Findings;
 use crate::options::{Handler, Queue};
-use crate::query::Order;
-use crate::record::{Id, Record, Status};
 use crate::report::Level;
-use crate::schedule::{DueRule, Schedule};
-use crate::store::{Access, Claim, Claiming, Database, PossibleWrites, Rehearsal, Retry};
-use crate::time::Clock;
 
 const ABOUT: &str = "rehearsal";
 /// How long a database that is locked is waited for.

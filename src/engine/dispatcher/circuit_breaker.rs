@@ -4,12 +4,12 @@
 
 use std::collections::HashSet;
 
+use backlog_schedule::{Attempt, Id, Key, Outcome, Record, Slot, Status, counted};
+use backlog_store::Found;
+
 use super::{Dispatcher, first_of};
 use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
-use crate::query::Slot;
-use crate::record::{Attempt, Id, Key, Outcome, Record, Status, counted};
-use crate::store::Found;
 
 const MOST_IN_A_ROW: usize = 10;
 /// How many records are named of which the same is true.

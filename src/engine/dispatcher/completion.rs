@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
+use backlog_schedule::{Attempt, Id, Outcome, Record, Settlement, Status, Transition, counted};
+use backlog_store::WriteResult;
 
 use super::{Dispatcher, InHand};
 use crate::engine::tally::{log_ended, log_lost};
 use crate::engine::{SettledAttempt, Stopped};
 use crate::handlers::{Job, Submit};
-use crate::record::{Attempt, Id, Outcome, Record, Settlement, Status, Transition, counted};
-use crate::store::WriteResult;
 
 impl Dispatcher {
     pub(super) fn book(

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, counted};
+use backlog_store::Charged;
+use backlog_store::system_error::chain;
 
 use super::cursor::PassCursor;
 use super::due_queue::{Candidate, Plan};
@@ -18,12 +21,6 @@ use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
 use crate::handlers::Submit;
-use crate::query::Slot;
-use crate::record::{Attempt, Id, Outcome, Record, counted};
-use crate::schedule::DueRule;
-use crate::store::Charged;
-use crate::system_error::chain;
-use crate::time::Instant;
 
 use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use backlog_schedule::{Outcome, Record, settle};
+use backlog_store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 use super::round::{Claimed, Due};
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
-use crate::record::{Outcome, Record};
-use crate::schedule::settle;
-use crate::store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 impl Dispatcher {
     /// Returns the records whose outcomes the table accepts besides those of `claimed`. Releases the others.

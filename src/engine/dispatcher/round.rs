@@ -4,18 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
+use backlog_schedule::last_error::is_begun;
+use backlog_schedule::{
+    Attempt, End, Id, Instant, Outcome, Policy, Reach, Reason, Record, Slot, Status, Verdict,
+};
+use backlog_store::{Claim, Moved, Refusal, RowWrite, Store, WriteResult};
 
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
 use crate::engine::tally::{log_begun, log_expired};
 use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
-use crate::query::Slot;
-use crate::record::last_error::is_begun;
-use crate::record::{Attempt, Id, Outcome, Reach, Record, Status};
-use crate::schedule::{self, End, Policy, Reason, Verdict};
-use crate::store::{Claim, Moved, Refusal, RowWrite, Store, WriteResult};
-use crate::time::Instant;
 
 /// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
 /// window of a co-process. A place of few is a process that does not run, for as long as others do.
@@ -334,7 +333,7 @@ impl Dispatcher {
 
     /// Archives a record without another attempt: the last one killed its pass, or it is too old.
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
-        let settlement = schedule::expire(self.pass.clock.now());
+        let settlement = backlog_schedule::expire(self.pass.clock.now());
         let change = RowWrite::new(record, None, settlement);
         match self.pass.store.apply(&[change])?.first() {
             Some(WriteResult::Written | WriteResult::WrittenAfterLoss) => {
@@ -371,13 +370,14 @@ impl Dispatcher {
             let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {
                 bail!("record {} was answered but is not in hand", attempt.id);
             };
-            let settlement = schedule::settle(record, &attempt.outcome, now, capabilities, limits);
+            let settlement =
+                backlog_schedule::settle(record, &attempt.outcome, now, capabilities, limits);
             let retry_at = rule.retry_at(record, &settlement);
             let change = RowWrite::new(record, charged.as_ref(), settlement);
             changes.push(RowWrite { retry_at, ..change });
         }
         let charge = |record: &Record| {
-            let charge = schedule::charge(record, now, capabilities);
+            let charge = backlog_schedule::charge(record, now, capabilities);
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_charge());

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Monotonic};
 
+use backlog_schedule::{Id, Instant, Record};
+
 use crate::engine::due_queue::Candidate;
-use crate::record::{Id, Record};
-use crate::time::Instant;
 
 /// How often such a record is asked for again before it is tried, and the time between. A living holder
 /// takes it back within milliseconds, so it could miss all of them only by losing its sessions each time.
@@ -79,7 +79,6 @@ impl Unreported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture;
 
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn some_time() -> Monotonic {
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_record_is_tried_once_nobody_has_claimed_it_for_three_seconds() {
-        let record = fixture::record();
+        let record = Record::new(Id::Integer(7), None);
         let another = Record { failures: 1, ..record.clone() };
         assert_eq!(asks([&record; 2], 0), 3);
         assert_eq!(asks([&record, &another], 2), 5, "another attempt has begun");
@@ -128,7 +127,7 @@ mod tests {
                 unreported.forget_asked(&candidate().id);
                 return false;
             }
-            unreported.may_be_tried(&candidate(), &fixture::record(), now)
+            unreported.may_be_tried(&candidate(), &Record::new(Id::Integer(7), None), now)
         };
         assert!(!may_be_tried(0, false) && !may_be_tried(1, false) && !may_be_tried(2, true));
         let tried: Vec<_> = (3..7).map(|seconds| may_be_tried(seconds, false)).collect();

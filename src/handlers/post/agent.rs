@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use backlog_schedule::Reach;
+use backlog_store::system_error::words;
+use backlog_store::tls_roots;
 use http::Uri;
 use rustls::crypto::ring;
 use ureq::config::Config;
@@ -17,9 +20,6 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error, ProxyProtocol};
 
 use crate::handlers::webhook::Proxies;
-use crate::record::Reach;
-use crate::system_error::words;
-use crate::tls_roots;
 
 /// For how long an answer is read whose status is known already.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);

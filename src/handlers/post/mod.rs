@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Series, Value};
+use backlog_store::system_error::chain;
+use backlog_store::{Stage, Stop, lock};
 use http::{HeaderMap, HeaderValue, Response};
 use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
@@ -21,11 +24,6 @@ use ureq::{Agent, Body};
 use super::placeholders::is_the_id;
 use super::webhook::{self, IdempotencyKey, Webhook};
 use super::{Handler, HandlerContext, Job, Threads, Workers};
-use crate::lock;
-use crate::record::{Attempt, Id, Outcome, Reach, Record, Series, Value};
-use crate::stop::{Stage, Stop};
-use crate::system_error::chain;
-use crate::time::Instant;
 use outcome::{Reply, of_reply};
 
 pub use agent::{Proxy, agent, tls_config};

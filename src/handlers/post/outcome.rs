@@ -6,6 +6,9 @@ use std::io::ErrorKind::{
 };
 use std::time::{Duration, UNIX_EPOCH};
 
+use backlog_schedule::{Instant, Outcome, Reach, one_line};
+use backlog_store::system_error::words;
+use backlog_store::tls_roots;
 use http::{StatusCode, Uri};
 use rustls::{CertificateError, Error as TlsError};
 use serde_json::Value;
@@ -13,10 +16,6 @@ use ureq::{Error, Timeout};
 
 use super::agent::{NoAddress, Proxy};
 use crate::handlers::GivesUp;
-use crate::record::{Outcome, Reach, one_line};
-use crate::system_error::words;
-use crate::time::Instant;
-use crate::tls_roots;
 
 /// How much of a server's words goes into the error.
 const SHOWN: usize = 200;

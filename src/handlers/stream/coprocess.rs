@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
+use backlog_schedule::{Id, Outcome, Record, one_line, parse_duration};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread, write};
@@ -17,8 +18,6 @@ use serde_json::{Value, json};
 use crate::handlers::HandlerContext;
 use crate::handlers::command::Command;
 use crate::handlers::process::{Process, Tail, legible, read};
-use crate::record::{Id, Outcome, Record, one_line};
-use crate::time::parse_duration;
 
 /// How much is read of its output at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
@@ -298,7 +297,6 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record;
 
     #[test]
     fn the_first_line_says_what_the_others_hold() {
@@ -309,8 +307,8 @@ mod tests {
             ..HandlerContext::default()
         };
         let record = crate::handlers::tests::record(&[
-            ("ID", record::Value::Integer(7)),
-            ("to", record::Value::Null),
+            ("ID", backlog_schedule::Value::Integer(7)),
+            ("to", backlog_schedule::Value::Null),
         ]);
         assert_eq!(
             hello(&context, &record),

@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use backlog_schedule::{Cause, Id};
+use backlog_store::{Stop, lock};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io;
 
 use super::{Handler, HandlerContext, Job, Threads};
-use crate::lock;
-use crate::record::{Cause, Id};
-use crate::stop::Stop;
 use supervisor::Supervisor;
 
 #[derive(Clone)]

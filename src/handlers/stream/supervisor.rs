@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Monotonic};
 
+use backlog_schedule::{Attempt, Cause, Id, Outcome, counted, cut_line};
+use backlog_store::{Stage, lock};
 use log::Level;
 use serde_json::Value;
 
@@ -19,9 +21,6 @@ use crate::handlers::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
 };
 use crate::handlers::{Job, Submit, json_line};
-use crate::lock;
-use crate::record::{Attempt, Cause, Id, Outcome, counted, cut_line};
-use crate::stop::Stage;
 
 pub struct Supervisor {
     shared: Arc<Shared>,
@@ -432,7 +431,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Monotonic::now();
         for id in ids {
-            let record = Arc::new(crate::record::Record { id: id.clone(), ..record(&[]) });
+            let record = Arc::new(backlog_schedule::Record { id: id.clone(), ..record(&[]) });
             let job = Job { record, attempt: 1, submit: Arc::new(|_| {}) };
             in_flight.add(Sent { job, bytes: 10, at: now, is_lost: false });
         }

@@ -1,10 +1,10 @@
 //! Charts of the page: bars of the last passes by outcome, and of the next attempts by hour. The page
 //! stretches them to its width and gives their numbers as text.
 
+use backlog_store::{Counts, LineHistory, PassEnd, PassEntry};
 use serde_json::{Value as Json, json};
 
 use crate::report::screen::grouped;
-use crate::store::{Counts, LineHistory, PassEnd, PassEntry};
 
 const HEIGHT: u64 = 100;
 /// The height of the smallest count above 0.

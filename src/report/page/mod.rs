@@ -8,6 +8,9 @@
 mod bars;
 
 use anyhow::Result;
+use backlog_schedule::{HOUR, Instant, Status, counted, last_error, span};
+use backlog_store::Count;
+use backlog_store::system_error::chain;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
@@ -20,10 +23,6 @@ use super::status::{
     DueReport, QueueStatus, StatusReport, band_names, last_pass, of_status, pending, status_lines,
 };
 use super::template::{render, shortened};
-use crate::record::{Status, counted, last_error};
-use crate::store::Count;
-use crate::system_error::chain;
-use crate::time::{HOUR, Instant, span};
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

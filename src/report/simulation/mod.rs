@@ -2,13 +2,12 @@
 
 mod picture;
 
+use backlog_schedule::{DAY, Id, Instant, json_line, one_line, span};
 use serde_json::json;
 
 use super::aligned;
 use super::screen::{Screen, fitting, grouped};
-use crate::record::{Id, json_line, one_line};
 use crate::simulation::{Bins, Run, Scenario, Tried};
-use crate::time::{DAY, Instant, span};
 
 pub use picture::picture;
 

@@ -5,14 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use backlog_schedule::{DAY, one_line, span};
 use serde::Serialize;
 
 use super::headline;
-use crate::record::one_line;
 use crate::report::screen::{fitting, grouped};
 use crate::report::template::render;
 use crate::simulation::{Bins, Run, Scenario, Tried};
-use crate::time::{DAY, span};
 
 const TEMPLATE: &str = include_str!("picture.svg");
 

@@ -91,7 +91,7 @@ fn listed_statuses_archive_a_record_at_once() {
     for (words, says) in [
         (
             &["--give-up-on", "600"][..],
-            "\"600\" is no exit code from 1 to 255, no HTTP status from 300 to 599, and not 4xx",
+            "\"600\" is neither an exit code from 1 to 255, nor an HTTP status from 300 to 599, nor 4xx",
         ),
         (
             &["--give-up-on", "200"],

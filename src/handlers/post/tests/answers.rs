@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
+use backlog_schedule::{Outcome, Reach};
+
 use super::{
     BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success, webhook,
 };
 use crate::handlers::post::Client;
 use crate::handlers::webhook::{GivesUp, Header, Secret, Signing, Webhook};
-use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, UNREAD};
 
 #[test]

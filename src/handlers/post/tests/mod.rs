@@ -7,11 +7,11 @@ mod tls;
 
 use std::time::Duration;
 
+use backlog_schedule::{Id, Instant, Outcome, Reach, Record, Value};
+
 use super::Client;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{GivesUp, Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
-use crate::record::{Id, Outcome, Reach, Record, Value};
-use crate::time::Instant;
 
 /// Long enough for every answer that comes, and short enough to wait for those that do not.
 const SHORT: Duration = Duration::from_millis(300);

@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use backlog_schedule::{Outcome, Reach};
+
 use super::{client_of, send, success, unreachable, webhook};
 use crate::handlers::post::Client;
 use crate::handlers::webhook::{Proxies, Webhook};
-use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted, splice};
 
 fn client(url: &str, env: &[(&str, &str)], trusted: Option<&Trusted>) -> Client {

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use backlog_schedule::{Outcome, Reach};
+
 use super::{SHORT, client_of, context, send, success, unreachable, webhook};
 use crate::handlers::post::Client;
 use crate::handlers::webhook::Webhook;
-use crate::record::{Outcome, Reach};
 use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {

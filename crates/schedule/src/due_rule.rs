@@ -1,0 +1,174 @@
+//! The due rule: the verdict on a record, by the policy, by the limits that end it, and by what the
+//! record itself says; and the forecast, which is the same for the passes to come.
+
+use std::collections::HashMap;
+
+use crate::id::Id;
+use crate::policy::{PassTime, Policy, Schedule};
+use crate::query::Kept;
+use crate::record::{Capabilities, Counter, Facts, Outcome, Record, Settlement, Status};
+use crate::settle::{End, RetryLimits, charge, exhausted, settle};
+use crate::time::{BEYOND, Instant};
+use crate::verdict::{Obstacle, Reason, Verdict};
+
+/// What a pass goes by: the schedule at one time, and the slots that earlier passes left.
+#[derive(Debug, Clone)]
+pub struct DueRule {
+    pub schedule: Schedule,
+    pub capabilities: Capabilities,
+    pub time: PassTime,
+    /// Records that have kept a slot, which earlier passes could not try them for.
+    pub kept: HashMap<Id, Kept>,
+}
+
+impl DueRule {
+    /// A record that is too old is given up at once, after its last attempt when it would be due.
+    pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
+        if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
+            return Verdict::Never(Obstacle::OtherShard);
+        }
+        let snoozed_until = facts
+            .snoozed_until
+            .filter(|until| facts.status == Status::Error && *until > self.time.now);
+        let scheduled = || match self.kept.get(facts.id).filter(|_| facts.status == Status::Error) {
+            Some(kept) => Verdict::Due(Reason::Slot(kept.slot)),
+            None => self.schedule.policy.verdict(facts, self.time),
+        };
+        let verdict = match facts.due_at.filter(|_| facts.status.is_pending()) {
+            None => match (scheduled(), snoozed_until) {
+                (Verdict::Due(_), Some(until)) => Verdict::Wait { until },
+                (Verdict::Wait { until }, Some(snoozed)) => {
+                    Verdict::Wait { until: until.max(snoozed) }
+                }
+                (verdict, _) => verdict,
+            },
+            Some(BEYOND) if self.capabilities.has_due_column => Verdict::Never(Obstacle::NoDueDate),
+            Some(until) if until > self.time.now => Verdict::Wait { until },
+            Some(_) if facts.status == Status::New => Verdict::Due(Reason::New),
+            Some(_) => Verdict::Due(Reason::WaitOver),
+        };
+        match (exhausted(facts, self.schedule.limits, self.time.now), verdict) {
+            (Some(End::Age), _) => Verdict::Archive(End::Age),
+            (Some(End::Attempts), Verdict::Due(_)) if !self.has_one_more(facts) => {
+                Verdict::Archive(End::Attempts)
+            }
+            (Some(End::Attempts) | None, verdict) => verdict,
+        }
+    }
+
+    /// Whether a record at its limit gets one more attempt, because the last one may never have reached a handler:
+    /// a pass charges all records that it hands out, also if it is killed. Where the table does not show that an
+    /// attempt has reported back, each gets one more: a pass that hears of a last failure archives the record.
+    pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
+        let most = self.schedule.limits.most_attempts(facts.max_attempts);
+        let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);
+        let shows_begun = self.capabilities.notes_begun && !self.capabilities.keeps_schedule;
+        is_at_limit && (facts.has_begun || !shows_begun)
+    }
+
+    /// Since when a record has been due for this reason. By plain age a failed one is due at each pass: then since
+    /// the next one is expected.
+    pub fn due_since(
+        &self,
+        facts: Facts<'_>,
+        reason: Reason,
+        next_pass: Option<Instant>,
+    ) -> Option<Instant> {
+        let policy = &self.schedule.policy;
+        let since = facts.due_at.or_else(|| match (reason, policy) {
+            (Reason::New, _) => facts.inserted_at,
+            (Reason::WithinAge, Policy::Age(age)) if facts.status == Status::New => {
+                facts.inserted_at.map(|at| at.saturating_add(age.min_secs))
+            }
+            (Reason::WaitOver, Policy::Counted(backoff)) => {
+                let failed_at = facts.last_failure_at?;
+                Some(backoff.next_attempt_at(facts.id, facts.failures, failed_at))
+            }
+            (Reason::Slot(slot), Policy::Slots(slots)) => Some(slots.instant(slot.tick)),
+            // What cannot be reckoned is due at each pass as well.
+            _ => next_pass,
+        });
+        since.max(facts.snoozed_until)
+    }
+
+    /// What a pass may come to write for a record, which a table must take before a handler runs.
+    pub fn possible_writes(&self, record: &Record, now: Instant) -> Vec<Vec<Settlement>> {
+        let (capabilities, limits) = (self.capabilities, self.schedule.limits);
+        let end = |outcome| settle(record, &outcome, now, capabilities, RetryLimits::default());
+        let mut ends =
+            vec![end(Outcome::Success), end(Outcome::Failure { error: "rehearsal".into() })];
+        let is_limited = limits.limits_attempts() || limits.max_age_secs.is_some();
+        if capabilities.may_give_up || is_limited {
+            ends.push(end(Outcome::GiveUp { error: "rehearsal".into() }));
+        }
+        let charge = capabilities.has_charge().then(|| charge(record, now, capabilities));
+        ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
+    }
+
+    /// When a record is tried again that has just failed so, if the policy alone decides that.
+    pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
+        let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
+            return None;
+        };
+        let (failures, last_failure_at) = (*failures, Some(*last_failure_at));
+        let facts = Facts { failures, last_failure_at, ..record.facts() };
+        let Some(until) = settlement.not_before.filter(|until| *until > self.time.now) else {
+            return self.schedule.policy.next_attempt(facts, self.time).map(|next| next.now);
+        };
+        // Of the slots the first one counts that comes after it.
+        let time = self.schedule.policy.pass_time(None, until, false);
+        self.schedule.policy.next_attempt(facts, time).map(|next| next.now.max(until))
+    }
+
+    /// The attempts to come, if each of them fails. There is no pass before `soonest`.
+    pub fn forecast<'a>(
+        &'a self,
+        mut facts: Facts<'a>,
+        soonest: Instant,
+    ) -> impl Iterator<Item = Planned> {
+        let Schedule { policy, limits, .. } = &self.schedule;
+        let mut next = self.next_pass(facts, soonest);
+        let mut has_one_more = self.has_one_more(facts);
+        std::iter::from_fn(move || {
+            let time = next.take()?;
+            let is_over = exhausted(facts, *limits, time.now);
+            if is_over.is_some_and(|end| end == End::Age || !std::mem::take(&mut has_one_more)) {
+                return None;
+            }
+            let attempt = facts.failures.saturating_add(1);
+            (facts.status, facts.failures) = (Status::Error, attempt);
+            facts.last_failure_at = Some(time.now);
+            let is_last = exhausted(facts, *limits, time.now).is_some();
+            // A wait of nothing ends with the next pass.
+            let soonest = time.now.next_tick(policy.every_secs());
+            next = policy.next_attempt(facts, time).filter(|_| !is_last);
+            next = next.map(|next| PassTime { now: next.now.max(soonest), ..next });
+            Some(Planned { at: time.now, attempt, is_last })
+        })
+    }
+
+    /// The pass that tries a record next, not before `soonest`.
+    fn next_pass(&self, facts: Facts<'_>, soonest: Instant) -> Option<PassTime> {
+        let (policy, time) = (&self.schedule.policy, self.time);
+        match self.verdict(facts) {
+            Verdict::Due(_) if time.now < soonest => {
+                Some(policy.pass_time(time.span.map(|span| span.after), soonest, false))
+            }
+            Verdict::Due(_) => Some(time),
+            Verdict::Wait { until } if facts.due_at.or(facts.snoozed_until) == Some(until) => {
+                Some(policy.pass_time(None, until, false))
+            }
+            Verdict::Wait { .. } => policy.next_attempt(facts, time),
+            Verdict::Archive(_) | Verdict::Never(_) => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    pub at: Instant,
+    /// 1 for the first; without a counter it is only this program that counts.
+    pub attempt: u32,
+    /// Whether its failure ends in ARCHIVED.
+    pub is_last: bool,
+}

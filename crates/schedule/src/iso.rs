@@ -1,0 +1,233 @@
+//! Dates as ISO 8601 and SQL spell them: a calendar date with a clock and a zone, extended
+//! (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
+
+use chrono::{Days, FixedOffset, NaiveDate, NaiveDateTime};
+
+/// A date and the parts of its spelling.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Iso<'a> {
+    /// UTC if the text names a zone, else the local time that the text shows.
+    pub at: NaiveDateTime,
+    pub has_zone: bool,
+    pub day: &'a str,
+    /// `T` or blanks; empty if nothing follows the day.
+    pub separator: &'a str,
+    pub clock: &'a str,
+    /// What follows the clock: blanks and the zone.
+    pub zone: &'a str,
+}
+
+impl<'a> Iso<'a> {
+    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5`, `20261121T034000` and the same
+    /// followed by `Z`, ` UTC`, `+02:00`, `+0200` or `+02`. A decimal comma is a decimal point, 24:00 is
+    /// the end of the day, and blanks are those of Unicode. Dates must sort as text, so neither 2026-9-5
+    /// nor a date after a blank is one; a basic date without a clock may be any number.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim_end();
+        let is_extended = text.as_bytes().get(4) == Some(&b'-');
+        let (day, rest) = text.split_at_checked(if is_extended { 10 } else { 8 })?;
+        let date = read_day(day, is_extended)?;
+        if rest.is_empty() {
+            let at = date.and_hms_opt(0, 0, 0)?;
+            return is_extended.then_some(Self {
+                at,
+                has_zone: false,
+                day,
+                separator: "",
+                clock: "",
+                zone: "",
+            });
+        }
+        let (separator, rest) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
+        let is_separator = separator.eq_ignore_ascii_case("t") || separator.trim_start().is_empty();
+        let end = rest.find(|c: char| !c.is_ascii_digit() && ![':', '.', ','].contains(&c));
+        let (clock, zone) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        let shown = read_clock(clock, date).filter(|_| is_separator && !separator.is_empty())?;
+        let (at, has_zone) = match zone.trim_start() {
+            "" => (shown, false),
+            "Z" | "z" | "UTC" => (shown, true),
+            offset => (shown.checked_sub_offset(read_offset(offset)?)?, true),
+        };
+        Some(Self { at, has_zone, day, separator, clock, zone })
+    }
+}
+
+fn read_day(day: &str, is_extended: bool) -> Option<NaiveDate> {
+    let (month, date) = if is_extended { (5..7, 8..10) } else { (4..6, 6..8) };
+    let has_dashes = !is_extended || day.as_bytes().get(7) == Some(&b'-');
+    let number = |place| number(day.get(place)?);
+    let year = i32::try_from(number(0..4)?).ok()?;
+    NaiveDate::from_ymd_opt(year, number(month)?, number(date)?).filter(|_| has_dashes)
+}
+
+/// `03:40:00.5`, `03:40`, `034000`, `0340` or `03`, with fractions of seconds cut off.
+fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
+    let (whole, fraction) = match clock.split_once(['.', ',']) {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (clock, None),
+    };
+    let step = if whole.contains(':') { 3 } else { 2 };
+    let is_colon = |at: usize| whole.as_bytes().get(at).is_none_or(|byte| *byte == b':');
+    let has_colons = step == 2 || is_colon(2) && is_colon(5);
+    let has_seconds = whole.len() == 2 * step + 2;
+    let has_minutes = has_seconds || whole.len() == step + 2;
+    let is_fraction = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    if !has_colons
+        || !has_minutes && whole.len() != 2
+        || fraction.is_some_and(|it| !has_seconds || !is_fraction(it))
+    {
+        return None;
+    }
+    let part = |at: usize| whole.get(at..at + 2).map_or(Some(0), number);
+    let [hours, minutes, seconds] = [part(0)?, part(step)?, part(2 * step)?];
+    let is_whole = fraction.is_none_or(|it| it.bytes().all(|byte| byte == b'0'));
+    if (hours, minutes, seconds) == (24, 0, 0) && is_whole {
+        return date.checked_add_days(Days::new(1))?.and_hms_opt(0, 0, 0);
+    }
+    // A leap second is read as the one before it.
+    date.and_hms_opt(hours, minutes, if seconds == 60 { 59 } else { seconds })
+}
+
+/// `+02:00`, `-0500` or `+02`; the sign may be the typographic minus, as ISO 8601 has it.
+fn read_offset(offset: &str) -> Option<FixedOffset> {
+    let (sign, rest) = match offset.strip_prefix('+') {
+        Some(rest) => (1, rest),
+        None => (-1, offset.strip_prefix(['-', '\u{2212}'])?),
+    };
+    let (hours, minutes) = match rest.len() {
+        2 => (rest, "00"),
+        4 => rest.split_at_checked(2)?,
+        _ => rest.split_once(':').filter(|_| rest.len() == 5)?,
+    };
+    let [hours, minutes] = [number(hours)?, number(minutes)?];
+    let secs = i32::try_from(hours * 3600 + minutes * 60).ok().filter(|_| minutes < 60)?;
+    FixedOffset::east_opt(sign * secs)
+}
+
+/// A number of two or four digits.
+fn number(digits: &str) -> Option<u32> {
+    let is_number = [2, 4].contains(&digits.len()) && digits.bytes().all(|it| it.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Option<i64> {
+        Iso::parse(text).map(|iso| iso.at.and_utc().timestamp())
+    }
+
+    #[test]
+    fn every_spelling_of_an_instant_is_that_instant() {
+        for text in [
+            "2026-11-21T03:40:00Z",
+            "2026-11-21t03:40:00z",
+            "2026-11-21 03:40:00",
+            "2026-11-21  03:40:00",
+            "2026-11-21T03:40",
+            "2026-11-21 03:40:00.999",
+            "2026-11-21T03:40:00,999Z",
+            "2026-11-21 03:40:00 UTC",
+            "2026-11-21T03:40:00UTC",
+            "2026-11-21T05:40:00+02:00",
+            "2026-11-21 05:40:00+0200",
+            "2026-11-21 05:40:00 +02",
+            "2026-11-20T22:40:00.25-05:00",
+            "2026-11-20T22:40:00\u{2212}05:00",
+            "2026-11-21T03:40:00Z \u{3000}",
+            "2026-11-21\u{a0}03:40:00",
+            "2026-11-21\u{202f}03:40:00\u{2009}Z",
+            "20261121T034000Z",
+            "20261121T034000.5Z",
+            "20261121T0340",
+            "20261121 034000",
+            "2026-11-21T034000Z",
+            "20261121T05:40:00+0200",
+        ] {
+            assert_eq!(at(text), Some(1_795_232_400), "{text}");
+        }
+        for (text, secs) in [
+            ("2026-11-21", 1_795_219_200),
+            ("2026-11-20T24:00", 1_795_219_200),
+            ("2026-11-20T24:00:00,000Z", 1_795_219_200),
+            ("2026-12-31T24:00:00Z", 1_798_761_600),
+            ("20261121T03", 1_795_230_000),
+            ("2026-11-21T03:40:60Z", 1_795_232_459),
+        ] {
+            assert_eq!(at(text), Some(secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_not_guessed_at() {
+        for text in [
+            "",
+            "now",
+            "12:30",
+            "0000-00-00",
+            "0000-00-00 00:00:00",
+            "2026-02-30",
+            "2026-02-30T00:00:00Z",
+            "2026-11-21T24:00:01Z",
+            "2026-11-21T24:00:00.1Z",
+            "2026-11-21T25:00:00Z",
+            "2026-11-21T03:4x:00Z",
+            "2026-11-21T03:40:00.",
+            "2026-11-21T03:40.5",
+            "2026-11-21T03:40:00.5.5",
+            "2026-11-21T03:4",
+            "2026-11-21T034:00",
+            "2026-11-21T",
+            "2026-11-21 Z",
+            "2026-11-2103:40:00",
+            "2026-11-21T03:40:00+2",
+            "2026-11-21T03:40:00+02:60",
+            "2026-11-21T03:40:00+99:00",
+            "2026-11-21T03:40:00 CET",
+            "2026-11-21 é03:40",
+            "2026-11-2é03:40",
+            "2026-1é",
+            "é026-11-21",
+            "2026-13-01",
+            "20261120",
+            "20261120101500",
+            "1795232400",
+            "2460000.5",
+            "21.11.2026",
+            " 2026-11-21T03:40:00Z",
+            "+2026-11-21",
+            "2026-9-5 10:00:00",
+            "2026-11-2",
+            "26-11-20",
+            "026-11-20",
+        ] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        for blank in
+            (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| c.is_whitespace())
+        {
+            for text in [
+                format!("2026-11-21{blank}03:40:00"),
+                format!("20261121{blank}034000"),
+                format!("2026-11-21T03:40:00{blank}Z"),
+                format!("2026-11-21T03:40:00{blank}"),
+            ] {
+                assert_eq!(at(&text), Some(1_795_232_400), "{text:?}");
+            }
+            assert_eq!(at(&format!("{blank}2026-11-21")), None);
+        }
+        let date = "2026-11-21T03:40:00.5+02:00";
+        for place in 0..=date.len() {
+            for sign in ["é", "\u{a0}", "😀", "\0", "-", ":", "."] {
+                let (before, after) = date.split_at(place);
+                Iso::parse(&format!("{before}{sign}{after}"));
+                Iso::parse(&format!("{before}{sign}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Schedules, which say WHEN a record is tried: pure functions of a record and an instant. No
+//! clock, no I/O, no random draws.
+//!
+//! The plain data of records is here, too: the store reads and writes it, and handlers get it.
+
+mod age_window;
+mod backoff;
+mod cause;
+mod due_rule;
+mod hash;
+mod id;
+mod iso;
+mod keys;
+pub mod last_error;
+mod names;
+mod policy;
+mod query;
+mod record;
+mod settle;
+mod slots;
+mod spec;
+mod time;
+mod verdict;
+mod visible;
+mod zaqar;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod vectors;
+
+pub use age_window::AgeWindow;
+pub use backoff::{Backoff, Jitter};
+pub use cause::{COMPARED, Cause, CauseGroup, Causes};
+pub use due_rule::{DueRule, Planned};
+pub use hash::{MOST_PHASE, MULTIPLIER, fnv1a64, phase, phase31, splitmix64};
+pub use id::{Id, hexadecimal, parse_integer, split_id};
+pub use iso::Iso;
+pub use keys::parse_percent;
+pub use last_error::{Series, SeriesSource};
+pub use names::{listed, unknown_name};
+pub use policy::{PassTime, Policy, Schedule};
+pub use query::{
+    Cursor, Kept, Order, Position, Query, Shard, Slot, SlotStretch, Window, merge_ranges,
+};
+pub use record::{
+    Attempt, Capabilities, Counter, Facts, Key, Outcome, Reach, Record, Row, Settlement, Status,
+    Transition, Value, counted,
+};
+pub use settle::{End, RetryLimits, charge, exhausted, expire, settle};
+pub use slots::{CATCH_UP, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Slots, Span, Tiers};
+pub use spec::{
+    EVERY_SECS, PolicyOptions, format_secs, parse_policy, parse_policy_by_age, plain_fibonacci,
+    policy_file, policy_names,
+};
+pub use time::{
+    BEYOND, DAY, HOUR, Instant, NEVER, WRITABLE, days, parse_duration, rough_span, span,
+};
+pub use verdict::{Obstacle, Reason, Verdict};
+pub use visible::{cut, cut_line, cut_to, json_line, one_line, toml_text};

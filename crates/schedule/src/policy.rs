@@ -1,0 +1,145 @@
+//! Schedules and their policies, in three families: by age and cron's own frequency ([`AgeWindow`]), by
+//! the count of failures and the last of them ([`Backoff`]), or by age alone ([`Slots`]).
+
+use crate::age_window::AgeWindow;
+use crate::backoff::Backoff;
+use crate::query::{Shard, Slot, Window};
+use crate::record::{Facts, Status};
+use crate::settle::RetryLimits;
+use crate::slots::{Slots, Span};
+use crate::spec::format_secs;
+use crate::time::Instant;
+use crate::verdict::{Obstacle, Reason, Verdict};
+
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pub policy: Policy,
+    pub limits: RetryLimits,
+    pub shard: Option<Shard>,
+}
+
+impl Schedule {
+    /// Its options as a command line has them: `--fibonacci --max-attempts 5`.
+    pub fn line(&self) -> String {
+        let RetryLimits { max_attempts, max_age_secs, .. } = self.limits;
+        let attempts = max_attempts.map(|most| format!(" --max-attempts {most}"));
+        let age = max_age_secs.map(|secs| format!(" --max-age {}", format_secs(secs)));
+        let shard = self.shard.map(|shard| format!(" --shard {shard}"));
+        let more: String = [attempts, age, shard].into_iter().flatten().collect();
+        self.policy.line() + &more
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Policy {
+    /// `--ndays`: due by age; cron's own frequency is the schedule.
+    Age(AgeWindow),
+    /// `--fibonacci`, `--policy`: due when the wait after the last failure is over.
+    Counted(Backoff),
+    /// `--progressive`, `--by-age`: due when a slot has come.
+    Slots(Slots),
+}
+
+/// When a pass looks at a record: it selects it, and looks again just before the handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassTime {
+    /// Ages are measured here, so that a record does not slip out of its window while it queues.
+    pub selected_at: Instant,
+    /// Waits are measured here, so that what another pass has tried in between waits.
+    pub now: Instant,
+    pub span: Option<Span>,
+}
+
+impl Policy {
+    /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
+    pub fn pass_time(&self, reached: Option<Slot>, now: Instant, drain: bool) -> PassTime {
+        let slots = if let Self::Slots(slots) = self { Some(slots) } else { None };
+        let span = slots.map(|slots| slots.span(reached, now, drain));
+        PassTime { selected_at: now, now, span }
+    }
+
+    pub fn window(&self, time: PassTime, statuses: &[Status]) -> Window {
+        match (self, time.span) {
+            (Self::Age(age), _) => age.window(time.selected_at),
+            (Self::Counted(backoff), _) => backoff.window(time.now),
+            (Self::Slots(slots), Some(span)) if statuses == [Status::Error] => slots.window(span),
+            (Self::Slots(_), _) => Window::All,
+        }
+    }
+
+    /// Is the record due, as far as the schedule goes? [`DueRule`] also knows where it ends.
+    pub(crate) fn verdict(&self, facts: Facts<'_>, time: PassTime) -> Verdict {
+        if !facts.status.is_pending() {
+            return Verdict::Never(Obstacle::NotPending);
+        }
+        match self {
+            Self::Age(age) => age.verdict(facts.inserted_at, time.selected_at),
+            _ if facts.status == Status::New => Verdict::Due(Reason::New),
+            Self::Counted(backoff) => backoff.verdict(facts, time.now),
+            Self::Slots(slots) => {
+                let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));
+                slots.verdict(facts, span, time.now)
+            }
+        }
+    }
+
+    /// When a record that has just failed in a pass at `time` is due again, if the policy decides it.
+    pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
+        let (at, span) = match self {
+            Self::Age(_) => return None,
+            Self::Counted(backoff) => {
+                let failed_at = facts.last_failure_at?;
+                (backoff.next_attempt_at(facts.id, facts.failures, failed_at), None)
+            }
+            Self::Slots(slots) => {
+                let span = time.span.unwrap_or_else(|| slots.span(None, time.now, false));
+                let slot = slots.next(facts.id, facts.inserted_at?, Slot::end_of(span.until))?;
+                let now = time.now.tick(slots.every_secs());
+                let (tick, span) = slots.pass_for(slot, span, now);
+                (slots.instant(tick), Some(span))
+            }
+        };
+        Some(PassTime { selected_at: at, now: at, span })
+    }
+
+    /// The tick in which the policy counts, in seconds; by plain age it is one second.
+    pub fn every_secs(&self) -> i64 {
+        match self {
+            Self::Age(_) => 1,
+            Self::Counted(backoff) => backoff.every_secs,
+            Self::Slots(slots) => slots.every_secs(),
+        }
+    }
+
+    /// FAILURES and LAST_FAILURE.
+    pub fn needs_counter(&self) -> bool {
+        matches!(self, Self::Counted(_))
+    }
+
+    pub fn max_attempts(&self) -> Option<u32> {
+        match self {
+            Self::Age(_) | Self::Slots(Slots::Progressive(_)) => None,
+            Self::Counted(backoff) | Self::Slots(Slots::ByAge(backoff)) => backoff.max_attempts,
+        }
+    }
+
+    /// What is typed behind `--policy`, or the option of its own.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Age(age) => age.line(),
+            Self::Counted(backoff) => backoff.name.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} by age", backoff.name),
+            Self::Slots(Slots::Progressive(_)) => "progressive".into(),
+        }
+    }
+
+    /// As it is typed, which also tells one crontab line from another.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Age(age) => age.line(),
+            Self::Counted(backoff) => backoff.line.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} --by-age", backoff.line),
+            Self::Slots(Slots::Progressive(tiers)) => tiers.line.clone(),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Slots, the due rule by age alone, without any counter: instants that follow from a record's
+//! insertion date and its id. A failed record is due when one of them has come since the last pass.
+
+use std::ops::RangeInclusive;
+
+use crate::backoff::Backoff;
+use crate::hash::{MOST_PHASE, phase};
+use crate::id::Id;
+use crate::query::{Slot, SlotStretch, Window, merge_ranges};
+use crate::record::Facts;
+use crate::spec::{PolicyOptions, format_secs};
+use crate::time::{DAY, Instant, parse_duration};
+use crate::verdict::{Obstacle, Reason, Verdict};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slots {
+    /// `--progressive`: once in each interval of the tier that the record's age is in.
+    Progressive(Tiers),
+    /// `--by-age`: where a policy would try it, if every attempt failed in its time.
+    ByAge(Backoff),
+}
+
+/// The slots that a pass works off: behind `after`, up to the end of tick `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub after: Slot,
+    pub until: i64,
+}
+
+impl Span {
+    pub fn is_empty(self) -> bool {
+        self.after >= Slot::end_of(self.until)
+    }
+}
+
+/// A pass takes at most this many ticks, so after a sleep the load is so many times the usual one.
+pub const CATCH_UP: i64 = 4;
+
+impl Slots {
+    pub fn every_secs(&self) -> i64 {
+        match self {
+            Self::Progressive(tiers) => tiers.every_secs,
+            Self::ByAge(backoff) => backoff.every_secs,
+        }
+    }
+
+    /// What is behind `reached`, up to `now` if it is a `drain`; without a `reached`, the current tick.
+    pub fn span(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Span {
+        let now = now.tick(self.every_secs());
+        let after = reached
+            .filter(|slot| slot.tick <= now)
+            .unwrap_or_else(|| Slot::end_of(now.saturating_sub(1)));
+        let until = if drain { now } else { now.min(after.tick.saturating_add(CATCH_UP)) };
+        Span { after, until }
+    }
+
+    /// The records that can have a slot in the span.
+    pub fn window(&self, span: Span) -> Window {
+        let from = match self {
+            Self::Progressive(tiers) => match tiers.stretches(span) {
+                Some(stretches) => return Window::Slots(stretches),
+                None => tiers.oldest(span.after.tick),
+            },
+            Self::ByAge(_) => Instant(i64::MIN),
+        };
+        Window::Inserted { from, until: None }
+    }
+
+    pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
+        let phase = phase(id);
+        // In the tick where the last pass stopped, only higher phases are left.
+        let behind = if phase > after.phase { after.tick.saturating_sub(1) } else { after.tick };
+        let tick = match self {
+            Self::Progressive(tiers) => tiers.next(phase, inserted_at, behind)?,
+            Self::ByAge(backoff) => {
+                let first = inserted_at.tick(backoff.every_secs);
+                let retry = backoff.retry_after(phase, behind.saturating_sub(first))?;
+                first.saturating_add(retry)
+            }
+        };
+        Some(Slot { tick, phase })
+    }
+
+    /// The tick and the span of the pass that will take a slot behind `span`, which is that of a pass in tick `now`.
+    pub fn pass_for(&self, slot: Slot, span: Span, now: i64) -> (i64, Span) {
+        let behind = slot.tick.saturating_sub(span.until).max(1);
+        let passes = (slot.tick.saturating_sub(now)).max((behind - 1) / CATCH_UP + 1);
+        let tick = now.saturating_add(passes);
+        let reached = span.until.saturating_add((passes - 1).saturating_mul(CATCH_UP));
+        let reached = reached.min(tick.saturating_sub(1));
+        let until = tick.min(reached.saturating_add(CATCH_UP));
+        (tick, Span { after: Slot::end_of(reached), until })
+    }
+
+    pub fn verdict(&self, facts: Facts<'_>, span: Span, now: Instant) -> Verdict {
+        let Some(inserted_at) = facts.inserted_at else {
+            return Verdict::Never(Obstacle::Undated);
+        };
+        match self.next(facts.id, inserted_at, span.after) {
+            None => Verdict::Never(Obstacle::OutOfSlots),
+            Some(slot) if slot.tick <= span.until => Verdict::Due(Reason::Slot(slot)),
+            Some(slot) => {
+                let (tick, _) = self.pass_for(slot, span, now.tick(self.every_secs()));
+                Verdict::Wait { until: self.instant(tick) }
+            }
+        }
+    }
+
+    pub fn instant(&self, tick: i64) -> Instant {
+        Instant(tick.saturating_mul(self.every_secs()))
+    }
+}
+
+/// The six lines of the progressive schedule.
+pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
+
+/// The shortest interval of these, which is the tick unless `--every` says otherwise.
+pub const PROGRESSIVE_EVERY_SECS: i64 = 300;
+
+/// Tiers by age, youngest first: a record is tried once in each interval, at a place of its own phase. One that
+/// grows into the next tier is neither tried twice nor left for longer than the new interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tiers {
+    /// As it is typed, with the options that make it what it is.
+    pub line: String,
+    tiers: Vec<Tier>,
+    pub every_secs: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tier {
+    max_age_secs: i64,
+    /// In ticks. Each divides the next one's.
+    interval: i64,
+}
+
+fn phase_of(phase: u64) -> u32 {
+    u32::try_from(phase >> 33).unwrap_or(MOST_PHASE)
+}
+
+impl Tiers {
+    /// Reads `1d/5m,7d/1h`: maximal age and interval.
+    pub fn parse(spec: &str, options: PolicyOptions) -> Result<Self, String> {
+        let every_secs = options.every_secs;
+        let form = "write maximal age / interval, as in 7d/1h";
+        let mut tiers: Vec<Tier> = Vec::new();
+        for text in spec.split(',').map(str::trim) {
+            let wrong = |why: &str| format!("tier {text:?}: {why}");
+            let (age, interval) = text.split_once('/').ok_or_else(|| wrong(form))?;
+            let secs = |text: &str| {
+                let duration = parse_duration(text).map_err(|why| wrong(&why))?;
+                let is_whole = duration.subsec_nanos() == 0;
+                let secs = i64::try_from(duration.as_secs()).ok();
+                secs.filter(|secs| is_whole && (1..=3650 * DAY).contains(secs))
+                    .ok_or_else(|| wrong("durations are whole seconds, from 1s to 3650days"))
+            };
+            let (max_age_secs, interval_secs) = (secs(age)?, secs(interval)?);
+            if interval_secs % every_secs != 0 {
+                let every = format_secs(every_secs);
+                let why = format!("its interval is no multiple of the tick, --every {every}");
+                let other = format!("name tiers whose intervals are, as in 1d/{every},...");
+                return Err(wrong(&format!("{why}; leave out --every, or {other}")));
+            }
+            if interval_secs > max_age_secs {
+                return Err(wrong("its interval is longer than its age"));
+            }
+            let interval = interval_secs / every_secs;
+            if let Some(younger) = tiers.last() {
+                if max_age_secs <= younger.max_age_secs {
+                    return Err(wrong("its age is not above that of the tier before"));
+                }
+                if interval % younger.interval != 0 {
+                    return Err(wrong("its interval is no multiple of that of the tier before"));
+                }
+            }
+            tiers.push(Tier { max_age_secs, interval });
+        }
+        let tiers_typed = if spec == DEFAULT_TIERS { String::new() } else { format!(" {spec}") };
+        let line = format!("--progressive{tiers_typed}{}", options.line(PROGRESSIVE_EVERY_SECS));
+        Ok(Self { line, tiers, every_secs })
+    }
+
+    /// The ages from and to which a record is tried, and how often, in seconds.
+    pub fn steps(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+        let from = std::iter::once(0).chain(self.tiers.iter().map(|tier| tier.max_age_secs));
+        let steps = from.zip(&self.tiers);
+        steps.map(|(from, tier)| (from, tier.max_age_secs, tier.interval * self.every_secs))
+    }
+
+    /// The first tick behind `behind` in which a record with this phase has a slot.
+    pub fn next(&self, phase: u64, inserted_at: Instant, behind: i64) -> Option<i64> {
+        let mut from = behind.saturating_add(1);
+        for (tier, place) in self.tiers.iter().zip(self.places(phase)) {
+            let last = inserted_at.saturating_add(tier.max_age_secs).tick(self.every_secs);
+            let ahead = place.saturating_sub(from).rem_euclid(tier.interval);
+            match from.checked_add(ahead) {
+                Some(tick) if tick <= last => return Some(tick),
+                _ => from = from.max(last.saturating_add(1)),
+            }
+        }
+        None
+    }
+
+    /// The record's place in the interval of each tier: the digits of its phase in the mixed radix of the intervals.
+    /// Each begins with those of the tier before, so the tiers fit together.
+    pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
+        let start = (phase, 0u64, 1u64);
+        let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {
+            let interval = tier.interval.unsigned_abs();
+            let product = u128::from(*rest) * u128::from(interval / *width);
+            let digit = u64::try_from(product >> 64).unwrap_or(u64::MAX);
+            *rest = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(u64::MAX);
+            *place += digit * *width;
+            *width = interval;
+            Some(*place)
+        });
+        places.map(|place| i64::try_from(place).unwrap_or(i64::MAX))
+    }
+
+    /// Of the tier at `now`: its maximal age, its interval, and the record's place in that, in seconds.
+    pub fn tier(&self, phase: u64, inserted_at: Instant, now: Instant) -> Option<(i64, i64, i64)> {
+        let (every, tick) = (self.every_secs, now.tick(self.every_secs));
+        let mut tiers = self.tiers.iter().zip(self.places(phase));
+        tiers.find_map(|(tier, place)| {
+            let is_in = tick <= inserted_at.saturating_add(tier.max_age_secs).tick(every);
+            is_in.then_some((tier.max_age_secs, tier.interval * every, place * every))
+        })
+    }
+
+    /// What can have a slot in a span, if that is a short one: for each tier the insertion dates that it
+    /// covers in any tick of the span, and the phases whose place in its interval comes in any of them.
+    fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
+        let Span { after, until: last } = span;
+        if last.saturating_sub(after.tick) > CATCH_UP {
+            return None;
+        }
+        let at =
+            |tick: i64, age: i64| Instant(tick.saturating_mul(self.every_secs)).saturating_sub(age);
+        let ages = self.steps().map(|(from, to, _)| (from, to));
+        let tiers = self.tiers.iter().zip(ages).zip(0..);
+        let stretches = tiers.map(|((tier, (youngest, oldest)), number)| {
+            let phases = (after.tick..=last).map(|tick| {
+                let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
+                // Of the tick where the last pass stopped, only what comes behind it there.
+                let least =
+                    if tick == after.tick { phase_of(after.phase).saturating_add(1) } else { 0 };
+                least.max(*phases.start())..=*phases.end()
+            });
+            SlotStretch {
+                from: at(after.tick, oldest),
+                // The youngest tier has all that is younger, by a wrong clock also what is to come.
+                until: if number == 0 { Instant(i64::MAX) } else { at(last, youngest) },
+                phases: merge_ranges(phases.filter(|it| !it.is_empty()).collect()),
+            }
+        });
+        Some(stretches.filter(|it| !it.phases.is_empty()).collect())
+    }
+
+    /// The phases whose place in the interval of a tier is this one: the inverse of
+    /// [`places`](Self::places). The digits of a place, the last one first, are those of the fraction.
+    fn phases_at(&self, tier: usize, place: i64) -> RangeInclusive<u32> {
+        let (mut rest, mut width) = (place.unsigned_abs(), 1);
+        let mut numerator = 0;
+        for tier in &self.tiers[..=tier] {
+            let interval = tier.interval.unsigned_abs();
+            let digits = interval / width;
+            numerator = numerator * digits + rest % digits;
+            (rest, width) = (rest / digits, interval);
+        }
+        let first = |numerator: u64| {
+            let all = u128::from(MOST_PHASE) + 1;
+            (u128::from(numerator) * all).div_ceil(u128::from(width))
+        };
+        let (from, to) = (first(numerator), first(numerator + 1));
+        let phase = |at: u128| u32::try_from(at).unwrap_or(MOST_PHASE);
+        // In an interval of very many ticks some have no phase.
+        match to.checked_sub(1) {
+            Some(last) if from <= last => phase(from)..=phase(last),
+            Some(_) | None => RangeInclusive::new(1, 0),
+        }
+    }
+
+    /// The oldest insertion date of a record with a slot in `tick` or later.
+    pub fn oldest(&self, tick: i64) -> Instant {
+        let max_age = self.tiers.last().map_or(0, |tier| tier.max_age_secs);
+        Instant(tick.saturating_mul(self.every_secs)).saturating_sub(max_age)
+    }
+}

@@ -1,0 +1,269 @@
+//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, each made a [`Backoff`]: their keys, and
+//! the formulas of their waits, in milliseconds as functions of the count.
+
+use std::iter::successors;
+use std::time::Duration;
+
+use num_bigint::BigUint;
+
+use crate::backoff::{Backoff, Delays, Jitter};
+use crate::keys::{Form, Keys, MAX_MS, above_zero, milliseconds, parse_percent, ratio, retries};
+use crate::names::unknown_name;
+use crate::time::DAY;
+use crate::zaqar;
+use crate::zaqar::{Curve, half_up};
+
+/// How often cron starts a pass, unless `--every` says otherwise.
+pub const EVERY_SECS: i64 = 60;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyOptions {
+    /// `--every`, the tick in seconds: at least 1.
+    pub every_secs: i64,
+    /// `--spread`, in percent; a key of the policy goes before it.
+    pub spread: Option<u8>,
+}
+
+impl PolicyOptions {
+    /// What of this is not as usual, as it is typed behind the policy.
+    pub fn line(&self, usual_every_secs: i64) -> String {
+        let Self { every_secs, spread } = self;
+        let options = [
+            (*every_secs != usual_every_secs)
+                .then(|| format!(" --every {}", format_secs(*every_secs))),
+            spread.map(|percent| format!(" --spread {percent}%")),
+        ];
+        options.into_iter().flatten().collect()
+    }
+
+    fn backoff(self, name: &str, typed: &str, base: Delays, jitter: Jitter) -> Backoff {
+        let (every_secs, line) = (self.every_secs, format!("{typed}{}", self.line(EVERY_SECS)));
+        Backoff { name: name.into(), line, base, jitter, every_secs, max_attempts: None }
+    }
+}
+
+/// Seconds as they are typed: `1h30m`.
+pub fn format_secs(secs: i64) -> String {
+    let duration = Duration::from_secs(secs.unsigned_abs());
+    humantime::format_duration(duration).to_string().replace(' ', "")
+}
+
+/// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
+pub type Shape = (Delays, Option<(Delays, Jitter)>);
+
+const FORMS: [Form; 10] = [
+    form("constant", &["delay"], "constant:delay=5m", constant),
+    form("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
+    form(
+        "exponential",
+        &["first", "base", "offset", "min", "retries", "jitter"],
+        "exponential:first=1m,base=2,offset=3m",
+        exponential,
+    ),
+    form("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
+        between(keys, Curve::Linear)
+    }),
+    form("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", |keys, _| {
+        between(keys, Curve::Arithmetic)
+    }),
+    form(
+        "geometric",
+        &["first", "ratio", "min", "retries"],
+        "geometric:first=1m,ratio=5/4,max=24h",
+        geometric,
+    ),
+    form("even", &["first", "ratio"], "even", even),
+    form("sidekiq", &[], "sidekiq", sidekiq),
+    form("buckets", &[], "buckets", buckets),
+    Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h", make: list },
+];
+
+const fn form(
+    name: &'static str,
+    keys: &'static [&'static str],
+    example: &'static str,
+    make: fn(&Keys, PolicyOptions) -> Result<Shape, String>,
+) -> Form {
+    Form { name, keys, is_list: false, example, make }
+}
+
+pub fn policy_names() -> impl Iterator<Item = &'static str> {
+    FORMS.iter().map(|form| form.name).chain(["sns"])
+}
+
+pub fn policy_file(spec: &str) -> Option<&str> {
+    spec.strip_prefix("sns:")
+}
+
+/// Reads a specification, with what is in the file that it names, if it names one.
+pub fn parse_policy(
+    spec: &str,
+    file: Option<&[u8]>,
+    options: PolicyOptions,
+) -> Result<Backoff, String> {
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let typed = format!("--policy {spec}");
+    let spread = |percent: Option<u8>| Jitter::Spread { percent: percent.unwrap_or(100) };
+    if name == "sns" {
+        let file = file.ok_or("sns needs a file, as in: sns:policy.json")?;
+        let (waits, last) = zaqar::parse(file).map_err(|error| format!("sns: {rest}: {error}"))?;
+        let backoff = options.backoff(spec, &typed, waits, spread(options.spread));
+        return Ok(Backoff { max_attempts: Some(last), ..backoff });
+    }
+    let Some(form) = FORMS.iter().find(|form| form.name == name) else {
+        let names = FORMS.iter().map(|form| form.name);
+        return Err(unknown_name("policy", name, names.chain(["sns"])));
+    };
+    let keys = Keys::parse(form, rest)?;
+    let (base, drawn) = (form.make)(&keys, options)?;
+    let percent = keys.get("spread", parse_percent)?.or(options.spread);
+    let (base, jitter) = match (drawn, percent) {
+        (Some(drawn), None) => drawn,
+        (Some(_), Some(_)) if keys.has("jitter") => {
+            return Err(format!("{name}: jitter and spread exclude each other; leave one out"));
+        }
+        _ => (base, spread(percent)),
+    };
+    Ok(options.backoff(spec, &typed, base, jitter))
+}
+
+/// By age what would be drawn is spread: no age can be compared with a sum of drawn waits.
+pub fn parse_policy_by_age(
+    spec: &str,
+    file: Option<&[u8]>,
+    options: PolicyOptions,
+) -> Result<Backoff, String> {
+    let mut backoff = parse_policy(spec, file, options)?;
+    if matches!(backoff.jitter, Jitter::Drawn { .. }) {
+        let spread = parse_policy(spec, file, PolicyOptions { spread: Some(100), ..options })
+            .map_err(|_| format!("{spec}: jitter= does not go with --by-age; leave it out"))?;
+        backoff = Backoff { line: backoff.line, ..spread };
+    }
+    if backoff.base.last() == 0 {
+        return Err(format!("{spec}: its last wait is 0, so by age it never ends"));
+    }
+    Ok(backoff)
+}
+
+/// `--fibonacci`: waits of whole Fibonacci numbers of minutes, spread only where that is asked for.
+pub fn plain_fibonacci(options: PolicyOptions) -> Backoff {
+    let jitter = Jitter::Spread { percent: options.spread.unwrap_or(0) };
+    options.backoff("fibonacci", "--fibonacci", fibonacci_up_to(MINUTE_MS, MAX_MS), jitter)
+}
+
+const MINUTE_MS: u64 = 60_000;
+
+fn constant(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    let delay = keys.need("delay", milliseconds)?;
+    keys.max_above("delay", delay)?;
+    Ok((Delays::listed([delay]), None))
+}
+
+fn fibonacci(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
+    Ok((fibonacci_up_to(unit, keys.max_above("unit", unit)?), None))
+}
+
+/// Fibonacci(1), Fibonacci(2), ... units: 1, 1, 2, 3, 5, 8.
+fn fibonacci_up_to(unit: u64, max: u64) -> Delays {
+    let next = |(this, next): &(u64, u64)| Some((*next, this.saturating_add(*next)));
+    Delays::rising(max, successors(Some((unit, unit)), next).map(|(this, _)| this))
+}
+
+/// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
+fn exponential(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    if keys.has("min") || keys.has("retries") {
+        return between(keys, Curve::Exponential);
+    }
+    let first = keys.need("first", above_zero)?;
+    let (over, under) = keys.need("base", ratio)?;
+    let offset = keys.get("offset", milliseconds)?.unwrap_or(0);
+    let max = keys.max_above("first", first.saturating_add(offset))?;
+    let wait = |n| {
+        let exact = BigUint::from(first) * BigUint::from(over).pow(n);
+        offset.saturating_add(half_up(&exact, &BigUint::from(under).pow(n)))
+    };
+    let base = Delays::rising(max, (0..).map(wait));
+    let drawn = keys.get("jitter", parse_percent)?.map(|percent| {
+        let widths = base.waits.iter().map(|wait| wait * u64::from(percent) / 100);
+        (base.clone(), Jitter::Drawn { unit_ms: 1, widths: Delays::listed(widths) })
+    });
+    Ok((base, drawn))
+}
+
+/// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
+fn geometric(keys: &Keys, options: PolicyOptions) -> Result<Shape, String> {
+    if keys.has("min") || keys.has("retries") {
+        return between(keys, Curve::Geometric);
+    }
+    let first = keys.need("first", above_zero)?;
+    let ratio = keys.need("ratio", ratio)?;
+    Ok(in_ticks(first, ratio, keys.max_above("first", first)?, options))
+}
+
+/// [`geometric`] with so small a ratio that the load of records that fail together falls evenly.
+fn even(keys: &Keys, options: PolicyOptions) -> Result<Shape, String> {
+    let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
+    let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));
+    let max = keys.get("max", milliseconds)?.unwrap_or(DAY.unsigned_abs() * 1000);
+    Ok(in_ticks(first, ratio, keys.in_order("first", first, max)?, options))
+}
+
+/// From the first wait by a ratio, each at least a tick longer than the one before.
+fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOptions) -> Shape {
+    let tick = options.every_secs.unsigned_abs() * 1000;
+    let grown = |ticks: &u64| {
+        let product = u128::from(*ticks) * u128::from(over) / u128::from(under);
+        Some((ticks + 1).max(u64::try_from(product).unwrap_or(u64::MAX)))
+    };
+    let waits =
+        successors(Some(first.div_ceil(tick)), grown).map(|ticks| ticks.saturating_mul(tick));
+    (Delays::rising(max.div_ceil(tick).saturating_mul(tick), waits), None)
+}
+
+/// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
+fn sidekiq(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    let low = |n: u64| n.saturating_pow(4).saturating_add(15);
+    let high = |n| low(n).saturating_add(30 * (n + 1));
+    Ok(drawn_in_secs(keys.max()?, low, high, None))
+}
+
+/// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
+fn buckets(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    let max = keys.max()?;
+    let bound = |n: u64| n.saturating_pow(3);
+    let mean = |n| (2 * bound(n)).saturating_add(3 * n * n + 2 * n + 1) / 2 * 1000;
+    let mean = Delays::rising(max, (0..).map(mean));
+    Ok(drawn_in_secs(max, bound, |n| bound(n + 2), Some(mean)))
+}
+
+/// Waits drawn between two rising bounds in seconds, neither of which exceeds `max` milliseconds.
+fn drawn_in_secs(
+    max: u64,
+    low: impl Fn(u64) -> u64,
+    high: impl Fn(u64) -> u64,
+    mean: Option<Delays>,
+) -> Shape {
+    let base = Delays::rising(max, (0..).map(|n| low(n).saturating_mul(1000)));
+    let width = |(n, low)| high(n).saturating_mul(1000).min(max) - low;
+    let widths = (0..).zip(&base.waits).map(width);
+    let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
+    (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
+}
+
+/// `list:0s,10m,1h`: the n-th entry, then the last.
+fn list(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+    Ok((Delays::listed(keys.entries()?), None))
+}
+
+fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
+    keys.only(&["min", "retries"])?;
+    let min = match curve {
+        Curve::Linear | Curve::Arithmetic => keys.need("min", milliseconds)?,
+        // No ratio leads from nothing to something.
+        Curve::Geometric | Curve::Exponential => keys.need("min", above_zero)?,
+    };
+    let max = keys.in_order("min", min, keys.need("max", milliseconds)?)?;
+    let waits = zaqar::between(curve, min, max, keys.need("retries", retries)?);
+    Ok((Delays::listed(waits), None))
+}

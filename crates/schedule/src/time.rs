@@ -1,0 +1,183 @@
+//! Points in time, whole seconds since the epoch, UTC; and their spellings.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, SecondsFormat};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::iso::Iso;
+
+/// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub i64);
+
+/// The next attempt of a record that has none: in the year 2286, the last that every format of dates
+/// can say.
+pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
+/// What a due column says that holds no date: not what we write for no attempt.
+pub const BEYOND: Instant = Instant(NEVER.0 + 1);
+
+pub const HOUR: i64 = 3_600;
+pub const DAY: i64 = 86_400;
+
+impl Instant {
+    /// Reads a date in a spelling of [`Iso::parse`], one without a zone as UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let by_parts = || Some(Self(Iso::parse(text)?.at.and_utc().timestamp()));
+        Self::parse_own(text).or_else(by_parts)
+    }
+
+    /// Reads `2026-11-21T03:40:00Z`, our own spelling: a pass over a million rows does little else.
+    pub fn parse_own(text: &str) -> Option<Self> {
+        if !shape(text).eq(*b"0000-00-00T00:00:00Z") {
+            return None;
+        }
+        let number = |place: Range<usize>| text.get(place)?.parse().ok();
+        let year = text.get(..4)?.parse().ok()?;
+        let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
+        let time = date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?;
+        Some(Self(time.and_utc().timestamp()))
+    }
+
+    /// Which tick this instant lies in; `every` is the tick's length in seconds.
+    pub fn tick(self, every: i64) -> i64 {
+        self.0.div_euclid(every)
+    }
+
+    pub fn tick_begin(self, every: i64) -> Self {
+        Self(self.tick(every).saturating_mul(every))
+    }
+
+    pub fn next_tick(self, every: i64) -> Self {
+        Self(self.tick(every).saturating_add(1).saturating_mul(every))
+    }
+
+    pub fn saturating_add(self, secs: i64) -> Self {
+        Self(self.0.saturating_add(secs))
+    }
+
+    /// So much later, and not a fraction of a second less.
+    pub fn later(self, by: Duration) -> Self {
+        let secs = by.as_secs().saturating_add(u64::from(by.subsec_nanos() > 0));
+        self.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX))
+    }
+
+    pub fn saturating_sub(self, secs: i64) -> Self {
+        Self(self.0.saturating_sub(secs))
+    }
+
+    /// The UTC date, `2026-11-21`.
+    pub fn date(&self) -> String {
+        self.to_string().chars().take(10).collect()
+    }
+}
+
+impl fmt::Display for Instant {
+    /// RFC 3339 in UTC: `2026-11-21T03:40:00Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match DateTime::from_timestamp(self.0, 0) {
+            Some(instant) => f.pad(&instant.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            None => write!(f, "@{}", self.0),
+        }
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&str>::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A text with a zero for each digit.
+fn shape(text: &str) -> impl Iterator<Item = u8> {
+    text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte })
+}
+
+/// Years 0 to 9999, in epoch seconds: what can be written as RFC 3339, with four digits.
+pub const WRITABLE: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
+
+impl std::str::FromStr for Instant {
+    type Err = String;
+
+    /// As typed for `--now`: ISO 8601, or `@` and epoch seconds.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let instant = match text.strip_prefix('@') {
+            Some(secs) => secs.parse().ok().map(Self),
+            None => Self::parse(text),
+        };
+        instant
+            .filter(|at| WRITABLE.contains(&at.0))
+            .ok_or_else(|| "not an instant; write 2026-11-21T03:40:00Z or @1795232400".into())
+    }
+}
+
+pub fn days(secs: i64) -> f64 {
+    secs as f64 / DAY as f64
+}
+
+/// A span of time in its largest unit and the next smaller one, `3d 4h`.
+pub fn span(secs: i64) -> String {
+    let secs = secs.max(0);
+    let units = [("d", 86_400, i64::MAX), ("h", 3_600, 24), ("m", 60, 60), ("s", 1, 60)];
+    let counts = units.map(|(unit, length, most)| (secs / length % most, unit));
+    let largest = counts.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown =
+        largest.filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() { "0s".into() } else { shown.join(" ") }
+}
+
+/// A span of time in its largest unit alone, as it is said of what is past, `58 s`.
+pub fn rough_span(secs: i64) -> String {
+    let secs = secs.max(0);
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let largest = units.into_iter().find(|(_, length)| secs >= *length);
+    largest.map_or(format!("{secs} s"), |(unit, length)| format!("{} {unit}", secs / length))
+}
+
+/// Reads a format_secs, `4m30s`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text.trim()).map_err(|_| match text.trim().parse::<u64>() {
+        Ok(number) => format!("not a duration: write {number}s, {number}m or {number}h"),
+        Err(_) => "not a duration: write 30s, 4m30s, 12h or 7days".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_reads_back_what_it_prints() {
+        for secs in [-1, 0, 1_795_232_400, 253_402_300_799] {
+            assert_eq!(Instant(secs).to_string().parse(), Ok(Instant(secs)));
+        }
+        assert_eq!("@1795232400".parse(), Ok(Instant(1_795_232_400)));
+        assert!("@99999999999999".parse::<Instant>().is_err());
+    }
+
+    #[test]
+    fn a_span_shows_its_two_largest_units() {
+        for (secs, shown) in [
+            (0, "0s"),
+            (59, "59s"),
+            (61, "1m 1s"),
+            (86_400, "1d"),
+            (86_460, "1d"),
+            (98_765, "1d 3h"),
+            (-5, "0s"),
+        ] {
+            assert_eq!(span(secs), shown);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Claims of records and of crontab lines: locks that the kernel holds for a living process.
+//!
+//! A claim is a write lock on one byte of a side file, owned by the open file description (fcntl(2),
+//! F_OFD_SETLK). It goes with the last descriptor of that, which the kernel closes for a process that
+//! dies, and leaves nothing to clean up. The byte need not exist: the file stays empty.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use backlog_schedule::{Id, fnv1a64};
+use nix::errno::Errno;
+use nix::fcntl::FcntlArg::{F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
+use nix::fcntl::fcntl;
+use nix::libc;
+
+use crate::error::StoreError;
+
+pub struct Claims {
+    pub file: File,
+    /// The kernel grants the same description a lock twice, so each is noted here.
+    held: HashSet<u64>,
+}
+
+impl Claims {
+    pub fn new(file: File) -> Self {
+        Self { file, held: HashSet::new() }
+    }
+
+    /// Claims the record, unless another process or this one holds it.
+    pub fn claim(&mut self, id: &Id) -> Result<bool> {
+        let offset = offset(id);
+        Ok(!self.held.contains(&offset) && lock_at(&self.file, offset)? && self.held.insert(offset))
+    }
+
+    pub fn release(&mut self, id: &Id) {
+        let offset = offset(id);
+        if self.held.remove(&offset) {
+            unlock_at(&self.file, offset);
+        }
+    }
+}
+
+/// The lock of one crontab line: held as long as this value lives.
+pub struct LineLock {
+    /// `None` where a session of a server has it.
+    _file: Option<File>,
+}
+
+impl LineLock {
+    /// Locks the line's byte of the file; `None` if it has a pass, and `wait` is false.
+    pub fn take(file: File, offset: u64, wait: bool) -> Result<Option<Self>> {
+        let is_free = lock_behind_the_dying(&file, offset)?;
+        if !is_free && !wait {
+            return Ok(None);
+        }
+        if !is_free {
+            lock_range(&file, offset, 1, true)?;
+        }
+        Ok(Some(Self { _file: Some(file) }))
+    }
+
+    pub fn of_session() -> Self {
+        Self { _file: None }
+    }
+}
+
+/// How long the lock of a pass that was killed may outlive it: a handler that it was just starting
+/// has its descriptors until the program of its own begins.
+const DYING: Duration = Duration::from_millis(200);
+const DYING_STEP: Duration = Duration::from_millis(4);
+
+/// The same as [`lock_at`], once the remains of a killed process have gone.
+fn lock_behind_the_dying(file: &File, offset: u64) -> Result<bool> {
+    for _ in 0..DYING.as_millis() / DYING_STEP.as_millis() {
+        if lock_at(file, offset)? {
+            return Ok(true);
+        }
+        std::thread::sleep(DYING_STEP);
+    }
+    lock_at(file, offset)
+}
+
+/// How often a lock is tried again that was gone when it was looked at.
+const GONE_TRIES: u32 = 100;
+
+/// Locks one byte of a file, unless a pass has it locked, until its last descriptor goes. Passes take
+/// write locks: a read lock is that of somebody who may only read the file, and must not pass for one.
+pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
+    for _ in 0..GONE_TRIES {
+        if lock_range(file, offset, 1, false)? {
+            return Ok(true);
+        }
+        let lock = lock_on(file, offset)?;
+        match i32::from(lock.l_type) {
+            libc::F_WRLCK => return Ok(false),
+            libc::F_RDLCK => {
+                let whose = if lock.l_pid > 0 {
+                    format!(" (process {})", lock.l_pid)
+                } else {
+                    String::new()
+                };
+                bail!(StoreError::TryLater(format!(
+                    "another program{whose} holds a read lock on it, which no pass takes: see lslocks(8), \
+                     end that program and try again"
+                )));
+            }
+            // Whoever had it has just let go of it.
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a pass has a lock on one byte of a file, which is not touched.
+pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
+    Ok(i32::from(lock_on(file, offset)?.l_type) == libc::F_WRLCK)
+}
+
+/// What keeps a write lock on one byte of a file from being taken.
+fn lock_on(file: &File, offset: u64) -> io::Result<libc::flock> {
+    let mut lock = flock(libc::F_WRLCK, offset, 1);
+    fcntl(file, F_OFD_GETLK(&mut lock))?;
+    Ok(lock)
+}
+
+pub fn unlock_at(file: &File, offset: u64) {
+    // Unlocking a range that is locked cannot fail.
+    let _ = fcntl(file, F_OFD_SETLK(&flock(libc::F_UNLCK, offset, 1)));
+}
+
+/// A length of 0 goes to the end, wherever that comes to be.
+fn lock_range(file: &File, offset: u64, length: i64, wait: bool) -> io::Result<bool> {
+    let lock = flock(libc::F_WRLCK, offset, length);
+    loop {
+        match fcntl(file, if wait { F_OFD_SETLKW(&lock) } else { F_OFD_SETLK(&lock) }) {
+            Ok(_) => return Ok(true),
+            Err(Errno::EAGAIN | Errno::EACCES) => return Ok(false),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn flock(kind: libc::c_int, offset: u64, length: i64) -> libc::flock {
+    #[expect(clippy::cast_possible_truncation, reason = "F_WRLCK and SEEK_SET are small constants")]
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: offset.cast_signed(),
+        l_len: length,
+        l_pid: 0,
+    }
+}
+
+/// The byte that stands for a record: its number, so that the kernel merges the locks of neighbours
+/// into one range, or a hash where that is none or negative.
+fn offset(id: &Id) -> u64 {
+    match id {
+        Id::Integer(id) if *id >= 0 => id.cast_unsigned(),
+        Id::Integer(id) => fnv1a64(&id.to_le_bytes()) >> 1,
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => fnv1a64(id.text().as_bytes()) >> 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &std::path::Path) -> Claims {
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        Claims::new(file)
+    }
+
+    #[test]
+    fn a_record_is_claimed_once_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let (mut first, mut second) = (open(&path), open(&path));
+        let ids = [0, 7, i64::MAX, -1, i64::MIN].map(Id::Integer);
+        let texts = ["", "7", "it's", "\n", "😀"].map(|id| Id::Text(id.into()));
+        for id in ids.iter().chain(&texts) {
+            assert!(first.claim(id).unwrap(), "{id:?}");
+            assert!(!first.claim(id).unwrap(), "the same process, {id:?}");
+            assert!(!second.claim(id).unwrap(), "another one, {id:?}");
+        }
+        for id in ids.iter().chain(&texts) {
+            first.release(id);
+            assert!(second.claim(id).unwrap(), "{id:?}");
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_pass_leaves_for_a_moment_is_no_pass_of_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let take = || LineLock::take(open(&path).file, 7, false).unwrap();
+        let held = take().unwrap();
+        assert!(take().is_none(), "a pass that lives");
+        let dying = std::thread::spawn(move || {
+            std::thread::sleep(DYING_STEP);
+            drop(held);
+        });
+        assert!(take().is_some());
+        dying.join().unwrap();
+    }
+
+    #[test]
+    fn a_read_lock_is_no_claim_and_no_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let mut claims = open(&path);
+        let reader = File::open(&path).unwrap();
+        let lock = flock(libc::F_RDLCK, 0, 0);
+        fcntl(&reader, F_OFD_SETLK(&lock)).unwrap();
+        for error in [
+            claims.claim(&Id::Integer(7)).map(drop).unwrap_err(),
+            LineLock::take(open(&path).file, 7, false).map(drop).unwrap_err(),
+            LineLock::take(open(&path).file, 7, true).map(drop).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("holds a read lock on it"), "{error}");
+            assert!(StoreError::is_try_later(&error));
+        }
+        assert!(!is_locked_at(&claims.file, 7).unwrap());
+        drop(reader);
+        assert!(claims.claim(&Id::Integer(7)).unwrap());
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_holder_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claims");
+        let (mut first, mut second) = (open(&path), open(&path));
+        assert!(first.claim(&Id::Integer(7)).unwrap());
+        let duplicate = first.file.try_clone().unwrap();
+        drop(first);
+        assert!(!second.claim(&Id::Integer(7)).unwrap(), "a duplicate of the descriptor lives");
+        drop(duplicate);
+        assert!(second.claim(&Id::Integer(7)).unwrap());
+    }
+}

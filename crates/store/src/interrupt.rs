@@ -1,0 +1,356 @@
+//! The stop of a pass inside a store: one wrapper for all stores. Each store says what ends its statements,
+//! and heeds the stop where it would wait. The wrapper also has the store keep its claims.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use backlog_schedule::{Id, Instant, Query, Record};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::{
+    Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, PossibleWrites, Reader,
+    Rehearsal, Retry, RowConstraints, RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
+};
+use crate::mutex::lock;
+use crate::stop::Stop;
+use crate::system_error::words;
+
+pub type Interrupter = Box<dyn FnMut() + Send>;
+
+/// A statement is interrupted again until it ends: an interrupt between two statements is lost.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How long after the grace a settlement may run: killed handlers are written as well.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The stop of a pass, and the operation of the store that it ends.
+pub struct StoreStop {
+    pub stop: Arc<Stop>,
+    operation: Mutex<Operation>,
+}
+
+/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
+enum Operation {
+    Nothing,
+    Search,
+    Settlement,
+}
+
+impl StoreStop {
+    pub fn ends_operation(&self) -> bool {
+        match *lock(&self.operation) {
+            Operation::Nothing => false,
+            Operation::Search => self.stop.is_asked(),
+            Operation::Settlement => {
+                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+                last.is_some_and(|last| self.stop.clock.until(last).is_zero())
+            }
+        }
+    }
+}
+
+/// A store whose statements end when its pass is to stop.
+pub struct Interruptible {
+    // They end before the store does, whose connection they hold on to.
+    _interrupter: Option<OwnedThread>,
+    heartbeat: Option<OwnedThread>,
+    silence_watch: Option<OwnedThread>,
+    store: Arc<Mutex<Claiming>>,
+    stop: Arc<StoreStop>,
+}
+
+impl Interruptible {
+    pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
+        let clock = stop.clock;
+        let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
+        let retry = Retry::new(Some(stop.clone()), clock);
+        let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
+        let interrupter = lock(&store).interrupter();
+        let interrupter = interrupter.map(|mut interrupt| {
+            let stop = stop.clone();
+            OwnedThread::start("interrupter", move |end| {
+                while !is_over(end, LOOK_INTERVAL) {
+                    if stop.ends_operation() {
+                        interrupt();
+                    }
+                }
+            })
+        });
+        let interrupter = interrupter.transpose()?;
+        Ok(Self { _interrupter: interrupter, heartbeat: None, silence_watch: None, store, stop })
+    }
+
+    fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
+        *lock(&self.stop.operation) = operation;
+        let done = work(&mut **lock(&self.store));
+        *lock(&self.stop.operation) = Operation::Nothing;
+        done
+    }
+}
+
+impl Reader for Interruptible {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        self.during(Operation::Search, |store| store.reader().due(selection, is_due))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.during(Operation::Search, |store| store.reader().read(id))
+    }
+}
+
+impl Store for Interruptible {
+    fn reader(&mut self) -> &mut dyn Reader {
+        self
+    }
+
+    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
+        self.during(Operation::Search, |store| store.still_pending(ids))
+    }
+
+    fn most_claims(&self) -> usize {
+        lock(&self.store).most_claims()
+    }
+
+    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
+        self.during(Operation::Search, |store| store.claim(ids))
+    }
+
+    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
+        lock(&self.store).wants_ahead(attempts, begun)
+    }
+
+    fn claim_ahead(&mut self, ids: &[Id]) {
+        lock(&self.store).claim_ahead(ids);
+    }
+
+    fn claimed_ahead(&self) -> usize {
+        lock(&self.store).claimed_ahead()
+    }
+
+    fn release(&mut self, id: &Id) {
+        lock(&self.store).release(id);
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.during(Operation::Settlement, |store| store.rest())
+    }
+
+    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+        let only_begins = changes.iter().all(RowWrite::begins);
+        let operation = if only_begins { Operation::Search } else { Operation::Settlement };
+        self.during(operation, |store| store.apply(changes))
+    }
+
+    fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
+        self.during(Operation::Search, |store| store.rehearse(writes, held))
+    }
+
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        at: Instant,
+        most_attempts: Option<u32>,
+    ) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_way_back(record, at, most_attempts))
+    }
+
+    fn row_constraints(&mut self) -> Result<RowConstraints> {
+        self.during(Operation::Search, |store| store.row_constraints())
+    }
+
+    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        self.during(Operation::Search, |store| store.start_watchdog(token))?;
+        let (interval, sessions) = {
+            let store = lock(&self.store);
+            (store.heartbeat(), store.sessions())
+        };
+        let Some(interval) = interval else { return Ok(()) };
+        if let Some(sessions) = sessions.clone() {
+            let stop = self.stop.stop.clone();
+            let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
+            self.silence_watch = Some(OwnedThread::start("silence watch", watch)?);
+        }
+        let store = self.store.clone();
+        let keep = move |end: &OwnedFd| keep_claims(&store, sessions.as_deref(), interval, end);
+        self.heartbeat = Some(OwnedThread::start("session heartbeat", keep)?);
+        Ok(())
+    }
+
+    fn hold_off(&self) -> Option<Duration> {
+        lock(&self.store).hold_off()
+    }
+
+    fn can_lose_claims(&self) -> bool {
+        lock(&self.store).can_lose_claims()
+    }
+
+    /// The store reports a loss while it is locked, so another thread ends the handlers.
+    fn on_loss(&mut self, end: EndHandlers) {
+        let (lost, losses) = channel::<Vec<Id>>();
+        let run = move || losses.iter().for_each(|ids| end(&ids));
+        if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(run) {
+            log::warn!("handlers whose claims are lost will not be ended: {}", words(&error));
+        }
+        lock(&self.store).on_loss(Arc::new(move |ids| {
+            let _ = lost.send(ids.to_vec());
+        }));
+    }
+
+    fn require_in_place(&mut self) -> Result<(), Moved> {
+        lock(&self.store).require_in_place()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        (self.heartbeat, self.silence_watch) = (None, None);
+        self.during(Operation::Settlement, |store| store.finish())
+    }
+}
+
+/// Waits until `end` can be read; false after `timeout`.
+fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
+    let mut polled = [PollFd::new(end, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).ok();
+    let _ = retry_on_intr(|| poll(&mut polled, timeout.as_ref()));
+    !polled[0].revents().is_empty()
+}
+
+/// Has the store keep its claims once in each interval, and as soon as one of its sessions ends.
+fn keep_claims(
+    store: &Mutex<Claiming>,
+    sessions: Option<&dyn Sessions>,
+    interval: Duration,
+    end: &OwnedFd,
+) {
+    let mut next = interval;
+    loop {
+        let wakeup = match sessions {
+            Some(sessions) => sessions.wait(end, next),
+            None if is_over(end, next) => Wakeup::End,
+            None => Wakeup::Time,
+        };
+        if wakeup == Wakeup::End {
+            return;
+        }
+        let soon = for_claims(store, sessions, wakeup).keep_claims(wakeup);
+        next = soon.unwrap_or(interval);
+    }
+}
+
+/// Locks the store. If a session with claims may have ended, a statement that takes too long is cancelled
+/// first. It is run again later.
+fn for_claims<'a>(
+    store: &'a Mutex<Claiming>,
+    sessions: Option<&dyn Sessions>,
+    wakeup: Wakeup,
+) -> MutexGuard<'a, Claiming> {
+    if let Some(sessions) = sessions.filter(|_| wakeup == Wakeup::SessionEnded) {
+        for _ in 0..MOST_TRIES {
+            match store.try_lock() {
+                Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Ok(store) => return store,
+            }
+        }
+        sessions.cancel();
+    }
+    lock(store)
+}
+
+/// A statement that takes longer than all these tries together is cancelled.
+const MOST_TRIES: u32 = 100;
+const BETWEEN_TRIES: Duration = Duration::from_millis(2);
+
+/// Ends the handlers of a pass before a server that does not answer frees the claims of the pass.
+fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
+    let (mut has_waited, mut interval) = (false, SILENCE_INTERVAL);
+    while !is_over(end, interval) {
+        let silent_for = sessions.silent_for();
+        match judge(silent_for, has_waited) {
+            Silence::Short => (has_waited, interval) = (false, SILENCE_INTERVAL),
+            Silence::WaitOnce => (has_waited, interval) = (true, ONE_HEARTBEAT),
+            Silence::TooLong => {
+                log::error!(
+                    "no answer from the server for {} s: the handlers are ended, before the server \
+                     frees the claims on their records",
+                    silent_for.as_secs()
+                );
+                return stop.end_within(Duration::ZERO);
+            }
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Silence {
+    Short,
+    /// A machine that was suspended may still have its sessions: one more heartbeat tells.
+    WaitOnce,
+    TooLong,
+}
+
+fn judge(silent_for: Duration, has_waited: bool) -> Silence {
+    match (silent_for >= CLAIMS_STAND_FOR, has_waited) {
+        (false, _) => Silence::Short,
+        (true, false) => Silence::WaitOnce,
+        (true, true) => Silence::TooLong,
+    }
+}
+
+/// How long a server may be silent: it frees the claims of a silent client after 180 s (docs/postgresql.md),
+/// 10 s after the handlers have ended. One more heartbeat takes up to 7 s, and ending the handlers 2 s.
+const CLAIMS_STAND_FOR: Duration = Duration::from_secs(180 - 10 - 7 - 2);
+const SILENCE_INTERVAL: Duration = Duration::from_secs(1);
+const ONE_HEARTBEAT: Duration = Duration::from_secs(7);
+
+/// A thread that is ended and waited for when this is dropped.
+pub struct OwnedThread(Option<(OwnedFd, JoinHandle<()>)>);
+
+impl OwnedThread {
+    /// `run` is to return once it can read the end of the pipe that it is handed.
+    pub fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self> {
+        let (end, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
+        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&end));
+        let thread = thread.with_context(|| format!("could not start the thread {name:?}"))?;
+        Ok(Self(Some((open, thread))))
+    }
+}
+
+impl Drop for OwnedThread {
+    fn drop(&mut self) {
+        if let Some((open, thread)) = self.0.take() {
+            drop(open);
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_end_ten_seconds_before_a_silent_server_frees_the_claims() {
+        let secs = Duration::from_secs;
+        for second in 0..=160 {
+            assert_eq!(judge(secs(second), false), Silence::Short);
+        }
+        assert_eq!(judge(secs(161), false), Silence::WaitOnce);
+        let waited = secs(161) + ONE_HEARTBEAT;
+        assert_eq!(judge(waited, true), Silence::TooLong);
+        // A handler that is asked to end is killed a second later.
+        assert!(waited + SILENCE_INTERVAL + secs(1) <= secs(180 - 10));
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_asks_once_before_handlers_end() {
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(judge(hour, false), Silence::WaitOnce);
+        assert_eq!(judge(Duration::ZERO, true), Silence::Short, "the server has answered");
+        assert_eq!(judge(hour + ONE_HEARTBEAT, true), Silence::TooLong);
+    }
+}

@@ -1,0 +1,176 @@
+//! The location of a table: a file, a server, or a queue on a server.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Database, Explore, sqlite};
+use crate::clock::Clock;
+use crate::mapping::Mapping;
+#[cfg(feature = "postgres")]
+use crate::postgres;
+use crate::postgres::{Server, pgmq};
+
+#[derive(Debug, Clone)]
+pub enum Location {
+    File(PathBuf),
+    /// With the queue of pgmq there, if it is one.
+    #[cfg(feature = "postgres")]
+    Server(Arc<Server>, Option<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// No statement can write: a condition is SQL, and calls whatever it likes.
+    ReadOnly,
+    ReadWrite,
+    /// To work records off, and to wait no longer than this for whoever has it locked.
+    Pass(Duration),
+}
+
+impl Location {
+    /// A table at a URL, or a queue there.
+    #[cfg(feature = "postgres")]
+    pub fn at(
+        url: &str,
+        queue: Option<&str>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        Ok(Self::Server(Arc::new(Server::new(url, env)?), queue.map(String::from)))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    pub fn at(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        anyhow::bail!(
+            "this program was built without PostgreSQL, the feature postgres; --db can be a file"
+        );
+    }
+
+    /// Opens an existing database; never creates one.
+    pub fn open(
+        &self,
+        mapping: &Mapping,
+        access: Access,
+        clock: Clock,
+    ) -> Result<Box<dyn Database>> {
+        Ok(match self {
+            Self::File(path) => Box::new(sqlite::open(path, mapping, access, clock)?),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, None) => Box::new(postgres::open(server, mapping, access, clock)?),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, Some(queue)) => {
+                Box::new(pgmq::open(server, queue, mapping, access, clock)?)
+            }
+        })
+    }
+
+    /// Opens an existing database to see what is in it.
+    pub fn explore(&self) -> Result<Box<dyn Explore>> {
+        Ok(match self {
+            Self::File(path) => Box::new(sqlite::explore(path)?),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, _) => Box::new(postgres::explore(server)?),
+        })
+    }
+
+    /// Creates the table by its schema for SQLite or PostgreSQL, or the queue, and a file if there is none.
+    /// Returns what it is, as in `table BACKLOG`, and whether it was not there before.
+    pub fn create(&self, table: &str, schemas: [&str; 2]) -> Result<(String, bool)> {
+        let is_new = match self {
+            Self::File(path) => sqlite::create(path, table, schemas[0])?,
+            #[cfg(feature = "postgres")]
+            Self::Server(server, None) => postgres::create(server, table, schemas[1])?,
+            #[cfg(feature = "postgres")]
+            Self::Server(server, Some(queue)) => {
+                return Ok((format!("queue {queue}"), pgmq::create(server, queue)?));
+            }
+        };
+        Ok((format!("table {table}"), is_new))
+    }
+
+    /// What tells it from others, whoever asks.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::File(path) => path.canonicalize().as_ref().unwrap_or(path).display().to_string(),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, None) => server.identity(),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, Some(queue)) => format!("{} {queue}", server.identity()),
+        }
+    }
+
+    /// Its name in figures: as it was typed, so that it stays the same when the database is gone.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::File(path) => {
+                let absolute = std::path::absolute(path).ok();
+                absolute.as_ref().unwrap_or(path).display().to_string()
+            }
+            #[cfg(feature = "postgres")]
+            Self::Server(..) => self.identity(),
+        }
+    }
+
+    /// The queue of pgmq, if it is one.
+    pub fn queue(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Server(_, queue) => queue.as_deref(),
+        }
+    }
+
+    /// Where the password of a server comes from, if there is one.
+    pub fn password_from(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Server(server, _) => server.password_from(),
+        }
+    }
+
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
+            Self::Server(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            #[cfg(feature = "postgres")]
+            Self::Server(server, _) => f.write_str(&server.shown()),
+        }
+    }
+}
+
+/// The scheme of a PostgreSQL URL, and what follows it.
+pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
+    })
+}
+
+pub fn is_url(text: &str) -> bool {
+    split_scheme(text).is_some()
+}
+
+#[cfg(not(feature = "postgres"))]
+pub fn certificates(_url: &str, _environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+/// Nothing of it is needed, and somewhere in it is the password.
+#[cfg(not(feature = "postgres"))]
+pub fn without_password(url: &str) -> String {
+    if is_url(url) { "postgres://...".into() } else { url.into() }
+}

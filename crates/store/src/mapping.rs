@@ -1,0 +1,131 @@
+//! The mapping of the user's table, as plain data, for a store to look up: which column is what, which
+//! value is which status, and what is written besides, all as it was typed.
+
+use backlog_schedule::{Status, Value};
+
+use crate::date::{Dates, Format};
+
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    pub table: Name,
+    /// Together they name a record; at least one.
+    pub id: Vec<Name>,
+    pub status: StatusColumn,
+    pub inserted: DateSource,
+    /// How `inserted` is read. Of this the other dates use the zone and a format that has to be named.
+    pub dates: Dates,
+    pub failures: Name,
+    /// Whether that counts attempts, also the one that succeeds.
+    pub counts_attempts: bool,
+    /// The column with the most attempts that a record is given.
+    pub max_attempts: Option<Name>,
+    pub last_failure: Name,
+    /// The only format of its dates.
+    pub last_failure_format: Option<Format>,
+    pub last_error: Name,
+    /// How many characters of an error are written, if fewer than the column takes.
+    pub most_of_error: Option<usize>,
+    /// SQL conditions that hold for the rows of the queue, all of them, and for no others.
+    pub conditions: Vec<String>,
+    /// The same for archived rows, where no status says so.
+    pub archived: Option<String>,
+    /// The column that is a handler's standard input, instead of the whole row.
+    pub payload: Option<String>,
+    pub on_success: Vec<Assignment>,
+    /// The contract of some tables: what is done is gone.
+    pub deletes_finished: bool,
+    pub on_failure: Vec<Assignment>,
+    pub on_archive: Vec<Assignment>,
+    pub on_restore: Vec<Assignment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DateSource {
+    Column(Name),
+    /// An SQL expression over the columns of the row.
+    Expression(String),
+    /// Records have no age, and go by their ids.
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub text: String,
+    /// Whether the user gave it. What is just usual need not be there.
+    pub is_given: bool,
+}
+
+/// STATUS with the usual names; without such a column, a row is pending as long as the condition holds for it.
+#[derive(Debug, Clone)]
+pub enum StatusColumn {
+    Usual,
+    Mapped { column: Name, values: StatusValues },
+    None,
+}
+
+/// The status column that most tables have.
+pub const STATUS: &str = "STATUS";
+
+/// The values that each status of [`Status::OURS`] has in the table. The first is written.
+pub type StatusValues = [Vec<Value>; 4];
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    pub column: String,
+    pub to: Assigned,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Assigned {
+    Constant(Value),
+    /// The instant, as the column spells instants.
+    Now,
+    /// The instant of the next attempt: the column says when a record is due.
+    Next,
+    /// What the handler said last.
+    Error,
+    /// To what the column holds; to NULL as to 0.
+    Add(i64),
+}
+
+impl Name {
+    pub fn usual(text: &str) -> Self {
+        Self { text: text.into(), is_given: false }
+    }
+
+    pub fn given(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_given: true }
+    }
+}
+
+/// The statuses by their own names.
+pub fn usual_values() -> StatusValues {
+    Status::OURS.map(|status| vec![Value::Text(status.name().into())])
+}
+
+impl Default for Mapping {
+    fn default() -> Self {
+        Self {
+            table: Name::usual("BACKLOG"),
+            id: vec![Name::usual("ID")],
+            status: StatusColumn::Usual,
+            inserted: DateSource::Column(Name::usual("DATE_INSERTED")),
+            dates: Dates::default(),
+            failures: Name::usual("FAILURES"),
+            counts_attempts: false,
+            max_attempts: None,
+            last_failure: Name::usual("LAST_FAILURE"),
+            last_failure_format: None,
+            last_error: Name::usual("LAST_ERROR"),
+            most_of_error: None,
+            conditions: Vec::new(),
+            archived: None,
+            payload: None,
+            on_success: Vec::new(),
+            deletes_finished: false,
+            on_failure: Vec::new(),
+            on_archive: Vec::new(),
+            on_restore: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The rule for root, which ssh (StrictModes) and git (safe.directory) have as well: root works only on
+//! files that root alone can change. Whoever can change the database, backlog.toml or a directory above
+//! them decides what a pass runs and writes, and would otherwise act as root.
+
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Group, User};
+use rustix::fs::{FileType, Stat};
+
+use crate::secure_file;
+use crate::secure_file::{Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
+
+/// How a command applies the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerRule {
+    /// The command stops before it opens anything.
+    Enforced,
+    /// `check` reports each file. It reads backlog.toml, and opens no database.
+    Reported,
+    /// `--trust-owner`: whoever can change the files may act as root.
+    Waived,
+}
+
+/// What is expected at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file that root may keep a copy of elsewhere.
+    Config,
+    File,
+    Directory,
+}
+
+/// Where root finds its own backlog.toml.
+pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
+
+/// Why other users than root can change what is at a path.
+enum Why {
+    Owner(u32),
+    Group(u32),
+    Everybody,
+    /// In a sticky directory nobody can replace a file, but everybody can put one beside it.
+    Sticky,
+}
+
+/// Says who besides root can change a file, or a directory above it, and what to do about that. Nothing is
+/// said to other users.
+pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
+    let (place, why) = if is_root() { examine(path, kind)? } else { return None };
+    let shown = place.display();
+    let copied = match kind {
+        Kind::Config => {
+            format!("copy it for root (install -m 600 {} {ROOTS_CONFIG}), ", path.display())
+        }
+        Kind::File | Kind::Directory => String::new(),
+    };
+    let (what, remedy) = match why {
+        Why::Owner(uid) => match user_name(uid) {
+            Some(name) => (
+                format!("belongs to {name}"),
+                format!(
+                    "run this as {name} (crontab -u {name} -e, or the user field of /etc/cron.d)"
+                ),
+            ),
+            None => (format!("belongs to user {uid}"), format!("run this as user {uid}")),
+        },
+        Why::Group(gid) => {
+            let group = Group::from_gid(gid.into()).ok().flatten();
+            let group = group.map_or_else(|| gid.to_string(), |group| group.name);
+            (format!("can be written by group {group}"), format!("chmod g-w {shown}"))
+        }
+        Why::Everybody => ("can be written by everybody".into(), format!("chmod o-w {shown}")),
+        Why::Sticky => (
+            "can be written by everybody".into(),
+            format!("move {} into a directory of root's", path.display()),
+        ),
+    };
+    Some(format!("{shown} {what}: {remedy}, {copied}or pass --trust-owner"))
+}
+
+/// The last place on the way to a path that others than root can change. What is not there may be made.
+fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Why)> {
+    let path = std::path::absolute(path).ok()?;
+    let (mut last, mut directory) = (None, None);
+    let _ = Followed::walk(&path, &mut |place, found| {
+        last = why(found).map(|why| (place.to_owned(), why)).or(last.take());
+        if secure_file::kind(found) == FileType::Directory {
+            directory = Some((place.to_owned(), found.st_mode));
+        }
+        Ok(())
+    });
+    let is_directory = kind == Kind::Directory || path.is_dir();
+    // Others could put a journal beside a database.
+    let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
+    let shared = directory.filter(|(_, mode)| is_shared(*mode));
+    last.or_else(|| shared.map(|(place, _)| (place, Why::Sticky)))
+}
+
+fn why(found: &Stat) -> Option<Why> {
+    let mode = found.st_mode;
+    let kind = secure_file::kind(found);
+    let is_examined =
+        kind == FileType::RegularFile || kind == FileType::Directory && mode & STICKY == 0;
+    if found.st_uid != 0 {
+        Some(Why::Owner(found.st_uid))
+    } else if is_examined && mode & OTHERS_WRITE != 0 {
+        Some(Why::Everybody)
+    } else {
+        (is_examined && mode & GROUP_WRITE != 0).then_some(Why::Group(found.st_gid))
+    }
+}
+
+pub fn user_name(uid: u32) -> Option<String> {
+    User::from_uid(uid.into()).ok().flatten().map(|user| user.name)
+}

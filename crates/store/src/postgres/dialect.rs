@@ -1,0 +1,327 @@
+//! Names, values and dates as PostgreSQL has them. Every value travels as text, out of a column by
+//! `::text` and into it by a cast to its type: so types work that this program does not know.
+
+use std::ops::RangeInclusive;
+
+use backlog_schedule::{DAY, Instant, MOST_PHASE, Order, Status, Value, WRITABLE, Window};
+use serde::de::IgnoredAny;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::sql::{Dialect, EVERY, NEVER, by_count, number_has_phase};
+use crate::table::{Cell, Cells, Column, Holds, Table, quote};
+
+/// A parameter of a statement.
+#[derive(Debug, Clone)]
+pub enum Param {
+    Text(Option<String>),
+    Texts(Vec<Option<String>>),
+    /// Keys of advisory locks.
+    Keys(Vec<i64>),
+}
+
+impl Param {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Some(text.into()))
+    }
+
+    pub fn texts(texts: impl IntoIterator<Item: Into<String>>) -> Self {
+        Self::Texts(texts.into_iter().map(|text| Some(text.into())).collect())
+    }
+
+    pub fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+            Self::Keys(keys) => (keys, Type::INT8_ARRAY),
+        }
+    }
+}
+
+/// A statement with its parameters.
+pub struct Request {
+    pub sql: String,
+    pub params: Vec<Param>,
+}
+
+/// PostgreSQL's spelling.
+pub struct Postgres;
+
+impl Dialect for Postgres {
+    /// It takes the type of what it is compared with.
+    fn literal(&self, value: &Value) -> String {
+        param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
+    }
+
+    /// As text, from which a cast makes the same value again. Times are as JSON has them.
+    fn cell(&self, column: &Column) -> String {
+        let name = column.sql();
+        if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+            format!("(pg_catalog.to_json({name}) #>> '{{}}')")
+        } else {
+            format!("{name}::text")
+        }
+    }
+
+    fn selected(&self, column: &Column, place: usize) -> String {
+        format!("{} AS \"backlog {place}\"", self.cell(column))
+    }
+
+    fn beginning(&self, column: &Column, chars: usize) -> String {
+        format!("pg_catalog.left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
+    }
+
+    fn cut(&self, column: &Column, chars: usize) -> String {
+        let cell = self.cell(column);
+        if column.holds == Holds::Text { format!("pg_catalog.left({cell}, {chars})") } else { cell }
+    }
+
+    fn bind(&self, number: usize, column: &Column) -> String {
+        format!("${number}::text::{}", column.declared)
+    }
+
+    fn typed(&self, literal: &str, column: &Column) -> String {
+        format!("{literal}::{}", column.declared)
+    }
+
+    fn within(&self, table: &Table, window: &Window, _: Order) -> Vec<String> {
+        vec![match window {
+            Window::All => EVERY.into(),
+            Window::Inserted { .. } | Window::Slots(_) => window
+                .inserted()
+                .map_or_else(|| EVERY.into(), |(from, until)| inserted(table, from, until)),
+            Window::Failed { before, future } => failed(table, before, *future),
+        }]
+    }
+
+    /// What is no id is for the reader to report.
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
+        let has = if id.holds == Holds::Integers {
+            number_has_phase(&format!("{}::bigint", id.sql()), phases)
+        } else if matches!(id.holds, Holds::Text | Holds::Anything) {
+            text_has_phase(&self.cell(id), phases)
+        } else {
+            return None;
+        };
+        Some(if id.not_null { format!("({has})") } else { format!("({has}) IS NOT FALSE") })
+    }
+
+    fn undated(&self, table: &Table, window: &Window) -> Vec<String> {
+        let column = table.inserted.sql();
+        vec![match (table.inserted.holds, window) {
+            (Holds::Instants | Holds::ClockTimes, _) => {
+                format!("{} IS NOT TRUE", is_readable(&column))
+            }
+            (_, window) => match window.inserted() {
+                Some((from, until)) => {
+                    format!("NOT coalesce({}, false)", inserted(table, from, until))
+                }
+                None => NEVER.into(),
+            },
+        }]
+    }
+
+    /// A clock's zone by rules is known here, and not on the server.
+    fn inserted_at(&self, table: &Table) -> Option<String> {
+        let column = table.inserted.sql();
+        let at = match (table.inserted.holds, table.dates.zone.fixed_secs()) {
+            (Holds::Instants, _) => column.clone(),
+            (Holds::ClockTimes, Some(ahead)) => {
+                format!("({column}::timestamp AT TIME ZONE INTERVAL '{ahead} seconds')")
+            }
+            _ => return None,
+        };
+        Some(format!("CASE WHEN {} THEN {at} END", is_readable(&column)))
+    }
+
+    fn instant(&self, at: Instant) -> String {
+        quoted(&at.to_string())
+    }
+
+    fn is_null_last(&self, order: Order) -> bool {
+        order == Order::Oldest
+    }
+
+    fn is_verbatim(&self) -> bool {
+        false
+    }
+}
+
+/// Whether a text has a phase in a range, as [`phase31`](crate::hash::phase31) has it: whether its hash
+/// lies between two others. Each comparison hashes it anew, so that which leaves less is the first.
+fn text_has_phase(text: &str, phases: &RangeInclusive<u32>) -> String {
+    let (first, last) = (*phases.start(), *phases.end());
+    let hash = format!("pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))");
+    let from = format!("{hash} >= '\\x{:08x}'", first << 1);
+    let to = format!("{hash} < '\\x{:08x}'", (u64::from(last) + 1) << 1);
+    match (last == MOST_PHASE, MOST_PHASE - last < first) {
+        (true, _) => from,
+        (false, true) => format!("{from} AND {to}"),
+        (false, false) => format!("{to} AND {from}"),
+    }
+}
+
+/// Whether a time is one that can be read: none before Christ, beyond the year 9999, or infinite.
+fn is_readable(column: &str) -> String {
+    format!("({column} >= '0001-01-01' AND {column} < '10000-01-01')")
+}
+
+/// A text as SQL, whatever the server takes a backslash for.
+fn quoted(text: &str) -> String {
+    let text = text.replace('\'', "''");
+    if text.contains('\\') {
+        format!("E'{}'", text.replace('\\', "\\\\"))
+    } else {
+        format!("'{text}'")
+    }
+}
+
+/// A value as the text that a cast makes it of.
+pub fn param(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Blob(_) => Some(format!("\\x{value}")),
+        // No column can hold this character.
+        Value::Text(text) => Some(text.replace('\0', "")),
+        Value::Integer(_)
+        | Value::Real(_)
+        | Value::Bytes(_)
+        | Value::Boolean(_)
+        | Value::Json(_) => Some(value.to_string()),
+    }
+}
+
+/// Rows that can have been inserted in a window, or more of them.
+fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
+    let column = table.inserted.sql();
+    let between = |from: Instant, until: Option<Instant>, shown: fn(&Instant) -> String| {
+        let bounds = [(">=", Some(from)), ("<", until)].into_iter();
+        let terms = bounds.filter_map(|(cmp, at)| {
+            let at = at.filter(|at| WRITABLE.contains(&at.0))?;
+            Some(format!("{column} {cmp} {}", quoted(&shown(&at))))
+        });
+        // From an instant on, what cannot be read is found by [`Dialect::undated`].
+        let readable = WRITABLE.contains(&from.0).then(|| is_readable(&column));
+        let terms = terms.chain(readable).collect::<Vec<_>>().join(" AND ");
+        if terms.is_empty() { "true".into() } else { terms }
+    };
+    match table.inserted.holds {
+        Holds::Instants => between(from, until, Instant::to_string),
+        // A day wider on either side, because a clock may differ from UTC.
+        Holds::ClockTimes => {
+            let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
+            between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
+        }
+        Holds::Integers | Holds::Reals | Holds::Numbers | Holds::Text => {
+            let is_text = table.inserted.holds == Holds::Text;
+            // As bytes, whatever the order of the column's language.
+            let column = format!("{column}{}", if is_text { " COLLATE \"C\"" } else { "" });
+            // The server refuses to compare a column with what its type cannot hold.
+            let bound = |cmp: &str, value: &Value| {
+                let can_be = !table.inserted.is_too_small_for(value);
+                can_be.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
+            };
+            let stretches = table.dates.stretches(from, until).into_iter();
+            let terms = stretches.filter(|it| it.is_text == is_text).filter_map(|it| {
+                let from = bound(">=", &it.from)?;
+                Some(bound("<", &it.to).map_or(from.clone(), |to| format!("{from} AND {to}")))
+            });
+            let terms: Vec<_> = terms.collect();
+            if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
+        }
+        Holds::Anything => "true".into(),
+        Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
+    }
+}
+
+/// Rows that can be due by their count of failures; all where the server cannot say which.
+fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
+    let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
+        return EVERY.into();
+    };
+    let can = last_failure.holds == Holds::Instants && failures.holds == Holds::Integers;
+    if !can || before.is_empty() {
+        return EVERY.into();
+    }
+    let (count, at) = (quote(&failures.name), quote(&last_failure.name));
+    let shown = |at: &Instant| {
+        let at = Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end()));
+        format!("{}::timestamptz", quoted(&at.to_string()))
+    };
+    let bounds: Vec<_> = before.iter().map(shown).collect();
+    let bound = by_count(&count, &format!("{count} < 1"), &bounds);
+    let new = table.statuses.tell().then(|| table.status_in(&[Status::New]));
+    let new = new.map_or_else(String::new, |new| format!("{new} OR "));
+    format!(
+        "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",
+        shown(&future)
+    )
+}
+
+/// The number that the row's change or id has among all that were asked for.
+pub fn number(row: &Row, index: usize) -> Option<usize> {
+    usize::try_from(row.count(index)).ok()
+}
+
+impl Cells for Row {
+    fn cell(&self, column: &Column, index: usize) -> Cell<'_> {
+        match self.get(index) {
+            Some(text) if column.holds.is_text() => Ok(text),
+            text => Err(value(column, text)),
+        }
+    }
+
+    fn number(&self, index: usize) -> Option<i64> {
+        self.get(index)
+    }
+
+    fn truth(&self, index: usize) -> bool {
+        self.get(index)
+    }
+}
+
+/// A column's value out of its text.
+pub fn value(column: &Column, text: Option<&str>) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let number = || text.parse().ok().map(Value::Integer);
+    // NaN is none.
+    let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let json = || is_json().then(|| Value::Json(text.into()));
+    let held = match column.holds {
+        Holds::Integers => number(),
+        Holds::Numbers => number().or_else(json),
+        Holds::Reals => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
+        Holds::Booleans => Some(Value::Boolean(text == "true")),
+        Holds::Documents => json(),
+        Holds::Bytes => bytes(text).map(Value::Blob),
+        Holds::Text | Holds::Instants | Holds::ClockTimes | Holds::Anything => None,
+    };
+    held.unwrap_or_else(|| Value::Text(text.into()))
+}
+
+/// `\x00ff`, as the server shows bytes.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?;
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_cannot_break_out_of_their_quotes() {
+        assert_eq!(quoted("it's '; --"), "'it''s ''; --'");
+        assert_eq!(quoted(r"\'; --"), r"E'\\''; --'");
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let bytes = Value::Blob(vec![0, 15, 255]);
+        let text = param(&bytes).unwrap();
+        assert_eq!(text, "\\x000FFF");
+        assert_eq!(super::bytes(&text), Some(vec![0, 15, 255]));
+        assert_eq!(super::bytes("\\x0"), None);
+    }
+}

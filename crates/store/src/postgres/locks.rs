@@ -1,0 +1,763 @@
+//! Claims on records: advisory locks that the server holds for a living session.
+//!
+//! Each claim is two locks with different keys, in two sessions. A pass that wants a record takes the
+//! first lock and then the second. So the end of one session, for example by an administrator, frees no
+//! record in hand: the other lock stands until the session is made again and has taken its lock back.
+//! Several locks are taken in one statement, because a lock costs a round trip to the server. Few are
+//! held, because all locks of all sessions share one table of the server.
+//!
+//! The writing session, which searches and writes, has the first locks; the claiming session has the
+//! second ones and reads what is claimed. So the next records are claimed while a round is written.
+//!
+//! Behind a pooler that lends a session of the server for one transaction, all clients share the locks of
+//! that session. There a claim is one lock of a transaction that stays open in the claiming session. All
+//! these locks are freed at once, when the transaction ends.
+
+mod recovery;
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
+
+use anyhow::{Context, Result, bail};
+use backlog_schedule::{Id, Record, fnv1a64, splitmix64};
+
+pub use recovery::recover;
+
+use super::ahead::Ahead;
+use super::commit_sync::CommitSync;
+use super::dialect::Param;
+use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
+use super::statements::{
+    self, claims, granted, held_keys, lock_and_read, lock_and_read_singly, seen, take_locks, unlock,
+};
+use super::{PgEngine, Server};
+use crate::clock::Clock;
+use crate::engine::{Ask, Engine, Hold, Locks, Seen};
+use crate::error::DbError;
+use crate::table::Charged;
+use crate::table_store::SqlDatabase;
+use crate::watchdog::Watchdog;
+use crate::{Access, Claim, EndHandlers, RowWrite, Sessions, WriteResult};
+use recovery::HOLD_OFF;
+
+const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
+/// How many records are claimed at a time, with those that are being settled.
+const MOST_CLAIMS: usize = 256;
+/// How many are held at a time, with those that are claimed ahead, and those whose outcomes are to
+/// become durable: two locks each, of the 12,000 that a stock server has.
+const MOST_HELD: usize = 320;
+/// How long a write waits for the lock of a row. Then a settlement is tried again, and an attempt is not
+/// begun.
+const LOCK_TIMEOUT: &str = "5s";
+/// How long a living server may take to answer a heartbeat.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
+
+/// With these the server frees the locks of a client that has been silent for 180 s: 60 s and four times
+/// 30 s. Handlers have ended by then (see `CLAIMS_STAND_FOR`).
+const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
+                          SET tcp_keepalives_count = 4";
+
+/// The keys of the first and the second lock of a record.
+pub type Keys = [i64; 2];
+
+/// The table is named as in SQL.
+fn keys_of(table: &str, id: &Id) -> Keys {
+    let record = splitmix64(fnv1a64(id.text().as_bytes()));
+    let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
+    [first, splitmix64(first)].map(u64::cast_signed)
+}
+
+fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
+    wanted.iter().map(|(_, keys)| keys[0]).collect()
+}
+
+/// A claim of this pass.
+struct Held {
+    record: Arc<Record>,
+    keys: Keys,
+    /// What the charge made of the row, once the attempt has begun.
+    charged: Option<Charged>,
+    /// Which of its two locks the pass has. Behind a pooler there is only the first.
+    has: [bool; 2],
+    /// Whether at some time the pass had neither of them.
+    is_broken: bool,
+    /// Whether another pass has the record now.
+    is_lost: bool,
+    /// How many times in a row another pass was seen with the first lock.
+    refusals: u8,
+}
+
+impl Held {
+    fn new(record: Arc<Record>, keys: Keys, has: [bool; 2]) -> Self {
+        let (charged, is_broken, is_lost, refusals) = (None, false, false, 0);
+        Self { record, keys, charged, has, is_broken, is_lost, refusals }
+    }
+
+    fn is_covered(&self) -> bool {
+        self.has.contains(&true)
+    }
+}
+
+/// A claiming session that was made early, for the lock of a crontab line.
+pub struct LineSession {
+    session: Session,
+    /// `None` behind a pooler, where no lock outlives its transaction: passes of the line may overlap.
+    key: Option<i64>,
+}
+
+impl LineSession {
+    /// `None` if a pass of the line has the lock, and `wait` is false.
+    pub fn lock(
+        writing: &mut Session,
+        line: &str,
+        wait: bool,
+    ) -> Result<Result<Option<Self>, DbError>> {
+        let session = Session::open(&writing.server, Access::ReadWrite)?;
+        Ok(Self { session, key: None }.locked(writing, line, wait))
+    }
+
+    fn locked(
+        mut self,
+        writing: &mut Session,
+        line: &str,
+        wait: bool,
+    ) -> Result<Option<Self>, DbError> {
+        if are_pooled(&mut self.session, writing)? {
+            return Ok(Some(self));
+        }
+        let key = splitmix64(fnv1a64(format!("line {line}").as_bytes())).cast_signed();
+        if wait {
+            let wait = format!(
+                "SET statement_timeout = 0; SET lock_timeout = 0; \
+                 SELECT pg_catalog.pg_advisory_lock({key})"
+            );
+            self.session.batch(&wait)?;
+        } else if !take_line(&mut self.session, key)? {
+            return Ok(None);
+        }
+        self.key = Some(key);
+        Ok(Some(self))
+    }
+}
+
+fn take_line(session: &mut Session, key: i64) -> Result<bool, DbError> {
+    let rows = session.query(&format!("SELECT {LOCK}({key})"), &[])?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
+
+/// The claims that this pass holds.
+pub struct PgLocks {
+    clock: Clock,
+    /// The claiming session; made when it is needed.
+    session: Option<Session>,
+    /// The same session before that, where it has the lock of the line.
+    early: Option<Session>,
+    /// The key of that lock.
+    line: Option<i64>,
+    /// The processes of the server for the writing session and for the claiming session. Behind a pooler
+    /// only the process with the open transaction is known.
+    backends: [String; 2],
+    /// The processes of lost sessions. They may keep their locks for a moment longer.
+    old_backends: Vec<String>,
+    /// Whether a pooler lends the sessions for one transaction each.
+    pooled: bool,
+    held: HashMap<Id, Held>,
+    ahead: Ahead,
+    /// The keys of first and second locks that are released and not yet freed, also of records that were
+    /// not claimed in the end. They are freed in the statement that takes the next locks.
+    freed: [Vec<i64>; 2],
+    /// Whether a statement failed that may have taken or freed first or second locks.
+    is_unsure: [bool; 2],
+    /// Behind a pooler: how many locks the open transaction has, if one is open.
+    taken: Option<usize>,
+    /// No new record is claimed before this time.
+    hold_off_until: Option<Monotonic>,
+    /// Whether what is written is durable only after a flush.
+    is_asynchronous: bool,
+    sync: CommitSync,
+    /// Ends the handlers of lost records.
+    end: Option<EndHandlers>,
+    /// The token that the handlers carry, and the watchdogs that end them if this process is killed.
+    token: Option<String>,
+    watchdogs: Vec<Watchdog>,
+}
+
+impl PgLocks {
+    pub fn new(clock: Clock, line: Option<LineSession>) -> Self {
+        let (early, line) = line.map(|line| (line.session, line.key)).unzip();
+        Self {
+            clock,
+            session: None,
+            early,
+            line: line.flatten(),
+            backends: Default::default(),
+            old_backends: Vec::new(),
+            pooled: false,
+            held: HashMap::new(),
+            ahead: Ahead::new(clock),
+            freed: Default::default(),
+            is_unsure: [false; 2],
+            taken: None,
+            hold_off_until: None,
+            is_asynchronous: false,
+            sync: CommitSync::new(clock),
+            end: None,
+            token: None,
+            watchdogs: Vec::new(),
+        }
+    }
+}
+
+impl Locks<PgEngine> for PgLocks {
+    fn most(&self) -> usize {
+        if self.pooled && !self.held.is_empty() {
+            self.held.len() + MOST_CLAIMS.saturating_sub(self.taken.unwrap_or(0))
+        } else {
+            MOST_CLAIMS
+        }
+    }
+
+    fn open(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<()> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let why = on.engine.locks_of_one_node();
+        if let Some(why) = on.reading(why)? {
+            bail!("could not claim records in {}: {why}", on.engine.place());
+        }
+        self.open_session(&on.engine.session.server)?;
+        let exclude = self.prepare(&mut on.engine.session);
+        let exclude = on.reading(exclude);
+        if !matches!(exclude, Ok(true)) {
+            self.session = None;
+        }
+        if !exclude? {
+            bail!(
+                "could not claim records in {}: its advisory locks do not lock, a second session \
+                 got what the first one holds; name a server, or a pooler before it, that keeps \
+                 them",
+                on.engine.place()
+            );
+        }
+        let can_flush = self.can_flush(on);
+        self.is_asynchronous = on.reading(can_flush)?;
+        Ok(())
+    }
+
+    fn claim(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        ids: &[Id],
+    ) -> Result<Vec<(Id, Claim)>, DbError> {
+        self.free_synced(ids)?;
+        let over = self.ahead.drain(false);
+        self.give_back_all(&over);
+        let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
+        let (mut seen, mut places) = (HashSet::new(), Vec::new());
+        for (place, (id, claim)) in result.iter_mut().enumerate() {
+            if !seen.insert(&ids[place]) {
+                continue;
+            }
+            match self.ahead.take(id) {
+                Some(ahead) => *claim = ahead,
+                None if self.held.contains_key(id) => {
+                    log::warn!("record {id} is skipped: this pass has it already");
+                }
+                None => places.push(place),
+            }
+        }
+        if !places.is_empty()
+            && let Err(error) = self.claim_now(on, ids, places, &mut result)
+        {
+            // The caller gets the error only, and cannot release what was claimed ahead.
+            let held = result.iter().filter(|(_, claim)| matches!(claim, Claim::Held(_)));
+            held.for_each(|(id, _)| self.give_back(id));
+            return Err(error);
+        }
+        Ok(result)
+    }
+
+    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
+        if self.pooled { 0 } else { self.ahead.lacks(attempts, begun) }
+    }
+
+    fn claim_ahead(&mut self, ids: &[Id]) {
+        self.ahead.want(ids);
+    }
+
+    fn claimed_ahead(&self) -> usize {
+        self.ahead.fresh().count()
+    }
+
+    fn write(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        changes: &[(usize, &RowWrite)],
+    ) -> Result<Vec<Seen>, DbError> {
+        let mut ids = self.ahead.take_wanted();
+        let mut distinct = HashSet::new();
+        ids.retain(|id| !self.held.contains_key(id) && distinct.insert(id.clone()));
+        ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
+        if self.hold_off().is_some() || self.is_unsure.contains(&true) {
+            ids.clear();
+        }
+        let table = &on.table;
+        let write = statements::ask(table, changes, Ask::Write, self.is_asynchronous);
+        if !self.pooled {
+            on.engine.session.plan_for_rounds()?;
+        }
+        let Some(claiming) = self.session.as_mut().filter(|_| !ids.is_empty()) else {
+            let rows = on.engine.session.ask(&write)?;
+            return Ok(seen(table, &rows));
+        };
+        let mut wanted: Vec<_> = ids.iter().map(|id| (id, keys_of(&table.sql, id))).collect();
+        let [freed_first, freed_second] = self.freed.clone();
+        let lock = take_locks(LOCK, first_keys(&wanted), freed_first);
+        let like = lock_and_read(table, &[], Vec::new(), true);
+        let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
+            let mut granted = granted(rows).into_iter();
+            wanted.retain(|(id, _)| {
+                let is_granted = granted.next() == Some(true);
+                if !is_granted {
+                    self.ahead.add(id, Claim::Busy);
+                }
+                is_granted
+            });
+            (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, freed_second, true))
+        });
+        let (claimed, written) = both.inspect_err(|_| self.is_unsure = [true; 2])?;
+        // A record that could not be claimed ahead is claimed when it is needed, or the claim fails then.
+        match claimed {
+            Ok(rows) => {
+                self.freed[0].clear();
+                if !wanted.is_empty() {
+                    self.freed[1].clear();
+                }
+                for (claim, (id, keys)) in
+                    claims(table, wanted.len(), &rows).into_iter().zip(&wanted)
+                {
+                    self.note(id, *keys, &claim);
+                    self.ahead.add(id, claim);
+                }
+            }
+            Err(error) => {
+                log::debug!("nothing was claimed ahead: {error}");
+                self.is_unsure = [true; 2];
+            }
+        }
+        Ok(seen(table, &written?))
+    }
+
+    /// If the flush cannot begin, the next flush that is waited for makes up for it.
+    fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
+        for (change, written) in changes.iter().zip(written) {
+            if let WriteResult::Charged(charged) = written
+                && let Some(held) = self.held.get_mut(&change.record.id)
+            {
+                held.charged = Some(charged.clone());
+            }
+        }
+        if !self.is_asynchronous {
+            return;
+        }
+        self.sync.note(changes, written);
+        if let Some(session) = &mut self.session
+            && let Err(error) = self.sync.begin(session)
+        {
+            log::debug!("could not begin to flush: {error}");
+        }
+    }
+
+    /// If a record is no longer held, another pass may have had it.
+    fn hold(&self, id: &Id) -> Hold {
+        match self.held.get(id) {
+            Some(held) if held.is_lost => Hold::Lost,
+            Some(held) if !held.is_broken => Hold::Unbroken,
+            Some(_) | None => Hold::Broken,
+        }
+    }
+
+    fn hold_off(&self) -> Option<Duration> {
+        let left = self.clock.until(self.hold_off_until?);
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    fn on_loss(&mut self, end: EndHandlers) {
+        self.end = Some(end);
+    }
+
+    fn sessions(&self, on: &SqlDatabase<PgEngine>) -> Option<Arc<dyn Sessions>> {
+        Some(Arc::new(on.engine.session.server.clone()))
+    }
+
+    fn release(&mut self, id: &Id) {
+        if self.held.contains_key(id) && !self.sync.holds_back(id) {
+            self.give_back(id);
+        }
+    }
+
+    /// While records are in hand, the statement of the next claim frees what was released, or else the
+    /// heartbeat does.
+    fn rest(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+        if self.held.len() == self.sync.held_back() + self.ahead.held() {
+            self.free(on)?;
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let finished = self.sync.finish(session);
+        let over = [self.sync.take_durable(), self.ahead.drain(true)].concat();
+        self.give_back_all(&over);
+        finished?;
+        if self.pooled {
+            return self.end_transaction();
+        }
+        self.make_sure(&mut on.engine.session)?;
+        for (of, session) in
+            [Some(&mut on.engine.session), self.session.as_mut()].into_iter().enumerate()
+        {
+            let Some(session) = session else { continue };
+            let freed = unlock(session, self.freed[of].clone());
+            self.is_unsure[of] = freed.is_err();
+            freed?;
+            self.freed[of].clear();
+        }
+        Ok(())
+    }
+
+    fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
+        self.token = Some(token.into());
+        self.open(on)?;
+        // A server that has just started has lost the claims of all passes, which take them back now.
+        let age = on.engine.session.age_of_claims();
+        let left = HOLD_OFF.saturating_sub(on.reading(age)?);
+        self.hold_off_until = self.clock.monotonic().checked_add(left);
+        Ok(())
+    }
+
+    /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the
+    /// writing session only.
+    fn keep_claims(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        was_used: bool,
+    ) -> Result<Option<Duration>, DbError> {
+        if was_used && self.is_whole() && !self.pooled {
+            return Ok(None);
+        }
+        let writing = Some(&mut on.engine.session).filter(|_| !was_used);
+        for session in self.session.iter_mut().chain(writing) {
+            session.within(HEARTBEAT_LIMIT, |session| session.query("SELECT 1", &[]))?;
+        }
+        if !was_used {
+            self.free(on)?;
+        }
+        self.retake(on)
+    }
+}
+
+impl PgLocks {
+    fn open_session(&mut self, server: &Arc<Server>) -> Result<()> {
+        let session = match self.early.take() {
+            Some(session) => session,
+            None => self.open_again(server)?,
+        };
+        if let Some(token) = &self.token {
+            let socket = session.connection.handle.socket.try_clone();
+            let socket = socket.context("could not watch a connection")?;
+            // The first watchdog stays, because the oldest handlers carry its mark only. Those between the
+            // first and the last are of no use.
+            self.watchdogs.push(Watchdog::start(Some(socket), token)?);
+            if self.watchdogs.len() > 2 {
+                self.watchdogs.remove(1);
+            }
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// Opens a session, which has the lock of the line unless another pass has it by now.
+    fn open_again(&self, server: &Arc<Server>) -> Result<Session> {
+        let mut session = Session::open(server, Access::ReadWrite)?;
+        if let Some(key) = self.line
+            && let Err(error) = take_line(&mut session, key)
+        {
+            log::debug!("the lock of the line was not taken again: {error}");
+        }
+        Ok(session)
+    }
+
+    /// Gets both sessions ready, and says whether their locks exclude each other.
+    fn prepare(&mut self, writing: &mut Session) -> Result<bool, DbError> {
+        let Some(claiming) = &mut self.session else { return Ok(false) };
+        self.pooled = writing.within(FIRST_ANSWER_LIMIT, |writing| {
+            claiming.within(FIRST_ANSWER_LIMIT, |claiming| are_pooled(claiming, writing))
+        })?;
+        if self.pooled {
+            let place = writing.server.shown();
+            log::debug!("{place} is a pooler: a claim is a lock of a transaction");
+        }
+        self.tune(writing, [true; 2])?;
+        // A server that only speaks PostgreSQL's protocol may have these functions and grant every lock.
+        // The key is random, so that no record and no other pass has it. The next claim frees its lock.
+        let key = RandomState::new().hash_one(std::process::id()).cast_signed();
+        let first = self.take_first(writing, &[key])?;
+        self.freed[0].push(key);
+        let function = self.function();
+        let Some(claiming) = &mut self.session else { return Ok(false) };
+        let (holder, other) = if self.pooled { (claiming, writing) } else { (writing, claiming) };
+        let second = other.ask(&take_locks(function, vec![key], Vec::new()))?;
+        let exclude = first == [true] && granted(&second) == [false];
+        if !exclude {
+            // The lock of a session that has ended is free. Then this fails.
+            holder.batch("SELECT 1")?;
+        }
+        Ok(exclude)
+    }
+
+    /// Sets the parameters of new sessions; `new` says whether the writing and the claiming session are
+    /// new. Nothing is set for a session that a pooler lends for a transaction.
+    fn tune(&mut self, writing: &mut Session, new: [bool; 2]) -> Result<(), DbError> {
+        let access = writing.access;
+        let sessions = [Some(writing), self.session.as_mut()];
+        for (of, session) in sessions.into_iter().enumerate().filter(|(of, _)| new[*of]) {
+            let Some(session) = session else { continue };
+            if self.pooled {
+                // The pool may have no connection left.
+                session.connection.limit = Some(FIRST_ANSWER_LIMIT);
+                continue;
+            }
+            session.batch(&format!(
+                "{KEEPALIVES}; SET statement_timeout = 0; \
+                 SET default_transaction_isolation = 'read committed'; \
+                 SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+                 WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
+            ))?;
+            session.prepare_what_is_repeated();
+            session.plan_for_rounds()?;
+            self.backends[of] = session.backend()?;
+            // From now on the claiming session reads rows as well. A function in the condition of the
+            // queue must not write if the pass must not.
+            session.access = access;
+        }
+        Ok(())
+    }
+
+    /// Whether the pass has all locks of all its claims. Of a lost claim it has none.
+    fn is_whole(&self) -> bool {
+        self.held.values().all(|held| held.has[0] && (self.pooled || held.has[1]))
+    }
+
+    /// Notes that a failed statement may have taken or freed locks: these do not end with its transaction,
+    /// only with the session.
+    fn sure<T>(&mut self, of: usize, done: Result<T, DbError>) -> Result<T, DbError> {
+        done.inspect_err(|_| self.is_unsure[of] = true)
+    }
+
+    fn claim_now(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        ids: &[Id],
+        places: Vec<usize>,
+        result: &mut [(Id, Claim)],
+    ) -> Result<(), DbError> {
+        self.make_sure(&mut on.engine.session)?;
+        let (writing, table) = (&mut on.engine.session, &on.table);
+        let keys = |place: usize| (&ids[place], keys_of(&table.sql, &ids[place]));
+        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
+        if !self.pooled {
+            writing.plan_for_rounds()?;
+        }
+        let granted = self.take_first(writing, &first_keys(&wanted))?;
+        let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
+        let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // A statement of its own, so that it sees what was committed before the locks were free.
+        let freed = if self.pooled { Vec::new() } else { self.freed[1].clone() };
+        let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
+        let Some(session) = session else { return Ok(()) };
+        let read = match session.ask(&lock_and_read(table, &wanted, freed, !self.pooled)) {
+            // One row that cannot be read must not keep the others from being handled.
+            Err(error) if error.is_of_a_row => {
+                lock_and_read_singly(session, table, &wanted, !self.pooled)
+            }
+            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
+        };
+        if read.is_err() {
+            self.freed[0].extend(first_keys(&wanted));
+        }
+        let read = self.sure(1, read)?;
+        if !self.pooled {
+            self.freed[1].clear();
+        }
+        for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
+            self.note(id, keys, &claim);
+            result[place].1 = claim;
+        }
+        Ok(())
+    }
+
+    fn take_first(&mut self, writing: &mut Session, keys: &[i64]) -> Result<Vec<bool>, DbError> {
+        let function = self.function();
+        if !self.pooled {
+            let freed = self.freed[0].clone();
+            let taken = writing.ask(&take_locks(function, keys.to_vec(), freed));
+            let taken = self.sure(0, taken)?;
+            self.freed[0].clear();
+            return Ok(granted(&taken));
+        }
+        self.end_transaction()?;
+        let claiming = self.session.as_mut().filter(|session| session.connection.is_open());
+        let Some(claiming) = claiming else { return Ok(vec![false; keys.len()]) };
+        if self.taken.is_none() {
+            // The transaction is idle while handlers run, however long they take.
+            claiming.batch(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                 SET LOCAL idle_in_transaction_session_timeout = 0",
+            )?;
+            self.taken = Some(0);
+            self.backends[1] = claiming.backend()?;
+        }
+        let taken = claiming.ask(&take_locks(function, keys.to_vec(), Vec::new()));
+        let taken = taken.map(|rows| granted(&rows));
+        if taken.is_err() {
+            // The transaction has failed, and all its locks are gone.
+            let _ = claiming.roll_back();
+            // The pooler may lend its process to others from now on.
+            self.backends[1].clear();
+            self.note_lost([false, true]);
+        }
+        let taken = taken?;
+        let count = taken.iter().filter(|is_granted| **is_granted).count();
+        self.taken = self.taken.map(|before| before + count);
+        Ok(taken)
+    }
+
+    fn function(&self) -> &'static str {
+        if self.pooled { "pg_catalog.pg_try_advisory_xact_lock" } else { LOCK }
+    }
+
+    /// Ends the transaction that has the first locks, if no claim needs it any more.
+    fn end_transaction(&mut self) -> Result<(), DbError> {
+        if self.held.is_empty()
+            && self.taken.is_some()
+            && let Some(session) = &mut self.session
+        {
+            session.batch("COMMIT")?;
+            self.taken = None;
+        }
+        Ok(())
+    }
+
+    /// Whether writes may become durable later, by a flush. Behind a pooler they may not, because a flush
+    /// would end the transaction with the claims; nor may they in a table with rules, because those do not
+    /// allow a statement that also sets how it commits.
+    fn can_flush(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
+        let may_write = !self.pooled && on.engine.session.access != Access::ReadOnly;
+        let Some(session) = self.session.as_mut().filter(|_| may_write) else {
+            return Ok(false);
+        };
+        let rules = "SELECT 1 FROM pg_catalog.pg_rewrite \
+                     WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
+        let has_rules = !session.query(rules, &[Param::text(&on.table.sql)])?.is_empty();
+        Ok(!has_rules && CommitSync::can_flush(session)?)
+    }
+
+    fn give_back(&mut self, id: &Id) {
+        let Some(held) = self.held.remove(id) else { return };
+        for (of, freed) in self.freed.iter_mut().enumerate() {
+            freed.extend(Some(held.keys[of]).filter(|_| held.has[of]));
+        }
+    }
+
+    fn give_back_all(&mut self, ids: &[Id]) {
+        ids.iter().for_each(|id| self.give_back(id));
+    }
+
+    /// Notes which locks a record has after an attempt to claim it in which the first lock was granted.
+    fn note(&mut self, id: &Id, keys: Keys, claim: &Claim) {
+        let has = [true, !self.pooled];
+        match claim {
+            Claim::Held(record) => {
+                self.held.insert(id.clone(), Held::new(record.clone(), keys, has));
+            }
+            Claim::Busy | Claim::Unreadable(_) => self.freed[0].push(keys[0]),
+            Claim::Gone | Claim::Ambiguous => {
+                self.freed[0].push(keys[0]);
+                self.freed[1].extend(Some(keys[1]).filter(|_| !self.pooled));
+            }
+        }
+    }
+
+    /// Gives back the claims whose outcomes are durable by now. Waits for the flush if a wanted record is
+    /// among them, or if too many records would be held.
+    fn free_synced(&mut self, wanted: &[Id]) -> Result<(), DbError> {
+        let Self { session: Some(session), sync, held, .. } = self else { return Ok(()) };
+        let new = wanted.iter().filter(|id| !held.contains_key(id)).count();
+        let is_much = held.len() + new > MOST_HELD;
+        let is_wanted = |id: &Id| held.contains_key(id) && sync.is_held_back(id);
+        let advanced = match is_much || wanted.iter().any(is_wanted) {
+            true => sync.finish(session),
+            false => sync.advance(session),
+        };
+        let durable = self.sync.take_durable();
+        self.give_back_all(&durable);
+        advanced
+    }
+
+    /// Frees the locks that a failed statement may have left with this pass, and notes which locks the pass
+    /// does not have. Behind a pooler a failed transaction leaves none.
+    fn make_sure(&mut self, writing: &mut Session) -> Result<(), DbError> {
+        for (of, session) in [Some(writing), self.session.as_mut()].into_iter().enumerate() {
+            let Some(session) = session.filter(|_| self.is_unsure[of] && !self.pooled) else {
+                continue;
+            };
+            let needed = self.held.values().filter(|held| held.has[of]).map(|held| held.keys[of]);
+            let line = self.line.filter(|_| of == 1);
+            let needed: HashSet<_> = needed.chain(line).collect();
+            // A lock that was taken twice must be given back twice.
+            let found = loop {
+                let found = held_keys(session)?;
+                let over: Vec<_> =
+                    found.iter().copied().filter(|it| !needed.contains(it)).collect();
+                if over.is_empty() {
+                    break found;
+                }
+                unlock(session, over)?;
+            };
+            for held in self.held.values_mut() {
+                held.has[of] &= found.contains(&held.keys[of]);
+            }
+            self.freed[of].clear();
+            self.is_unsure[of] = false;
+        }
+        self.note_gaps();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_tables_have_keys_of_their_own() {
+        let of = |table: &str, id: Id| keys_of(table, &id);
+        let one = of("\"public\".\"orders\"", Id::Integer(7));
+        assert_eq!(one, of("\"public\".\"orders\"", Id::Text("7".into())));
+        let mut all: Vec<i64> = ["\"public\".\"orders\"", "\"public\".\"mails\""]
+            .iter()
+            .flat_map(|table| (0..1_000).map(move |id| of(table, Id::Integer(id))))
+            .flatten()
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 4_000);
+    }
+}

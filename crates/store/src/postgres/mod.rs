@@ -1,0 +1,354 @@
+//! The PostgreSQL engine: the table on a server, the claims in its advisory locks. A queue of pgmq is
+//! read as a table, and written by a store of its own.
+
+mod ahead;
+mod catalog;
+mod commit_sync;
+mod dialect;
+mod explore;
+mod locks;
+pub mod pgmq;
+mod rehearsal;
+mod server;
+mod session;
+mod statements;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use backlog_schedule::{Id, Instant, Query, Status, Value};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSqlOwned;
+
+pub use explore::explore;
+pub use server::{Server, certificates, without_password};
+
+use super::engine::{Ask, Engine, Index, Seen};
+use super::error::{DbError, Kind, Reconnecting};
+use super::sql::recent;
+use super::table::{Holds, Table, quote};
+use super::table_store::{SqlDatabase, TableStore};
+use super::{
+    Access, Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite, StateDir,
+};
+use crate::clock::Clock;
+use crate::mapping::Mapping;
+use dialect::{Param, param};
+use locks::{LineSession, PgLocks};
+use pgmq::{Queue, Work};
+use session::{FIRST_ANSWER_LIMIT, Session};
+
+/// A server that answers.
+pub struct PgEngine {
+    session: Session,
+    /// What the table is made of, where it is a queue.
+    queue: Option<Queue>,
+    /// Whether the database has constraints that can be deferred, once that is known.
+    has_deferrable: Option<bool>,
+    /// The session with the lock of the crontab line, where there is no state directory.
+    line: Option<LineSession>,
+}
+
+/// Opens a table on a server.
+pub fn open(
+    server: &Arc<Server>,
+    mapping: &Mapping,
+    access: Access,
+    clock: Clock,
+) -> Result<SqlDatabase<PgEngine>> {
+    let mut session = RefCell::new(Session::open(server, access)?);
+    let found = Table::find(&mut session, mapping, clock);
+    let table = found.map_err(|error| catalog::explain_lookup(error, &server.shown()))?;
+    Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
+}
+
+/// Parameters as text. One with a NUL keeps it: the server refuses what it cannot hold.
+fn texts(params: &[Value]) -> Vec<Param> {
+    let text = |value: &Value| {
+        let is_text = if let Value::Text(text) = value { Some(text.clone()) } else { None };
+        Param::Text(is_text.or_else(|| param(value)))
+    };
+    params.iter().map(text).collect()
+}
+
+impl PgEngine {
+    fn new(session: Session) -> Self {
+        Self { session, queue: None, has_deferrable: None, line: None }
+    }
+
+    /// Opens a second connection while the first one is in use, as a pass does.
+    fn require_two_connections(&mut self) -> Result<()> {
+        let (server, access) = (self.session.server.clone(), self.session.access);
+        // A session that only reads stays in a transaction, so that a pooler cannot lend its connection to
+        // the second one.
+        self.query("SELECT 1", &[])?;
+        let mut second = Session::open(&server, access)?;
+        let answered = second.within(FIRST_ANSWER_LIMIT, |session| session.query("SELECT 1", &[]));
+        answered.map(drop).map_err(|error| self.explain(error, "use"))
+    }
+
+    fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+        let rows = self.session.query(sql, params);
+        rows.map_err(|error| self.explain(error, "read"))
+    }
+
+    fn column<T: FromSqlOwned>(&mut self, sql: &str, params: &[Param]) -> Result<Vec<T>> {
+        let found = self.session.column(sql, params);
+        found.map_err(|error| self.explain(error, "read"))
+    }
+}
+
+impl Engine for PgEngine {
+    type Row<'r> = Row;
+    type Locks = PgLocks;
+
+    const TRIES: u32 = 60;
+    const WRITES_SINGLY: bool = false;
+    const HEARTBEAT_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));
+
+    fn place(&self) -> String {
+        self.session.server.shown()
+    }
+
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        self.session.stream(sql, &texts(params), each)
+    }
+
+    fn search(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        each: impl FnMut(&Row) -> bool,
+    ) -> Result<(), DbError> {
+        self.session.search(sql, &texts(params), each)
+    }
+
+    fn due(&mut self, table: &Table, query: &Query) -> Result<Vec<String>, DbError> {
+        self.session.plan_for_searches()?;
+        Ok(table.due(query))
+    }
+
+    fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
+        statements::still_pending(&mut self.session, table, ids).map(Some)
+    }
+
+    /// The tables of a queue are pgmq's business.
+    fn is_users_table(&self) -> bool {
+        self.queue.is_none()
+    }
+
+    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal ORDER BY 1";
+        self.session.column(sql, &[Param::text(&table.sql)])
+    }
+
+    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
+        let sql = "SELECT DISTINCT conrelid::regclass::text || CASE confdeltype WHEN 'c' \
+                   THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
+                   FROM pg_catalog.pg_constraint WHERE contype = 'f' \
+                   AND confrelid = $1::text::regclass AND confdeltype IN ('c', 'n', 'd') ORDER BY 1";
+        self.session.column(sql, &[Param::text(&table.sql)])
+    }
+
+    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
+        let (pending, recent) =
+            (table.any(&table.due_rows(&Status::PENDING)), table.due(&recent()).concat());
+        let is_found = self.is_found_by_index(table, &pending)?
+            && self.is_found_by_index(table, &recent)?
+            && self.is_searched(table, &recent)?;
+        Ok(is_found)
+    }
+
+    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        let columns = table.failures.as_ref().zip(table.last_failure.as_ref());
+        let Some((failures, last_failure)) = columns.filter(|_| table.statuses.column.is_some())
+        else {
+            return Ok(None);
+        };
+        // Only these are compared on the server.
+        if last_failure.holds != Holds::Instants || failures.holds != Holds::Integers {
+            return Ok(None);
+        }
+        let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
+        let pending = table.status_in(&Status::PENDING);
+        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));
+        let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
+        Ok((!is_found).then(|| format!("{count}, {at}")))
+    }
+
+    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
+        let ids = Param::texts(table.id.iter().map(|column| &column.name));
+        let params = [Param::text(&table.sql), ids];
+        Ok(self.session.query(catalog::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
+    }
+
+    fn create_index(&mut self, table: &Table, index: &Index) -> Result<Option<String>, DbError> {
+        let Index { kind, suffix, columns, condition } = index;
+        let Table { name, sql, .. } = table;
+        let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
+        let kinds: Vec<String> = self.session.column(kinds, &[Param::text(sql)])?;
+        if kinds == ["f"] {
+            return Ok(None);
+        }
+        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        let concurrently = if kinds == ["p"] { "" } else { " CONCURRENTLY" };
+        // Without the schema's.
+        let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
+        let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
+        Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
+    }
+
+    fn hides_all(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+        if !self.session.has_row_security
+            || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(self.session.row_security(&table.name, ", none of them at present")))
+    }
+
+    fn inspect(&mut self, table: &Table, found: &mut Inspection) {
+        if self.session.has_row_security {
+            let none = if found.rows == Some(0) { ", none of them at present" } else { "" };
+            found.hidden = Some(self.session.row_security(&table.name, none));
+        }
+        let version = self.column("SELECT pg_catalog.current_setting('server_version')", &[]);
+        let version: Vec<String> = found.unread.or_nothing("the version", version);
+        found.aside = format!("PostgreSQL {}", version.concat());
+    }
+
+    /// The limit is shorter than the time after which the server looks for a deadlock.
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
+        let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
+        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
+    }
+
+    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+        self.batch("SET CONSTRAINTS ALL IMMEDIATE")?;
+        self.session.roll_back()
+    }
+
+    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+        self.try_in_one_go(table, chains)
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), DbError> {
+        self.session.batch(sql)
+    }
+
+    fn roll_back(&mut self) {
+        let _ = self.session.roll_back();
+    }
+
+    fn ask(
+        &mut self,
+        table: &Table,
+        changes: &[(usize, &RowWrite)],
+        ask: Ask,
+    ) -> Result<Vec<Seen>, DbError> {
+        let request = statements::ask(table, changes, ask, false);
+        Ok(statements::seen(table, &self.session.ask(&request)?))
+    }
+
+    /// Triggers that run after an update may change a row after what a statement returns of it.
+    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
+        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
+        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
+        Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
+    }
+
+    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
+        self.constraints_of_rows(table)
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        Some(self.session.server.interrupter())
+    }
+
+    fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
+        if why.kind == Kind::ReadOnly {
+            store.engine().session.wait_for_writes();
+            return Ok(());
+        }
+        locks::recover(store, &why)
+    }
+}
+
+impl Database for SqlDatabase<PgEngine> {
+    fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
+        let identity = self.engine.session.server.identity();
+        Ok(named
+            .map_or_else(|| StateDir::none(&identity), |it| StateDir::own(it.into(), &identity)))
+    }
+
+    fn lock_line(&mut self, line: &str, wait: bool) -> Result<bool> {
+        let locked = LineSession::lock(&mut self.engine.session, line, wait)?;
+        let locked = self.reading(locked)?;
+        let is_free = locked.is_some();
+        self.engine.line = locked;
+        Ok(is_free)
+    }
+
+    fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
+        let Some(queue) = &self.engine.queue else { return self.insert(payloads, now) };
+        let (sql, params) = queue.send(payloads);
+        self.engine.query(sql, &params).map(|_| ())
+    }
+
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        match &self.engine.queue {
+            Some(queue) => {
+                let tables = [queue.waiting.clone(), queue.archive.clone()];
+                let privileges = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+                let missing = pgmq::missing_function(&mut self.engine.session);
+                match missing.map_err(|error| self.engine.explain(error, "read"))? {
+                    Some(why) => Ok(Some(why)),
+                    None => self.engine.missing_on_tables(&tables, &privileges),
+                }
+            }
+            None => match self.engine.missing_privilege(&self.table)? {
+                None => {
+                    self.engine.require_two_connections()?;
+                    let why = self.engine.locks_of_one_node();
+                    self.reading(why)
+                }
+                missing => Ok(missing),
+            },
+        }
+    }
+
+    fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
+        Ok(match self.engine.queue.clone() {
+            Some(queue) => Box::new(Work::new(queue, *self, retry)),
+            None => {
+                let locks = PgLocks::new(retry.clock, self.engine.line.take());
+                Box::new(TableStore::new(*self, locks, retry))
+            }
+        })
+    }
+}
+
+/// Creates `table` with its schema, unless there is such a table.
+pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
+    let place = server.shown();
+    let mut session = Session::open(server, Access::ReadWrite)?;
+    let explain = |error: DbError| error.explain(&place, "create the table in");
+    let named = [Param::text(table.to_lowercase())];
+    let there = session.query("SELECT 1 WHERE pg_catalog.to_regclass($1) IS NOT NULL", &named);
+    if !there.map_err(explain)?.is_empty() {
+        return Ok(false);
+    }
+    // All of it or nothing: a batch is one transaction.
+    session.batch(schema).map_err(explain).context("nothing was created")?;
+    Ok(true)
+}

@@ -1,0 +1,359 @@
+//! The pgmq store: a queue that the server keeps in two tables, of what waits and of what is done.
+//! It has a schedule of its own, the instant at which each message becomes visible again, and that
+//! is also its claim: who reads a message hides it for a while.
+//!
+//! Both tables are read as one by the SQL of the PostgreSQL store. Everything is written by pgmq's
+//! own functions, but for what it has none for: bringing an archived message back, and telling one
+//! that ran out of attempts from one that succeeded, which is noted in its headers.
+
+mod work;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+use backlog_schedule::{Counter, Id, Transition, Value};
+use tokio_postgres::Row;
+
+use super::catalog::typed;
+use super::dialect::{Param, Postgres};
+use super::session::Session;
+use super::{PgEngine, Server};
+use crate::clock::Clock;
+use crate::error::DbError;
+use crate::mapping::{DateSource, Mapping, Name, StatusColumn, usual_values};
+use crate::table::{Catalog, Column, Listed, Table, missing, quote};
+use crate::table_store::SqlDatabase;
+use crate::{Access, RowWrite};
+
+pub use work::Work;
+
+/// A queue, by the names that pgmq has for it.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    name: String,
+    /// Its tables, as SQL has their names.
+    pub waiting: String,
+    pub archive: String,
+    /// Whether its messages have headers, as they do since pgmq 1.5.
+    has_headers: bool,
+}
+
+/// Opens a queue, whose two tables are read as one.
+pub fn open(
+    server: &Arc<Server>,
+    name: &str,
+    mapping: &Mapping,
+    access: Access,
+    clock: Clock,
+) -> Result<SqlDatabase<PgEngine>> {
+    let mut session = Session::open(server, access)?;
+    let mut queue = Queue::find(&mut session, name)?;
+    let mut table = Table::find(&mut queue, &mapping_of(mapping), clock)?;
+    table.keeps_schedule = true;
+    table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
+    Ok(SqlDatabase::new(PgEngine { queue: Some(queue), ..PgEngine::new(session) }, table))
+}
+
+/// Makes a queue, unless there is one of this name.
+pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
+    let mut session = Session::open(server, Access::ReadWrite)?;
+    let is_new = look_up(&mut session, name)?.is_none();
+    if is_new {
+        let made = session.query("SELECT pgmq.create($1)", &[Param::text(name)]);
+        let verb = format!("make queue {name} in");
+        made.map_err(|error| error.explain(&server.shown(), &verb))?;
+    }
+    Ok(is_new)
+}
+
+/// Hides messages for `$2` seconds, at most `$3`, and says which.
+pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
+pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
+pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
+/// Shows message `$2[i]` again at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes
+/// seconds only. They are rounded down, so that the pass that starts in that very second finds the
+/// message. The shortest wait is a second, so that the message is not read again at once.
+pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
+                               WHEN given.at = 'infinity' OR secs > most THEN most \
+                               WHEN secs > 0 THEN greatest(pg_catalog.floor(secs), 1) \
+                               ELSE greatest(pg_catalog.ceil(secs), -most) END::integer) \
+                           FROM unnest($2::bigint[], $3::text[]::timestamptz[]) AS given(id, at), \
+                           LATERAL (SELECT $4::text::integer, CASE WHEN pg_catalog.isfinite(given.at) THEN \
+                               extract(epoch FROM given.at - pg_catalog.clock_timestamp()) END) \
+                           AS wait(most, secs)";
+/// For a message that the policy never tries again: the largest number of seconds that pgmq takes, 68
+/// years.
+pub const NEVER_SECS: i32 = i32::MAX;
+/// Shows messages `$2` again in `$3` seconds.
+pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
+                           FROM pg_catalog.unnest($2::bigint[]) AS given(id)";
+
+/// The orders for messages, by their numbers, made from the rows to be written. Whatever is written
+/// for a message that was read is written only if nobody has read it since: its count of reads tells.
+/// What belongs to a message stands beside the numbers, in the same order.
+#[derive(Default)]
+pub struct Orders {
+    pub done: Vec<i64>,
+    /// With the instant at which they are seen again.
+    pub shown: (Vec<i64>, Vec<Option<String>>),
+    /// Whose last reading is taken back, and how often they were read by then.
+    pub uncounted: (Vec<i64>, Vec<i64>),
+    /// Out of attempts, and why.
+    pub noted: (Vec<i64>, Vec<Option<String>>),
+    pub restored: Vec<i64>,
+}
+
+impl Orders {
+    pub fn add(&mut self, number: i64, is_archived: bool, change: &RowWrite) {
+        let (before, counter) = (change.record.failures, &change.settlement.counter);
+        let now = (number, Some("epoch".to_string()));
+        let read_before = (number, i64::from(before) + 1);
+        match change.settlement.transition {
+            Transition::Begun => {}
+            Transition::Succeeded => self.done.push(number),
+            Transition::Failed => {
+                let is_unchanged =
+                    matches!(counter, Counter::Set { failures, .. } if *failures == before);
+                self.uncounted.extend(is_unchanged.then_some(read_before));
+                // A policy that has no more retries shows it no more.
+                let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
+                self.shown.extend([(number, Some(at))]);
+            }
+            Transition::Undone => {
+                self.uncounted.extend([read_before]);
+                self.shown.extend([now]);
+            }
+            Transition::Archived => {
+                let error = match counter {
+                    Counter::Set { last_error, .. } => last_error.clone().unwrap_or_default(),
+                    Counter::AsBefore | Counter::Untouched | Counter::Reset => {
+                        "archived without an attempt".into()
+                    }
+                };
+                self.noted.extend([(number, Some(error.replace('\0', "")))]);
+            }
+            Transition::Renewed if is_archived => self.restored.push(number),
+            Transition::Renewed => self.shown.extend([now]),
+        }
+    }
+}
+
+pub fn number(id: &Id) -> Option<i64> {
+    if let Id::Integer(number) = id { Some(*number) } else { None }
+}
+
+impl Queue {
+    /// Looks the queue up. An error names the queues that there are.
+    fn find(session: &mut Session, name: &str) -> Result<Self> {
+        if let Some(queue) = look_up(session, name)? {
+            return Ok(queue);
+        }
+        let queues = read(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
+        let queues: Vec<&str> = queues.iter().map(|row| row.get(0)).collect();
+        bail!("could not use {}: {}", session.server.shown(), missing("queue", name, &queues));
+    }
+
+    pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
+        let params = [Param::text(&self.name), Param::texts(payloads)];
+        ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
+    }
+
+    /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
+    pub fn held(&self) -> String {
+        format!(
+            "SELECT q.msg_id FROM {} q JOIN unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             ON q.msg_id = given.id AND q.read_ct = given.reads FOR UPDATE OF q",
+            self.waiting
+        )
+    }
+
+    /// The messages among `$1` that are still in the queue, and how often each was read.
+    pub fn reads(&self) -> String {
+        format!("SELECT msg_id, read_ct::bigint FROM {} WHERE msg_id = ANY($1)", self.waiting)
+    }
+
+    /// Takes back the last reading of messages `$1`, read `$2` times by now, as pgmq itself cannot.
+    pub fn unread(&self) -> String {
+        format!(
+            "UPDATE {} q SET read_ct = q.read_ct - 1 \
+             FROM unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
+             WHERE q.msg_id = given.id AND q.read_ct = given.reads AND q.read_ct > 0 \
+             RETURNING q.msg_id",
+            self.waiting
+        )
+    }
+
+    /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.
+    pub fn note(&self) -> Option<String> {
+        let waiting = &self.waiting;
+        let sql = format!(
+            "UPDATE {waiting} q SET headers = CASE pg_catalog.jsonb_typeof(q.headers) \
+             WHEN 'object' THEN q.headers ELSE '{{}}' END || \
+             pg_catalog.jsonb_build_object('{ERROR}', given.error) \
+             FROM unnest($1::bigint[], $2::text[]) AS given(id, error) WHERE q.msg_id = given.id"
+        );
+        self.has_headers.then_some(sql)
+    }
+
+    /// Brings archived messages `$1` back as if they had never been read, and says which.
+    pub fn restore(&self) -> String {
+        let Self { waiting, archive, .. } = self;
+        let (name, value) = if self.has_headers {
+            (", headers", format!(", nullif(headers - '{ERROR}', '{{}}')"))
+        } else {
+            ("", String::new())
+        };
+        format!(
+            "WITH gone AS (DELETE FROM {archive} WHERE msg_id = ANY($1::bigint[]) RETURNING *) \
+             INSERT INTO {waiting} (msg_id, read_ct, enqueued_at, vt, message{name}) \
+             OVERRIDING SYSTEM VALUE \
+             SELECT msg_id, 0, enqueued_at, pg_catalog.clock_timestamp(), message{value} FROM gone \
+             RETURNING msg_id"
+        )
+    }
+}
+
+/// The names of the functions and the types of their arguments. A function may have more arguments, if those
+/// have defaults.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("read", &["text", "integer", "integer"]),
+    ("set_vt", &["text", "bigint", "integer"]),
+    ("archive", &["text", "bigint[]"]),
+    ("delete", &["text", "bigint[]"]),
+    ("send_batch", &["text", "jsonb[]"]),
+];
+
+/// Whether a function called `$1` can be called with arguments of the types `$2`.
+const IS_THERE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
+    WHERE pronamespace = pg_catalog.to_regnamespace('pgmq') AND proname = $1 \
+    AND pg_catalog.cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
+    AND ARRAY(SELECT pg_catalog.format_type(type, NULL) \
+              FROM pg_catalog.unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
+              WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
+
+/// Names the first function that is missing, if one is.
+pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
+    for (name, types) in NEEDED {
+        let params = [Param::text(name), Param::texts(types.iter().copied())];
+        if session.query(IS_THERE, &params)?.is_empty() {
+            let version = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pgmq'";
+            let version: Option<String> = session.column(version, &[])?.pop();
+            let version = version.map_or_else(String::new, |version| format!(" {version}"));
+            let types = types.join(", ");
+            return Ok(Some(format!(
+                "pgmq{version} has no function pgmq.{name}({types}); \
+                 to update it: ALTER EXTENSION pgmq UPDATE"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
+    let rows = session.query(sql, params);
+    rows.map_err(|error| error.explain(&session.server.shown(), "read"))
+}
+
+/// None if there is no such queue.
+fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
+    let schema =
+        read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
+    ensure!(
+        !schema.is_empty(),
+        "could not use {}: there is no pgmq in this database: CREATE EXTENSION pgmq",
+        session.server.shown()
+    );
+    let found = read(
+        session,
+        "SELECT c.relname::text, a.relname::text, EXISTS (SELECT 1 FROM pg_catalog.pg_attribute \
+         WHERE attrelid = c.oid AND attname = 'headers' AND NOT attisdropped), \
+         pg_catalog.row_security_active(c.oid) OR pg_catalog.row_security_active(a.oid) \
+         FROM pg_catalog.pg_class c, pg_catalog.pg_class a \
+         WHERE c.relnamespace = pg_catalog.to_regnamespace('pgmq') AND a.relnamespace = c.relnamespace \
+         AND c.relname = 'q_' || pg_catalog.lower($1) AND a.relname = 'a_' || pg_catalog.lower($1)",
+        &[Param::text(name)],
+    )?;
+    let Some(row) = found.first() else { return Ok(None) };
+    session.has_row_security = row.get(3);
+    let [waiting, archive] =
+        [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
+    Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
+}
+
+/// The columns are known; the user chooses the payload, and whether what succeeded is deleted.
+fn mapping_of(said: &Mapping) -> Mapping {
+    Mapping {
+        table: Name::given("queue"),
+        id: vec![Name::given("msg_id")],
+        status: StatusColumn::Mapped { column: Name::given("status"), values: usual_values() },
+        inserted: DateSource::Column(Name::given("enqueued_at")),
+        failures: Name::given("read_ct"),
+        last_failure: Name::usual("no such column"),
+        last_error: Name::given("last_error"),
+        payload: said.payload.clone(),
+        deletes_finished: said.deletes_finished,
+        ..Mapping::default()
+    }
+}
+
+/// Where the headers of a message that ran out of attempts say so, and why.
+const ERROR: &str = "backlog_error";
+
+impl Catalog for Queue {
+    fn table(&self, _: &str) -> Result<Listed> {
+        let Self { name, waiting, archive, has_headers } = self;
+        let (headers, error) = if *has_headers {
+            ("headers", format!("headers ->> '{ERROR}'"))
+        } else {
+            ("NULL::jsonb", "NULL::text".into())
+        };
+        // Each arm has one status, so that those that are not asked for are not even read. The last
+        // reading of what succeeded was no failure.
+        let arm = |status: &str, table: &str, condition: &str| {
+            let failures =
+                if status == "SUCCESS" { "greatest(read_ct - 1, 0) AS read_ct" } else { "read_ct" };
+            format!(
+                "SELECT msg_id, '{status}'::text AS status, enqueued_at, {failures}, vt, \
+                 {error} AS last_error, message, {headers} AS headers FROM {table} WHERE {condition}"
+            )
+        };
+        let arms = [
+            arm("NEW", waiting, "read_ct = 0"),
+            arm("ERROR", waiting, "read_ct > 0"),
+            arm("SUCCESS", archive, &format!("{error} IS NULL")),
+            arm("ARCHIVED", archive, &format!("{error} IS NOT NULL")),
+        ];
+        Ok(Listed {
+            name: name.clone(),
+            sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
+            dialect: &Postgres,
+            columns: queue_columns(),
+        })
+    }
+
+    fn samples(&self, _: &Listed, _: &Column) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
+
+    fn expression(&self, _: &Listed, _: Option<&str>) -> Result<Column> {
+        bail!("a queue has its own insertion date");
+    }
+
+    fn condition_columns(&mut self, _: &Table, _: &str) -> Result<HashSet<String>> {
+        bail!("a queue hands out its messages in its own order: leave out --where");
+    }
+}
+
+fn queue_columns() -> Vec<Column> {
+    vec![
+        typed("msg_id", "bigint", "int8"),
+        typed("status", "text", "text"),
+        typed("enqueued_at", "timestamp with time zone", "timestamptz"),
+        typed("read_ct", "integer", "int4"),
+        typed("vt", "timestamp with time zone", "timestamptz"),
+        typed("last_error", "text", "text"),
+        typed("message", "jsonb", "jsonb"),
+        typed("headers", "jsonb", "jsonb"),
+    ]
+}

@@ -1,0 +1,423 @@
+//! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use backlog_schedule::Id;
+use tokio_postgres::Row;
+
+use super::dialect::{Param, Postgres, Request, number, param};
+use super::locks::Keys;
+use super::session::{Session, values_set_in_query};
+use crate::engine::{Ask, Seen};
+use crate::error::DbError;
+use crate::sql::{Dialect, id_param};
+use crate::table::{Cells, Charged, Column, Holds, Role, Selected, Table, Term, Verb, quote};
+use crate::{Claim, RowWrite};
+
+/// The rows that a statement is given: some of its parameters are their columns, by names of our own.
+#[derive(Default)]
+struct Given {
+    /// How many parameters the whole statement has until now.
+    params: usize,
+    arrays: Vec<String>,
+    names: Vec<String>,
+}
+
+/// The column of a row's number among all that were asked for.
+const NUMBER: &str = "\"backlog given\".\"backlog number\"";
+
+impl Given {
+    fn add(&mut self, name: impl Display, holds: &str) {
+        self.params += 1;
+        self.arrays.push(format!("pg_catalog.unnest(${}::{holds}[])", self.params));
+        self.names.push(format!("\"backlog {name}\""));
+    }
+
+    /// A parameter that all rows share.
+    fn scalar(&mut self) -> String {
+        self.params += 1;
+        format!("${}::text", self.params)
+    }
+
+    fn numbers(&mut self) {
+        self.add("number", "bigint");
+    }
+
+    /// Adds the columns of ids; a condition says that a row of the table has them.
+    fn ids(&mut self, table: &Table) -> String {
+        let mut same = Vec::new();
+        for (index, column) in table.id.iter().enumerate() {
+            self.add(index, "text");
+            let (name, declared) = (quote(&column.name), &column.declared);
+            same.push(format!(
+                "{}.{name} = \"backlog given\".\"backlog {index}\"::{declared}",
+                table.sql
+            ));
+        }
+        same.join(" AND ")
+    }
+
+    /// The rows, as `FROM` has them.
+    fn rows(&self) -> String {
+        let (arrays, names) = (self.arrays.join(", "), self.names.join(", "));
+        format!("ROWS FROM ({arrays}) AS \"backlog given\"({names})")
+    }
+}
+
+/// The columns of ids.
+fn ids<'a>(
+    table: &Table,
+    ids: impl Iterator<Item = &'a Id> + Clone,
+) -> impl Iterator<Item = Param> {
+    (0..table.id.len()).map(move |index| {
+        let part = |id: &Id| param(&id_param(id.parts().get(index)?));
+        Param::Texts(ids.clone().map(part).collect())
+    })
+}
+
+fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
+    Param::Keys(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
+}
+
+/// Those ids whose records are pending, in their order.
+pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result<Vec<Id>, DbError> {
+    let mut given = Given::default();
+    let has_id = given.ids(table);
+    given.numbers();
+    let params: Vec<_> = self::ids(table, ids.iter()).chain([numbers(0..ids.len())]).collect();
+    let (rows, name, pending) = (given.rows(), &table.sql, table.pending());
+    let sql = format!(
+        "SELECT DISTINCT {NUMBER} FROM {rows} JOIN {name} ON {has_id} WHERE {pending} ORDER BY 1"
+    );
+    let found = session.query(&sql, &params)?;
+    Ok(found.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
+}
+
+/// What gives the locks back whose keys are the first parameter.
+const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
+     WHERE pg_catalog.pg_advisory_unlock(key)";
+
+pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
+    if !keys.is_empty() {
+        session.query(UNLOCK, &[Param::Keys(keys)])?;
+    }
+    Ok(())
+}
+
+/// The keys of the advisory locks in this database that have a key of 64 bits, with the processes that hold
+/// them.
+const KEYS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid \
+                    FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 \
+                    AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
+                    WHERE datname = pg_catalog.current_database())";
+
+/// The keys of the locks that a session has.
+pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
+    let sql = format!("SELECT key FROM ({KEYS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
+    Ok(session.column(&sql, &[])?.into_iter().collect())
+}
+
+/// The keys among these whose locks are held by a process of the server that is not one of `ours`.
+pub fn held_by_others(
+    session: &mut Session,
+    keys: &[i64],
+    ours: &[String],
+) -> Result<HashSet<i64>, DbError> {
+    let sql = format!(
+        "SELECT key FROM ({KEYS}) AS locks LEFT JOIN pg_catalog.pg_stat_activity a USING (pid) \
+         WHERE key = ANY($1) \
+         AND pg_catalog.concat_ws(' ', pid, a.backend_start) <> ALL($2)"
+    );
+    let params = [Param::Keys(keys.to_vec()), Param::texts(ours)];
+    Ok(session.column(&sql, &params)?.into_iter().collect())
+}
+
+/// Which of the locks were granted.
+pub fn granted(rows: &[Row]) -> Vec<bool> {
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// What became of the claims on so many records that were to be locked and read.
+pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
+    let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
+    let columns = Selected::all(table);
+    for row in rows.iter().filter(|row| row.truth(1)) {
+        let claim = number(row, 0).and_then(|index| claims.get_mut(index));
+        let Some(claim) = claim else { continue };
+        *claim = match claim {
+            Claim::Busy => {
+                let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
+                record.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record)))
+            }
+            Claim::Held(_) | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
+                Claim::Ambiguous
+            }
+        };
+    }
+    claims
+}
+
+/// The same, one record after the other. Second locks that were taken for what cannot be read are
+/// given back: they outlive a statement that fails.
+pub fn lock_and_read_singly(
+    session: &mut Session,
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    locks: bool,
+) -> Result<Vec<Claim>, DbError> {
+    let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
+        true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
+        false => Ok(()),
+    };
+    give_back(session, wanted)?;
+    let mut claims = Vec::with_capacity(wanted.len());
+    for one in wanted.chunks(1) {
+        match session.ask(&lock_and_read(table, one, Vec::new(), locks)) {
+            Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
+            Err(error) if error.is_of_a_row => {
+                give_back(session, one)?;
+                claims.push(Claim::Unreadable(error.words));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(claims)
+}
+
+/// Changes that differ in their values only.
+struct Group<'a> {
+    first: &'a RowWrite<'a>,
+    verb: Verb,
+    /// Those of the first change.
+    terms: Vec<Term<'a>>,
+    numbers: Vec<usize>,
+    values: Vec<Values>,
+}
+
+/// The values of one term.
+enum Values {
+    /// All changes have that of the first one.
+    Same,
+    Each(Vec<Option<String>>),
+}
+
+impl<'a> Group<'a> {
+    fn new(number: usize, first: &'a RowWrite<'a>, verb: Verb, terms: Vec<Term<'a>>) -> Self {
+        let values = terms.iter().map(|_| Values::Same).collect();
+        Self { first, verb, terms, numbers: vec![number], values }
+    }
+
+    fn takes(&self, change: &RowWrite, verb: Verb, terms: &[Term]) -> bool {
+        let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
+        let kind = |verb, change: &RowWrite| (verb, change.begins(), change.renews());
+        kind(self.verb, self.first) == kind(verb, change)
+            && self.terms.len() == terms.len()
+            && self.terms.iter().zip(terms).all(is_same)
+    }
+
+    fn add(&mut self, number: usize, terms: &[Term]) {
+        let count = self.numbers.len();
+        for ((values, own), term) in self.values.iter_mut().zip(&self.terms).zip(terms) {
+            match values {
+                Values::Same if own.value == term.value => {}
+                Values::Same => {
+                    let mut each = vec![param(&own.value); count];
+                    each.push(param(&term.value));
+                    *values = Values::Each(each);
+                }
+                Values::Each(each) => each.push(param(&term.value)),
+            }
+        }
+        self.numbers.push(number);
+    }
+
+    /// Whether it is about one row, whose statement joins the table with nothing.
+    fn is_of_one(&self) -> bool {
+        self.numbers.len() == 1
+    }
+
+    fn params(&mut self, params: &mut Vec<Param>) {
+        let terms = self.terms.iter().zip(&mut self.values);
+        let terms = terms.filter(|(term, _)| !matches!(term.role, Role::Grow(_)));
+        params.extend(terms.map(|(term, values)| match values {
+            Values::Same => Param::Text(param(&term.value)),
+            Values::Each(each) => Param::Texts(std::mem::take(each)),
+        }));
+        params.push(match self.numbers[..] {
+            [number] => Param::text(number.to_string()),
+            _ => numbers(self.numbers.iter().copied()),
+        });
+    }
+}
+
+/// The rest of a transaction, which commits without waiting for the disk. A pooler keeps nothing of it.
+const ASYNCHRONOUS: &str =
+    "commits AS MATERIALIZED (SELECT pg_catalog.set_config('synchronous_commit', 'off', true))";
+
+/// Asks about the rows of changes. What is written is durable at once, or after the next flush.
+pub fn ask(
+    table: &Table,
+    changes: &[(usize, &RowWrite)],
+    ask: Ask,
+    is_asynchronous: bool,
+) -> Request {
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, change) in changes {
+        let (verb, terms) = table.terms(change, ask);
+        match groups.iter().position(|group| group.takes(change, verb, &terms)) {
+            Some(place) => groups[place].add(*number, &terms),
+            None => groups.push(Group::new(*number, change, verb, terms)),
+        }
+    }
+    let sql = write_groups(table, &groups, is_asynchronous);
+    let mut params = Vec::new();
+    groups.iter_mut().for_each(|group| group.params(&mut params));
+    Request { sql, params }
+}
+
+/// Takes locks and gives others back, and says which were granted.
+pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
+    // Materialized, so that each lock is asked for once.
+    let sql = format!(
+        "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
+         FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
+         SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
+    );
+    Request { sql, params: vec![Param::Keys(freed), Param::Keys(keys)] }
+}
+
+/// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted. Gives the locks in
+/// `freed` back. The first locks were granted before the statement began. Without `locks` the session belongs to a
+/// pooler, and the statement itself sets how values are spelled.
+pub fn lock_and_read(
+    table: &Table,
+    wanted: &[(&Id, Keys)],
+    freed: Vec<i64>,
+    locks: bool,
+) -> Request {
+    let mut params = vec![Param::Keys(freed)];
+    params.extend(ids(table, wanted.iter().map(|(id, _)| *id)));
+    params.push(numbers(0..wanted.len()));
+    params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys[1]).collect()));
+    let mut given = Given { params: 1, ..Given::default() };
+    let has_id = given.ids(table);
+    given.numbers();
+    given.add("key", "bigint");
+    let first = table.id.first().map_or_else(String::new, |column| quote(&column.name));
+    let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
+    // The settings are evaluated with `held`, before any column of the table becomes text.
+    let (granted, settings, set) = if locks {
+        ("pg_catalog.pg_try_advisory_lock(\"backlog key\")", String::new(), "")
+    } else {
+        let set = values_set_in_query();
+        ("true", format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
+    };
+    // A row for each record found, or one if there is none.
+    let sql = format!(
+        "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
+         wanted AS MATERIALIZED (SELECT * FROM {rows}), \
+         held AS MATERIALIZED (SELECT wanted.*, {granted} AS \"backlog granted\" \
+         FROM wanted CROSS JOIN freed{set}) \
+         SELECT {NUMBER}, \"backlog granted\", {name}.{first} IS NOT NULL, {columns} \
+         FROM held AS \"backlog given\" LEFT JOIN {name} ON \"backlog granted\" AND {has_id}"
+    );
+    Request { sql, params }
+}
+
+fn write_groups(table: &Table, groups: &[Group], is_asynchronous: bool) -> String {
+    let mut params = 0;
+    let parts: Vec<_> = groups.iter().map(|it| write_group(table, it, &mut params)).collect();
+    let mut named: Vec<_> =
+        parts.iter().zip(0..).map(|(part, index)| format!("g{index} AS ({part})")).collect();
+    let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
+    let all = all.join(" UNION ALL ");
+    match &parts[..] {
+        _ if is_asynchronous => {
+            named.push(ASYNCHRONOUS.into());
+            let named = named.join(", ");
+            format!("WITH {named} SELECT written.* FROM ({all}) AS written, commits")
+        }
+        [only] => only.clone(),
+        _ => format!("WITH {} {all}", named.join(", ")),
+    }
+}
+
+/// The rows for which the answer is yes.
+pub fn seen(table: &Table, rows: &[Row]) -> Vec<Seen> {
+    let guards = table.charge_columns();
+    let seen = |row: &Row| {
+        let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
+        let (number, charged) = (number(row, 0)?, Charged(values.collect()));
+        Some(Seen { number, is_pending: row.truth(1), charged })
+    };
+    rows.iter().filter_map(seen).collect()
+}
+
+/// The statement for one group. It returns the number of each change for which the answer is yes,
+/// whether the row is pending after it, and if an attempt begins, which guards what follows, the
+/// columns that show whether it is still the same.
+fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
+    let name = &table.sql;
+    let mut given = Given { params: *params, ..Given::default() };
+    let (mut sets, mut conditions) = (Vec::new(), Vec::new());
+    for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
+        let (declared, column) = (&term.column.declared, quote(&term.column.name));
+        let own = format!("{name}.{column}");
+        let mut value = || match values {
+            Values::Same => format!("{}::{declared}", given.scalar()),
+            Values::Each(_) => {
+                given.add(index, "text");
+                format!("\"backlog given\".\"backlog {index}\"::{declared}")
+            }
+        };
+        match term.role {
+            Role::Grow(more) => sets.push(format!("{column} = coalesce({own}, 0) + {more}")),
+            Role::Id => conditions.push(format!("{own} = {}", value())),
+            Role::Guard => {
+                // As text, because not every type can be compared, and the very spelling counts:
+                // where it does not, a comparison without it is twice as fast.
+                let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
+                let value = value();
+                conditions.push(format!("{own}{text} IS NOT DISTINCT FROM {value}{text}"));
+            }
+            Role::Set => sets.push(format!("{column} = {}", value())),
+        }
+    }
+    let (number, rows) = if group.is_of_one() {
+        (format!("{}::bigint", given.scalar()), String::new())
+    } else {
+        given.numbers();
+        (NUMBER.into(), given.rows())
+    };
+    let rows_of =
+        |word: &str| if rows.is_empty() { String::new() } else { format!("{word}{rows}") };
+    let (sets, condition) = (sets.join(", "), conditions.join(" AND "));
+    *params = given.params;
+    let is_pending = format!("({}) IS TRUE", table.still_pending(group.first.renews()));
+    let guard = |column: &Column| match group.first.begins() || group.verb == Verb::Select {
+        true => format!(", {}", Postgres.cell(column)),
+        false => ", NULL::text".into(),
+    };
+    let guards: String = table.charge_columns().into_iter().map(guard).collect();
+    match group.verb {
+        Verb::Update => format!(
+            "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{guards}",
+            rows_of(" FROM ")
+        ),
+        Verb::Delete => format!(
+            "DELETE FROM {name}{} WHERE {condition} RETURNING {number}, false{guards}",
+            rows_of(" USING ")
+        ),
+        Verb::Select => format!(
+            "SELECT {number}, {is_pending}{guards} FROM {name}{} WHERE {condition}",
+            rows_of(", ")
+        ),
+    }
+}
+
+/// Whether values of a column that are equal are spelt alike.
+fn is_spelt_in_one_way(column: &Column) -> bool {
+    matches!(column.holds, Holds::Integers | Holds::Booleans | Holds::Instants | Holds::ClockTimes)
+}

@@ -1,0 +1,524 @@
+//! The SQL of every table store, as far as databases differ in the spelling only. Names are quoted,
+//! and values are bound but for statuses and instants: only literals are served by a partial index.
+
+use std::iter;
+use std::ops::RangeInclusive;
+
+use backlog_schedule::{
+    DAY, Id, Instant, MOST_PHASE, MULTIPLIER, Order, Query, SlotStretch, Status, Value, Window,
+    merge_ranges,
+};
+
+use super::table::{Column, Table, distinct, joined, names, quote};
+
+/// What holds for every row. A column may be called `true`, and SQLite would take that.
+pub const EVERY: &str = "1 = 1";
+
+pub const NEVER: &str = "1 = 0";
+
+/// For how many tiers a condition is written: SQLite has a limit of how deep one may be.
+const MOST_TIERS: usize = 100;
+
+/// How many characters of an error are read to see whether the record is snoozed.
+const SNOOZED: usize = 64;
+
+/// An instant by which every wait is over.
+const LONG_DUE: Instant = Instant(1_000_000_000);
+
+const SHOWN_ERROR: usize = 4_096;
+
+/// How many characters of a status are read. No value that is mapped is as long.
+const LONGEST_STATUS: usize = 4_096;
+
+pub trait Dialect: Sync {
+    fn literal(&self, value: &Value) -> String;
+
+    fn cell(&self, column: &Column) -> String;
+
+    /// The same, compared byte by byte whatever its collation.
+    fn exact(&self, column: &Column) -> String {
+        self.cell(column)
+    }
+
+    /// The same at a place among others, under a name that no order takes for the column.
+    fn selected(&self, column: &Column, _place: usize) -> String {
+        self.cell(column)
+    }
+
+    /// The beginning of a column of text, of so many characters.
+    fn beginning(&self, column: &Column, chars: usize) -> String;
+
+    /// The cell of a column of any type, of whose text no more is read than so many characters.
+    fn cut(&self, column: &Column, chars: usize) -> String;
+
+    /// The parameter with this number, from 1, as a value of a column.
+    fn bind(&self, number: usize, column: &Column) -> String;
+
+    /// A literal as a value of a column.
+    fn typed(&self, literal: &str, column: &Column) -> String;
+
+    /// Conditions of rows that can be in the window, one for each statement that an index serves in this order.
+    fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
+
+    /// Condition of rows whose phase can be in a range; `None` where the program finds them faster.
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String>;
+
+    /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
+    fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
+
+    /// The insertion date as an instant; `None` where the database cannot tell it.
+    fn inserted_at(&self, table: &Table) -> Option<String>;
+
+    /// An instant to compare that with.
+    fn instant(&self, at: Instant) -> String;
+
+    /// Whether NULL comes last in the order of insertion.
+    fn is_null_last(&self, order: Order) -> bool;
+
+    /// Whether a partial index serves only what repeats its condition word by word.
+    fn is_verbatim(&self) -> bool;
+}
+
+/// The search for all pending records that have an age.
+pub fn recent() -> Query {
+    Query {
+        window: Window::Inserted { from: Instant(DAY), until: None },
+        statuses: Status::PENDING.to_vec(),
+        order: Order::Newest,
+        after: None,
+        up_to: None,
+        limit: 1,
+    }
+}
+
+/// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
+/// has it. That the range begins at 0 saves a comparison: what is before it comes last.
+pub fn number_has_phase(number: &str, phases: &RangeInclusive<u32>) -> String {
+    let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
+    format!(
+        "(((({number} & {MOST_PHASE}) + (({number} >> 31) & {MOST_PHASE})) * {MULTIPLIER} \
+         - {first}) & {MOST_PHASE}) <= {}",
+        last - first
+    )
+}
+
+pub fn id_params(id: &Id) -> Vec<Value> {
+    id.parts().iter().map(id_param).collect()
+}
+
+pub fn id_param(part: &Id) -> Value {
+    match part {
+        Id::Integer(id) => Value::Integer(*id),
+        Id::Bytes(id) => Value::Blob(id.to_vec()),
+        Id::Text(_) | Id::Composite(_) => Value::Text(part.text().into_owned()),
+    }
+}
+
+pub fn due_params(query: &Query) -> Vec<Value> {
+    let keys = query.after.iter().chain(&query.up_to);
+    keys.flat_map(|key| iter::once(key.inserted.clone()).chain(id_params(&key.id))).collect()
+}
+
+pub fn direction(order: Order) -> &'static str {
+    match order {
+        Order::Newest => "DESC",
+        Order::Oldest => "ASC",
+    }
+}
+
+impl Table {
+    pub fn ids(&self) -> String {
+        names(&self.id)
+    }
+
+    pub fn duplicate(&self) -> String {
+        let (cells, ids, name) = (self.cells(&self.id), self.ids(), &self.sql);
+        let has_ids = self.id.iter().map(|it| format!("{} IS NOT NULL", quote(&it.name)));
+        let has_ids = joined(has_ids, " AND ");
+        format!(
+            "SELECT {cells} FROM {name} WHERE {has_ids} GROUP BY {ids} HAVING count(*) > 1 LIMIT 1"
+        )
+    }
+
+    /// Whether a row belongs to the queue, which is never NULL.
+    fn is_in_queue(&self) -> String {
+        match &self.condition {
+            None => EVERY.into(),
+            Some(condition) => self.once_due(condition),
+        }
+    }
+
+    /// Whether a condition holds for a row once it is due: what waits is in the queue, too.
+    fn once_due(&self, condition: &str) -> String {
+        let reads = |due: &&Column| self.condition_columns.iter().any(|it| it.name == due.name);
+        let Some(due) = self.due_column().filter(reads) else {
+            return format!("({condition}) IS TRUE");
+        };
+        let past = self.dialect.literal(&due.spelling.write(LONG_DUE, &self.dates.zone));
+        let columns = self.condition_columns.iter().map(|column| match column.name == due.name {
+            true => format!("{} AS {}", self.dialect.typed(&past, due), column.sql()),
+            false => column.sql(),
+        });
+        let (columns, name) = (joined(columns, ", "), self.sql_name());
+        format!(
+            "(({condition}) IS TRUE \
+             OR EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition}))"
+        )
+    }
+
+    /// The name in SQL without its schema.
+    fn sql_name(&self) -> &str {
+        let quoted = self.sql.rfind("\".\"").filter(|_| self.sql.starts_with('"'));
+        quoted.and_then(|at| self.sql.get(at + 2..)).unwrap_or(&self.sql)
+    }
+
+    /// The number of a row's [`Membership`](super::table::Membership), as it is once it is due.
+    pub fn membership(&self) -> String {
+        let archived = self.archived.as_ref().map(|it| format!(" WHEN ({it}\n) IS TRUE THEN 2"));
+        let (queue, archived) = (self.is_in_queue(), archived.unwrap_or_default());
+        format!("CAST(CASE WHEN {queue} THEN 1{archived} ELSE 0 END AS bigint)")
+    }
+
+    /// What stands before the columns of a row: its membership, and its date if that is no column.
+    pub fn head(&self) -> String {
+        let date = self.date_expression().map(|it| format!(", {}", self.dialect.cell(it)));
+        format!("{}{}", self.membership(), date.unwrap_or_default())
+    }
+
+    pub fn head_columns(&self) -> usize {
+        1 + usize::from(self.date_expression().is_some())
+    }
+
+    /// All rows of the queue; without a status column also those that are not pending.
+    pub fn of_the_queue(&self) -> String {
+        match (&self.statuses.column, &self.archived) {
+            (None, _) => EVERY.into(),
+            (Some(_), None) => self.is_in_queue(),
+            (Some(_), Some(archived)) => format!("({} OR ({archived}\n))", self.is_in_queue()),
+        }
+    }
+
+    pub fn any(&self, condition: &str) -> String {
+        format!("SELECT 1 FROM {} WHERE {condition} LIMIT 1", self.sql)
+    }
+
+    pub fn order_by(&self, order: Order) -> String {
+        let direction = direction(order);
+        let columns = [&self.inserted].into_iter().chain(&self.id);
+        let terms = columns.map(|column| format!("{} {direction}", column.sql()));
+        format!("ORDER BY {}", joined(terms, ", "))
+    }
+
+    /// The column that says of records whose wait is over whether they are snoozed for longer.
+    pub fn notes_snoozes(&self, window: &Window) -> Option<&Column> {
+        self.last_error.as_ref().filter(|_| matches!(window, Window::Failed { .. }))
+    }
+
+    /// All that is read of a record to be shown, but for the last error: no payload.
+    pub fn known_columns(&self) -> Vec<&Column> {
+        let Self { failures, last_failure, due_at, max_attempts, .. } = self;
+        let optional = [&self.statuses.column, failures, last_failure, due_at, max_attempts];
+        let date = Some(&self.inserted).filter(|column| !column.is_expression);
+        distinct(self.id.iter().chain(date).chain(optional.into_iter().flatten()))
+    }
+
+    /// Rows with one of these statuses, of any queue; all rows if there is no status column.
+    pub fn status_in(&self, statuses: &[Status]) -> String {
+        let Some(column) = &self.statuses.column else {
+            let any = statuses.iter().any(|status| status.is_pending());
+            return if any { EVERY.into() } else { NEVER.into() };
+        };
+        let values = self.statuses.all_values(statuses);
+        let column = quote(&column.name);
+        let (values, nulls): (Vec<_>, Vec<_>) = values.into_iter().partition(|it| !it.is_null());
+        let list = joined(values.iter().map(|value| self.dialect.literal(value)), ", ");
+        match (values.len(), nulls.is_empty()) {
+            (0, true) => NEVER.into(),
+            (0, false) => format!("{column} IS NULL"),
+            (_, false) => format!("({column} IS NULL OR {column} IN ({list}))"),
+            // One alone is a narrower search than a list of one.
+            (1, true) if self.dialect.is_verbatim() => format!("{column} = {list}"),
+            (_, true) => format!("{column} IN ({list})"),
+        }
+    }
+
+    pub fn pending(&self) -> String {
+        self.of_statuses(&Status::PENDING)
+    }
+
+    /// Whether a row is pending that was changed: what was brought back may wait until it is due.
+    pub fn still_pending(&self, is_renewed: bool) -> String {
+        if is_renewed { self.pending() } else { self.due_rows(&Status::PENDING) }
+    }
+
+    /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.
+    pub fn of_statuses(&self, statuses: &[Status]) -> String {
+        let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));
+        match &self.archived {
+            Some(archived) if statuses.contains(&Status::Archived) => {
+                format!("({in_queue} OR ({archived}\n))")
+            }
+            _ => in_queue,
+        }
+    }
+
+    /// Pending rows of the queue that can be due, in words that an index knows.
+    pub fn due_rows(&self, statuses: &[Status]) -> String {
+        self.with_statuses(statuses, self.condition.clone())
+    }
+
+    /// Rows with one of these statuses for which a condition holds, and maybe others.
+    fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
+        let mut terms = Vec::new();
+        // Pending ones are asked for in words that a partial index knows.
+        let repeats =
+            self.dialect.is_verbatim() && statuses.iter().all(|status| status.is_pending());
+        if repeats {
+            terms.push(self.status_in(&Status::PENDING));
+        }
+        if !repeats || self.statuses.tell() && statuses != Status::PENDING {
+            terms.push(self.status_in(statuses));
+        }
+        terms.extend(condition);
+        if terms.len() > 1 {
+            terms.retain(|term| term != EVERY);
+        }
+        terms.join(" AND ")
+    }
+
+    /// The condition of an index on pending rows, if it is one that an index can have.
+    pub fn lasting_condition(&self) -> Option<String> {
+        let condition = match &self.statuses.column {
+            Some(_) => Some(self.status_in(&Status::PENDING)),
+            None => self.condition.clone().filter(|it| is_lasting(it)),
+        };
+        condition.map(|it| it.replace("\n)", ")"))
+    }
+
+    /// The facts of the records that can be due, in the order asked for, by [`due_params`].
+    pub fn due(&self, query: &Query) -> Vec<String> {
+        let (facts, name) = (self.facts(&query.window), &self.sql);
+        let statuses = self.due_rows(&query.statuses);
+        let (bounds, order) = (self.bounds(query), self.order_by(query.order));
+        let parts = self.dialect.within(self, &query.window, query.order);
+        // The condition of slots comes first, because it rules out most rows.
+        let slot = self.has_slot(query).map_or_else(String::new, |it| format!("({it}) AND "));
+        let statement = |within: &String| {
+            let within = if within == EVERY { "" } else { &format!(" AND {within}") };
+            format!("SELECT {facts} FROM {name} WHERE {slot}{statuses}{within}{bounds} {order}")
+        };
+        parts.iter().map(statement).collect()
+    }
+
+    /// Condition of rows that can have a slot, if the database can tell: only those are sent.
+    fn has_slot(&self, query: &Query) -> Option<String> {
+        let Window::Slots(stretches) = &query.window else { return None };
+        let [id] = &self.id[..] else { return None };
+        if stretches.len() > MOST_TIERS {
+            return None;
+        }
+        let inserted = |stretch: &SlotStretch| {
+            let window = Window::Inserted { from: stretch.from, until: Some(stretch.until) };
+            format!("({})", self.dialect.within(self, &window, query.order).join(" OR "))
+        };
+        let has_phase = |phases: &[RangeInclusive<u32>]| {
+            let ranges = phases.iter().map(|range| self.dialect.has_phase(id, range));
+            let ranges: Vec<_> = ranges.collect::<Option<_>>()?;
+            Some(format!("({})", ranges.join(" OR ")))
+        };
+        let (whole, parts): (Vec<_>, Vec<_>) =
+            stretches.iter().partition(|it| it.phases == [0..=MOST_PHASE]);
+        let mut arms: Vec<_> = whole.into_iter().map(inserted).collect();
+        if !parts.is_empty() {
+            // Phases of an older tier are among those of a younger one: those of all together rule out most rows.
+            let all = parts.iter().flat_map(|it| it.phases.iter().cloned()).collect();
+            let rest = parts
+                .iter()
+                .map(|it| Some(format!("{} AND {}", inserted(it), has_phase(&it.phases)?)));
+            let rest: Vec<_> = rest.collect::<Option<_>>()?;
+            arms.push(format!("{} AND ({})", has_phase(&merge_ranges(all))?, rest.join(" OR ")));
+        }
+        Some(if arms.is_empty() { NEVER.into() } else { arms.join(" OR ") })
+    }
+
+    /// The columns of facts and the beginning of the last error, as far as they are asked about.
+    pub fn facts(&self, window: &Window) -> String {
+        let columns = self.selected(self.fact_columns(window), false);
+        match self.notes_snoozes(window) {
+            Some(error) => format!("{columns}, {}", self.dialect.beginning(error, SNOOZED)),
+            None => columns,
+        }
+    }
+
+    pub fn fact_columns(&self, window: &Window) -> Vec<&Column> {
+        let counts = matches!(window, Window::Failed { .. })
+            || !self.statuses.tell()
+            || self.due_column().is_some();
+        let counter = [&self.failures, &self.last_failure].into_iter().flatten();
+        let known = self.id.iter().chain([&self.inserted]).chain(&self.statuses.column);
+        distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
+    }
+
+    fn selected<'a>(&self, columns: impl IntoIterator<Item = &'a Column>, is_cut: bool) -> String {
+        let status = self.statuses.column.as_ref().map(|column| &column.name);
+        let columns = columns.into_iter().zip(0..);
+        let selected =
+            columns.map(|(column, place)| match is_cut && status == Some(&column.name) {
+                true => self.status_cell(),
+                false => self.dialect.selected(column, place),
+            });
+        joined(selected, ", ")
+    }
+
+    pub fn bounds(&self, query: &Query) -> String {
+        let mut sql = String::new();
+        let mut first = 1;
+        for (key, not) in [(&query.after, ""), (&query.up_to, "NOT ")] {
+            if key.is_some() {
+                sql += &format!(" AND {not}{}", self.behind(query.order, first));
+                first += 1 + self.id.len();
+            }
+        }
+        sql
+    }
+
+    /// Whether a row comes after the key in the order whose parameters begin with this one.
+    fn behind(&self, order: Order, first: usize) -> String {
+        let (date, ids) = (self.inserted.sql(), self.ids());
+        let at = self.dialect.bind(first, &self.inserted);
+        let cmp = match order {
+            Order::Newest => "<",
+            Order::Oldest => ">",
+        };
+        let is_null_behind = match self.dialect.is_null_last(order) {
+            true => format!("{date} IS NULL AND {at} IS NOT NULL"),
+            false => format!("{date} IS NOT NULL AND {at} IS NULL"),
+        };
+        let key_ids = self.id.iter().zip(first + 1..);
+        let key_ids = joined(key_ids.map(|(it, number)| self.dialect.bind(number, it)), ", ");
+        format!(
+            "coalesce({date} {cmp} {at} OR ({is_null_behind}) \
+             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp} ({key_ids})), {NEVER})"
+        )
+    }
+
+    /// The ids and dates of rows whose insertion date is none, or may be.
+    pub fn undated(&self, query: &Query) -> String {
+        let statuses = self.due_rows(&query.statuses);
+        let places = self.dialect.undated(self, &query.window).into_iter();
+        joined(places.map(|it| self.dated(&format!("{statuses} AND {it}"))), " UNION ALL ")
+    }
+
+    /// The head of a row, these columns, and the last error, no more of it than is shown.
+    pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
+        let error = self.last_error.as_ref();
+        let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
+        format!("{}, {}{}", self.head(), self.selected(columns, true), error.unwrap_or_default())
+    }
+
+    /// The head of a row, and every column.
+    pub fn all_columns(&self) -> String {
+        format!("{}, {}", self.head(), self.selected(&self.columns, false))
+    }
+
+    pub fn of_id(&self, columns: &str) -> String {
+        let ids = self.id.iter().zip(1..);
+        let terms = ids.map(|(column, number)| {
+            format!("{} = {}", quote(&column.name), self.dialect.bind(number, column))
+        });
+        format!("SELECT {columns} FROM {} WHERE {}", self.sql, joined(terms, " AND "))
+    }
+
+    /// Inserts so many pending records. Its parameters are the date, and the payload of each.
+    pub fn insert(&self, payload: &Column, records: usize) -> String {
+        let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));
+        let (status, value) = status.unzip();
+        let columns = names([payload, &self.inserted].into_iter().chain(status));
+        let value = value.map_or_else(String::new, |it| format!(", {}", self.dialect.literal(it)));
+        let at = self.dialect.bind(1, &self.inserted);
+        let row = |number| format!("({}, {at}{value})", self.dialect.bind(number, payload));
+        let rows = joined((2..).take(records).map(row), ", ");
+        format!("INSERT INTO {} ({columns}) VALUES {rows}", self.sql)
+    }
+
+    pub fn cells<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
+        joined(columns.into_iter().map(|it| self.dialect.cell(it)), ", ")
+    }
+
+    pub fn dated(&self, condition: &str) -> String {
+        let cells = self.cells(self.id.iter().chain([&self.inserted]));
+        format!("SELECT {cells} FROM {} WHERE {condition}", self.sql)
+    }
+
+    /// The columns that tell failed rows from new ones where the status does not.
+    pub fn sources_of_failure(&self) -> [Option<&Column>; 2] {
+        if self.statuses.tell() {
+            return [None, None];
+        }
+        [self.failures.as_ref(), self.last_failure.as_ref()]
+    }
+
+    /// Numbers of rows by status, by the columns that tell failed rows from new ones, and by age. Where the
+    /// database cannot tell the age, each date is counted.
+    pub fn census(&self, bounds: &[i64], now: Instant) -> String {
+        let sources = self.sources_of_failure();
+        let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));
+        // A last failure is compared with the date itself.
+        let at = self.dialect.inserted_at(self).filter(|_| sources[1].is_none());
+        let date = self.cell_or_null(Some(&self.inserted).filter(|_| at.is_none()));
+        let arms = bounds.iter().map(|bound| now.saturating_sub(*bound)).zip(0..);
+        let arms = arms.map(|(from, band)| {
+            format!(" WHEN \"backlog at\" >= {} THEN {band}", self.dialect.instant(from))
+        });
+        let (arms, last) = (arms.collect::<String>(), bounds.len());
+        let band = match at {
+            Some(_) => format!("CASE WHEN \"backlog at\" IS NULL THEN NULL{arms} ELSE {last} END"),
+            None => "NULL".into(),
+        };
+        format!(
+            "SELECT \"backlog in\", \"backlog status\", \"backlog failures\", \"backlog failure\", \
+             CAST({band} AS bigint), \"backlog date\", count(*) FROM (SELECT {} AS \"backlog in\", \
+             {} AS \"backlog status\", {failures} AS \"backlog failures\", \
+             {last_failure} AS \"backlog failure\", {date} AS \"backlog date\", \
+             {} AS \"backlog at\" FROM {} WHERE {}) AS \"backlog rows\" GROUP BY 1, 2, 3, 4, 5, 6",
+            self.membership(),
+            self.status_cell(),
+            at.unwrap_or_else(|| "NULL".into()),
+            self.sql,
+            self.of_the_queue(),
+        )
+    }
+
+    /// The cell of a status, which may be a text of any length that is mapped to nothing.
+    fn status_cell(&self) -> String {
+        let column = self.statuses.column.as_ref();
+        column.map_or_else(|| "NULL".into(), |column| self.dialect.cut(column, LONGEST_STATUS))
+    }
+
+    fn cell_or_null(&self, column: Option<&Column>) -> String {
+        column.map_or_else(|| "NULL".into(), |column| self.dialect.cell(column))
+    }
+}
+
+/// A bound for each count of failures, the first also for all below, the last for all above.
+pub fn by_count(count: &str, is_none: &str, bounds: &[String]) -> String {
+    match bounds {
+        [] => "NULL".into(),
+        [only] => only.clone(),
+        [first, .., last] => {
+            let bounds = bounds.iter().zip(1..);
+            let arms: String = bounds.map(|(at, f)| format!(" WHEN {f} THEN {at}")).collect();
+            format!("CASE WHEN {is_none} THEN {first} ELSE CASE {count}{arms} ELSE {last} END END")
+        }
+    }
+}
+
+/// Whether a condition changes with its row only, as that of an index must, and fits on one line.
+fn is_lasting(condition: &str) -> bool {
+    let condition = condition.trim_end_matches(')').trim_end().to_ascii_lowercase();
+    let by_the_clock =
+        "date( time( julianday( unixepoch( timediff( current_ random now( timestamp(";
+    !condition.contains('\n')
+        && !condition.contains("--")
+        && !by_the_clock.split(' ').any(|it| condition.replace(' ', "").contains(it))
+}

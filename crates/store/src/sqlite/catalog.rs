@@ -1,0 +1,151 @@
+//! The catalog of a SQLite database: tables, their columns, and the columns that a condition reads.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, bail, ensure};
+use backlog_schedule::Value;
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, Error as SqlError, OptionalExtension};
+
+use super::dialect::{Sqlite, value};
+use super::errors::{is_busy, is_of_a_row, words};
+use crate::date::Spelling;
+use crate::mutex::lock;
+use crate::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+
+/// How many of the newest rows are looked at to see how a column spells instants.
+const SAMPLES: u32 = 8;
+
+impl Catalog for Connection {
+    fn table(&self, name: &str) -> Result<Listed> {
+        let found: Vec<(String, String)> = self
+            .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let Some((name, kind)) = found.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)) else {
+            let others =
+                found.iter().filter(|(_, kind)| kind == "table").map(|(it, _)| it.as_str());
+            let others: Vec<_> = others.filter(|it| !it.starts_with("sqlite_")).collect();
+            bail!(missing("table", name, &others));
+        };
+        ensure!(kind != "view", "{name} is a view; name the table behind it");
+        let (columns, sql) = (columns(self, name, kind)?, quote(name));
+        Ok(Listed { name: name.clone(), sql, dialect: &Sqlite, columns })
+    }
+
+    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
+        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
+        let has_no_row_numbers = self.query_row(sql, [&table.name], |row| row.get(0)).optional()?;
+        let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
+        let (column, table) = (column.sql(), &table.sql);
+        let sql = format!("SELECT {column} FROM {table} {newest} LIMIT {SAMPLES}");
+        let mut statement = self.prepare(&sql)?;
+        let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
+        // Whoever reads the row itself says that it cannot be read.
+        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_a_row));
+        Ok(values.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
+        let sql = sql.unwrap_or("NULL");
+        let trial = format!("SELECT ({sql}\n) FROM {}", table.sql);
+        match self.prepare(&trial) {
+            Err(error) if !is_busy(&error) => {
+                bail!("{sql:?} is no expression in SQL: {}", words(&error))
+            }
+            prepared => drop(prepared?),
+        }
+        let column = Column::new(sql.into(), String::new(), Holds::Anything, Spelling::rfc3339());
+        Ok(column.expression())
+    }
+
+    fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
+        let read = Arc::new(Mutex::new(HashSet::new()));
+        let (reader, of_table) = (read.clone(), table.name.clone());
+        let note = move |context: AuthContext<'_>| {
+            if let AuthAction::Read { table_name, column_name } = context.action
+                && table_name == of_table
+            {
+                lock(&reader).insert(column_name.to_string());
+            }
+            Authorization::Allow
+        };
+        self.authorizer(Some(note))?;
+        // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
+        self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+        let trials = Trial::both(condition, &table.sql, "");
+        let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql) {
+            Ok(statement) if statement.parameter_count() > 0 => {
+                bail!("{condition:?} is no condition: write values, not parameters")
+            }
+            Ok(_) => Ok(()),
+            // Whoever opens the database says it.
+            Err(error) if is_busy(&error) => Err(error.into()),
+            Err(error) => Err(trial.complaint(&words(&error), place(&error))),
+        });
+        self.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+        // What else stands in the database may go by it.
+        self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
+        checked?;
+        Ok(std::mem::take(&mut *lock(&read)))
+    }
+}
+
+fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Column>> {
+    let columns = connection
+        .prepare(
+            // INTEGER PRIMARY KEY is the row number (lang_createtable.html), unless it needs an index.
+            "SELECT name, upper(type), dflt_value, hidden, \"notnull\", \
+             ?2 = 'table' AND pk > 0 AND upper(type) = 'INTEGER' AND NOT EXISTS \
+             (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk') \
+             FROM pragma_table_xinfo(?1) WHERE hidden <> 1",
+        )?
+        .query_map([table, kind], |row| {
+            let declared: String = row.get(1)?;
+            let (holds, most_chars) = (affinity(&declared), length(&declared));
+            let is_number = matches!(holds, Holds::Integers | Holds::Reals);
+            let spelling = if is_number { Spelling::epoch() } else { Spelling::rfc3339() };
+            let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
+            Ok(Column {
+                most_chars,
+                is_row_number,
+                has_default: is_row_number || default.is_some(),
+                default,
+                is_generated: row.get::<_, i64>(3)? > 1,
+                not_null: row.get(4)?,
+                ..Column::new(row.get(0)?, declared, holds, spelling)
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(columns)
+}
+
+/// What a declared type makes of the values (datatype3.html, 3.1).
+fn affinity(declared: &str) -> Holds {
+    let has = |word: &str| declared.contains(word);
+    if has("INT") {
+        Holds::Integers
+    } else if has("CHAR") || has("CLOB") || has("TEXT") {
+        Holds::Text
+    } else if has("BLOB") || declared.is_empty() {
+        Holds::Anything
+    } else if has("REAL") || has("FLOA") || has("DOUB") {
+        Holds::Reals
+    } else {
+        Holds::Numbers
+    }
+}
+
+/// How many characters a type such as VARCHAR(255) is meant for.
+fn length(declared: &str) -> Option<usize> {
+    let (_, rest) = declared.split_once('(').filter(|(name, _)| name.contains("CHAR"))?;
+    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+}
+
+/// The byte of a statement that an error is about, if it is about one.
+fn place(error: &SqlError) -> Option<usize> {
+    let SqlError::SqlInputError { offset, .. } = error else { return None };
+    usize::try_from(*offset).ok()
+}

@@ -1,0 +1,323 @@
+//! Names, values and dates as SQLite has them. A date is looked for in those stretches of its
+//! column in which an index has it, because a column may hold numbers beside text.
+
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+use backlog_schedule::{Instant, Order, Query, Value, Window};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Params, Row, params_from_iter};
+
+use crate::date::{Format, Stretch};
+use crate::sql::{Dialect, EVERY, due_params, number_has_phase};
+use crate::table::{Cell, Cells, Column, Holds, Role, Table, Term, Verb, names, quote};
+
+/// The bytes of the longest last error that is read where it is only shown.
+const LONGEST_READ: usize = 1 << 20;
+
+pub struct Sqlite;
+
+impl Dialect for Sqlite {
+    fn literal(&self, value: &Value) -> String {
+        match value {
+            Value::Null => "NULL".into(),
+            Value::Integer(number) => number.to_string(),
+            Value::Real(number) => format!("{number:?}"),
+            Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
+            Value::Bytes(bytes) => format!("CAST(x'{}' AS TEXT)", Value::Blob(bytes.clone())),
+            Value::Blob(_) => format!("x'{value}'"),
+            Value::Boolean(truth) => i64::from(*truth).to_string(),
+        }
+    }
+
+    fn cell(&self, column: &Column) -> String {
+        column.sql()
+    }
+
+    fn exact(&self, column: &Column) -> String {
+        format!("{} COLLATE BINARY", column.sql())
+    }
+
+    /// To cut an error SQLite reads all of it, so of a huge one it says only how long it is.
+    fn beginning(&self, column: &Column, chars: usize) -> String {
+        let column = quote(&column.name);
+        format!(
+            "CASE WHEN octet_length({column}) > {LONGEST_READ} \
+             THEN '(' || octet_length({column}) || ' bytes, too long to be shown)' \
+             ELSE substr({column}, 1, {chars}) END"
+        )
+    }
+
+    fn cut(&self, column: &Column, chars: usize) -> String {
+        let column = column.sql();
+        format!(
+            "CASE WHEN octet_length({column}) > {chars} THEN substr({column}, 1, {chars}) ELSE {column} END"
+        )
+    }
+
+    fn bind(&self, number: usize, _: &Column) -> String {
+        format!("?{number}")
+    }
+
+    fn typed(&self, literal: &str, _: &Column) -> String {
+        literal.into()
+    }
+
+    /// One statement for each stretch of the date column that can hold them.
+    fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
+        let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
+        let mut stretches = table.dates.stretches(from, until);
+        stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
+        if order == Order::Oldest {
+            stretches.reverse();
+        }
+        let column = table.inserted.sql();
+        stretches.iter().map(|it| stretch(&column, it)).collect()
+    }
+
+    /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.
+    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
+        let column = id.sql();
+        let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, phases))?;
+        Some(match id.is_row_number {
+            true => has,
+            false => format!("({has}) IS NOT FALSE OR {column} IS NOT CAST({column} AS INTEGER)"),
+        })
+    }
+
+    /// Looked for where the index shows them at once: NULL, blobs, text that begins with no plausible
+    /// year, numbers out of range. What sorts as an old date is left to `status` to report.
+    fn undated(&self, table: &Table, _: &Window) -> Vec<String> {
+        let column = table.inserted.sql();
+        let mut places = vec![
+            format!("{column} IS NULL"),
+            format!("{column} >= x''"),
+            format!("{column} >= ':' AND {column} < x''"),
+            format!("{column} >= '' AND {column} < '1970-'"),
+        ];
+        if can_hold_numbers(&table.inserted) {
+            let mut lower = String::new();
+            for range in table.dates.numbers().map(Format::range) {
+                places.push(format!("{lower}{column} < {}", range.start));
+                lower = format!("{column} >= {} AND ", range.end);
+            }
+            places.push(format!("{lower}{column} < ''"));
+        }
+        let is_none = format!("backlog_instant({column}) IS NULL");
+        places.iter().map(|place| format!("{place} AND {is_none}")).collect()
+    }
+
+    fn inserted_at(&self, table: &Table) -> Option<String> {
+        Some(format!("backlog_instant({})", table.inserted.sql()))
+    }
+
+    fn instant(&self, at: Instant) -> String {
+        at.0.to_string()
+    }
+
+    fn is_null_last(&self, order: Order) -> bool {
+        order == Order::Newest
+    }
+
+    fn is_verbatim(&self) -> bool {
+        true
+    }
+}
+
+/// A stretch of a column, which an index on it can serve. Numbers sort below text.
+fn stretch(column: &str, stretch: &Stretch) -> String {
+    let (from, to) = (Sqlite.literal(&stretch.from), Sqlite.literal(&stretch.to));
+    let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
+    format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")
+}
+
+/// A column of text makes text of every number.
+fn can_hold_numbers(column: &Column) -> bool {
+    column.holds != Holds::Text
+}
+
+/// Values as the parameters of a statement.
+pub fn bound<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Params {
+    params_from_iter(values.into_iter().map(|value| {
+        ToSqlOutput::Borrowed(match value {
+            Value::Null => ValueRef::Null,
+            Value::Integer(number) => ValueRef::Integer(*number),
+            Value::Real(number) => ValueRef::Real(*number),
+            Value::Text(text) | Value::Json(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Text(bytes),
+            Value::Blob(bytes) => ValueRef::Blob(bytes),
+            Value::Boolean(truth) => ValueRef::Integer((*truth).into()),
+        })
+    }))
+}
+
+pub fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) => Value::of_text(bytes),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+impl Cells for Row<'_> {
+    fn cell(&self, _: &Column, index: usize) -> Cell<'_> {
+        // Every statement selects what is read of it.
+        let found = self.get_ref(index).unwrap_or(ValueRef::Null);
+        found.as_str().map_err(|_| value(found))
+    }
+
+    fn number(&self, index: usize) -> Option<i64> {
+        self.get(index).unwrap_or_default()
+    }
+
+    fn truth(&self, index: usize) -> bool {
+        self.get(index).unwrap_or_default()
+    }
+}
+
+/// Makes `shape` what the statement of these terms depends on, besides the table.
+pub fn shape(shape: &mut String, verb: Verb, terms: &[Term<'_>]) {
+    shape.clear();
+    shape.push(verb.shape());
+    terms.iter().for_each(|term| term.shape(shape));
+}
+
+pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
+    let own = terms.iter().filter(|term| !matches!(term.role, Role::Grow(_)));
+    own.map(|term| term.value.as_ref())
+}
+
+/// A statement about one row. It changes no row, or the one that is meant.
+pub fn statement(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
+    let name = &table.sql;
+    let mut sql = match verb {
+        Verb::Update if or_abort => format!("UPDATE OR ABORT {name} SET"),
+        Verb::Update => format!("UPDATE {name} SET"),
+        Verb::Delete => format!("DELETE FROM {name}"),
+        Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
+    };
+    let status = table.statuses.column.as_ref().map(|column| &column.name);
+    let (mut sets, mut conditions, mut number) = (String::new(), String::new(), 1);
+    for term in terms {
+        let column = quote(&term.column.name);
+        // Writing to a string cannot fail.
+        let _ = match term.role {
+            Role::Grow(more) => {
+                let _ = write!(sets, ", {column} = coalesce({column}, 0) + {more}");
+                continue;
+            }
+            Role::Set => write!(sets, ", {column} = ?{number}"),
+            Role::Id => write!(conditions, " AND {column} = ?{number}"),
+            // The status is as the store writes it, and what else there is as it was read.
+            Role::Guard if Some(&term.column.name) == status => {
+                write!(conditions, " AND {column} IS ?{number}")
+            }
+            Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
+        };
+        number += 1;
+    }
+    sql += sets.strip_prefix(',').unwrap_or_default();
+    sql += " WHERE";
+    sql += conditions.strip_prefix(" AND").unwrap_or_default();
+    sql
+}
+
+/// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.
+pub fn due_by_row_number(table: &Table, query: &Query) -> String {
+    format!(
+        "SELECT {} FROM {} NOT INDEXED WHERE rowid = ?{} AND {}{}",
+        table.facts(&query.window),
+        table.sql,
+        due_params(query).len() + 1,
+        table.due_rows(&query.statuses),
+        table.bounds(query),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    use crate::clock::Clock;
+    use crate::mapping::Mapping;
+    use crate::sql::recent;
+    use backlog_schedule::{DAY, Status};
+
+    fn table(connection: &mut Connection) -> Table {
+        connection.execute_batch(include_str!("../../../../schema.sql")).unwrap();
+        Table::find(connection, &Mapping::default(), Clock::at(Instant(0))).unwrap()
+    }
+
+    fn plan(connection: &Connection, sql: &str) -> String {
+        let sql = format!("EXPLAIN QUERY PLAN {sql}");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        rows.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    fn connection() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
+        connection.create_scalar_function("backlog_instant", 1, flags, |_| Ok(0)).unwrap();
+        connection
+    }
+
+    #[test]
+    fn the_index_on_pending_rows_serves_every_selection_without_sorting() {
+        let mut connection = connection();
+        let table = table(&mut connection);
+        let now = Instant(1_795_232_400);
+        let windows = [
+            Window::Inserted { from: now.saturating_sub(DAY), until: None },
+            Window::Inserted { from: now.saturating_sub(DAY), until: Some(now) },
+            Window::All,
+        ];
+        for window in windows {
+            for order in [Order::Newest, Order::Oldest] {
+                for statuses in [&Status::PENDING[..], &Status::PENDING[..1]] {
+                    let selection = Query {
+                        window: window.clone(),
+                        statuses: statuses.to_vec(),
+                        order,
+                        after: None,
+                        up_to: None,
+                        limit: 10,
+                    };
+                    for sql in table.due(&selection) {
+                        let plan = plan(&connection, &sql);
+                        assert!(plan.contains("BACKLOG_PENDING"), "{sql}\n{plan}");
+                        assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_search_for_undated_rows_never_scans_the_table() {
+        let mut connection = connection();
+        // Where the column may be NULL: elsewhere SQLite knows that it is not, and
+        // looks for nothing.
+        let schema = include_str!("../../../../schema.sql").replace("TEXT NOT NULL", "TEXT");
+        connection.execute_batch(&schema).unwrap();
+        let table =
+            Table::find(&mut connection, &Mapping::default(), Clock::at(Instant(0))).unwrap();
+        let plan = plan(&connection, &table.undated(&recent()));
+        assert_eq!(
+            plan.matches("SEARCH BACKLOG USING COVERING INDEX BACKLOG_PENDING").count(),
+            4,
+            "{plan}"
+        );
+    }
+
+    #[test]
+    fn values_cannot_break_out_of_theirs() {
+        let text = |text: &str| Sqlite.literal(&Value::Text(text.into()));
+        assert_eq!(text("it's '; --"), "'it''s ''; --'");
+        assert_eq!(Sqlite.literal(&Value::Integer(i64::MIN)), "-9223372036854775808");
+        assert_eq!(Sqlite.literal(&Value::Bytes(b"'\xff".into())), "CAST(x'27FF' AS TEXT)");
+    }
+}

@@ -1,0 +1,117 @@
+//! Errors of SQLite, sorted by what can be done about them.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rusqlite::{Error as SqlError, ErrorCode, ffi};
+
+use crate::error::{DbError, Kind};
+
+impl From<SqlError> for DbError {
+    fn from(error: SqlError) -> Self {
+        let code = error.sqlite_error_code();
+        let (kind, hint) = match code {
+            _ if is_busy(&error) => (Kind::Busy, "another process keeps it locked"),
+            Some(ErrorCode::ReadOnly) if is_of_a_wal(&error) => (Kind::Forbidden, OF_A_WAL),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                (Kind::Forbidden, "")
+            }
+            Some(ErrorCode::DatabaseCorrupt) => (
+                Kind::Other,
+                "; restore a backup, or save with the .recover of sqlite3 what can still be read",
+            ),
+            Some(ErrorCode::DiskFull) => (Kind::Other, MAKE_ROOM),
+            Some(ErrorCode::SystemIoFailure) => (Kind::Io, ""),
+            _ => (Kind::Other, ""),
+        };
+        Self {
+            kind,
+            hint: hint.into(),
+            place: None,
+            is_of_a_row: is_of_a_row(&error),
+            is_refusal: is_refusal(&error) || code == Some(ErrorCode::DatabaseCorrupt),
+            words: words(&error),
+        }
+    }
+}
+
+/// The failure to `verb` the database at `path`, as the user is told it.
+pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
+    let mut error = error.into();
+    if error.kind == Kind::Forbidden {
+        let owner = std::fs::metadata(path).map_or(0, |found| found.uid());
+        error.hint = if error.hint == OF_A_WAL {
+            format!(
+                "{OF_A_WAL}: run this as user {owner}, its owner, or make the file and its directory \
+                 writable for this user"
+            )
+        } else {
+            "; the file, its directory, and its -wal and -shm if they exist, must be writable for this user"
+                .into()
+        };
+    }
+    if error.kind == Kind::Io && is_on_full_disk(path) {
+        error.hint = format!("; its disk is full{MAKE_ROOM}");
+    }
+    error.explain(&path.display().to_string(), verb)
+}
+
+/// Why somebody who may only read a file may not read a database.
+const OF_A_WAL: &str = "; a reader of a database in WAL mode makes files beside it, too";
+
+/// Whether the index of the write-ahead log could not be made, shared memory in a file of its own.
+fn is_of_a_wal(error: &SqlError) -> bool {
+    const CODES: [i32; 3] = [
+        ffi::SQLITE_READONLY_RECOVERY,
+        ffi::SQLITE_READONLY_CANTINIT,
+        ffi::SQLITE_READONLY_DIRECTORY,
+    ];
+    error.sqlite_error().is_some_and(|error| CODES.contains(&error.extended_code))
+}
+
+const MAKE_ROOM: &str = "; make room and run the same command again";
+
+/// Even a reader needs room: the shared memory of a WAL is a file beside the database.
+fn is_on_full_disk(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail == 0)
+}
+
+pub fn is_busy(error: &SqlError) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Whether a row cannot be read: it is damaged or too big, or the queue's condition fails for it.
+pub fn is_of_a_row(error: &SqlError) -> bool {
+    let is_damage = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
+    );
+    is_damage || is_refusal(error)
+}
+
+/// Whether the table refuses the write: a constraint, a strict type, a trigger, or an id of several rows.
+fn is_refusal(error: &SqlError) -> bool {
+    use ErrorCode::{ConstraintViolation, TooBig, TypeMismatch, Unknown};
+    let refusals = [ConstraintViolation, TypeMismatch, TooBig, Unknown];
+    matches!(error, SqlError::SqlInputError { .. } | SqlError::StatementChangedRows(_))
+        || error.sqlite_error_code().is_some_and(|code| refusals.contains(&code))
+}
+
+/// The error in SQLite's own words, without the statement that it is about.
+pub fn words(error: &SqlError) -> String {
+    let words = if let SqlError::SqlInputError { msg, .. } = error {
+        msg.clone()
+    } else {
+        error.to_string()
+    };
+    let begins_with = |begin: &&str| words.starts_with(begin);
+    // What a schema that is not trusted may not use, such as `pragma_table_info()`.
+    let why = if begins_with(&"unsafe use of ") {
+        " in a trigger or view of the database, whose SQL is not trusted with that: write it without"
+    } else if ["unknown function: ", "no such collation sequence: "].iter().any(begins_with) {
+        ": only the application has it, and an index, a generated column, a CHECK or a column needs it"
+    } else {
+        ""
+    };
+    words + why
+}

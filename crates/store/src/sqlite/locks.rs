@@ -1,0 +1,308 @@
+//! The claims of a SQLite table: locks on a side file, released once what was written is on disk.
+
+use std::fs::{self, DirEntry, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use backlog_schedule::{Id, Record};
+use rusqlite::{Error as SqlError, ErrorCode, Row, Statement};
+use rustix::fs::OFlags;
+
+use super::SqliteEngine;
+use super::dialect::bound;
+use super::open::{MOST_OF_VALUE, Unlimited};
+use crate::claims::Claims;
+use crate::engine::{Engine, Locks};
+use crate::error::{DbError, DbResult, Kind, StoreError};
+use crate::mutex::lock;
+use crate::secure_file::{is_same, open_regular};
+use crate::sql::id_params;
+use crate::state_dir::{ClaimsPlace, StateDir};
+use crate::table::{Column, Selected, Table, joined};
+use crate::table_store::SqlDatabase;
+use crate::watchdog::Watchdog;
+use crate::{Claim, Moved};
+
+type SqliteDatabase = SqlDatabase<SqliteEngine>;
+
+/// How many claims are held at a time: the kernel keeps them in a list, which is walked for each.
+const MOST_CLAIMS: usize = 2048;
+
+pub struct SqliteLocks {
+    watchdog: Option<Watchdog>,
+    claims: Arc<Mutex<Claims>>,
+    /// In WAL mode; otherwise every commit is durable by itself.
+    wal_sync: Option<WalSync>,
+    place: ClaimsPlace,
+    /// Reads the row with an id.
+    by_id: String,
+}
+
+impl SqliteLocks {
+    pub fn new(table: &Table, state: &StateDir) -> Result<Self> {
+        let (file, place) = state.claims_file(&table.name)?;
+        let claims = Arc::new(Mutex::new(Claims::new(file)));
+        let by_id = table.of_id(&table.all_columns());
+        Ok(Self { watchdog: None, claims, wal_sync: None, place, by_id })
+    }
+
+    /// Reads what is claimed, all of it as it is at one moment after it was claimed.
+    fn read_claimed(
+        &self,
+        on: &SqliteDatabase,
+        ids: &[Id],
+        claimed: &[bool],
+    ) -> DbResult<Vec<(Id, Claim)>> {
+        // A single statement is a moment of its own.
+        let connection = &on.engine.connection;
+        let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
+        let mut by_id = connection.prepare_cached(&self.by_id)?;
+        let columns = Selected::all(&on.table);
+        let claim = |(id, claimed): (&Id, &bool)| {
+            if !claimed {
+                return Ok((id.clone(), Claim::Busy));
+            }
+            let read = match read(&mut by_id, &columns, id) {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+                    let _unlimited = Unlimited::new(connection)?;
+                    match is_too_large(on, id)? {
+                        true => read_without_payload(on, id),
+                        // It was the id of another row, with which this one was compared.
+                        false => read(&mut by_id, &columns, id),
+                    }
+                }
+                read => read,
+            };
+            let claim = match read.map_err(DbError::from) {
+                Err(error) if error.is_of_a_row => Claim::Unreadable(error.words),
+                claim => claim?,
+            };
+            Ok((id.clone(), claim))
+        };
+        ids.iter().zip(claimed).map(claim).collect()
+    }
+}
+
+/// The record with an id. A second row shows that the id is not unique.
+fn read(by_id: &mut Statement<'_>, columns: &Selected<'_>, id: &Id) -> rusqlite::Result<Claim> {
+    let mut rows = by_id.query(bound(&id_params(id)))?;
+    let mut found = None;
+    while let Some(row) = rows.next()? {
+        require_memory(row)?;
+        let record = columns.record(row, 0);
+        if record.is_some_and(|record| found.replace(record).is_some()) {
+            return Ok(Claim::Ambiguous);
+        }
+    }
+    Ok(found.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record))))
+}
+
+/// Whether a row itself has a value that is too large. Its length is asked for, and it is not read.
+fn is_too_large(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<bool> {
+    let table = &on.table;
+    let is_large = |column: &Column| format!("octet_length({}) > {MOST_OF_VALUE}", column.sql());
+    let any = joined(table.columns.iter().map(is_large), " OR ");
+    let sql = table.of_id(&format!("({any}) IS TRUE"));
+    let mut statement = on.engine.connection.prepare_cached(&sql)?;
+    let mut found = statement.query_map(bound(&id_params(id)), |row| row.get::<_, bool>(0))?;
+    found.try_fold(false, |any, is_large| Ok(any | is_large?))
+}
+
+/// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.
+fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim> {
+    let table = &on.table;
+    let selected = Selected::without_payload(table);
+    let mut statement = on.engine.connection.prepare_cached(&table.of_id(&selected.sql()))?;
+    let mut rows = statement.query(bound(&id_params(id)))?;
+    let Some(record) = rows.next()?.and_then(|row| selected.record(row, 0)) else {
+        return Ok(Claim::Gone);
+    };
+    let most = MOST_OF_VALUE >> 20;
+    let why = format!("a value of its row has more than {most} MiB: it is not handed to a handler");
+    Ok(Claim::Held(Arc::new(Record { too_large: Some(why), ..record })))
+}
+
+impl Locks<SqliteEngine> for SqliteLocks {
+    fn most(&self) -> usize {
+        MOST_CLAIMS
+    }
+
+    fn claim(&mut self, on: &mut SqliteDatabase, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>> {
+        let claim = |id: &Id| {
+            let claimed = lock(&self.claims).claim(id);
+            claimed.map_err(|why| {
+                let words =
+                    format!("could not claim record {id} in {}: {why}", self.place.path.display());
+                let kind = if StoreError::is_try_later(&why) { Kind::Busy } else { Kind::Other };
+                DbError { kind, hint: words.clone(), words, ..DbError::default() }
+            })
+        };
+        let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
+        let found = self.read_claimed(on, ids, &claimed);
+        let is_held =
+            |index: usize| matches!(&found, Ok(it) if matches!(it[index].1, Claim::Held(_)));
+        for (index, id) in ids.iter().enumerate() {
+            if claimed[index] && !is_held(index) {
+                lock(&self.claims).release(id);
+            }
+        }
+        found
+    }
+
+    fn release(&mut self, id: &Id) {
+        match &self.wal_sync {
+            Some(wal_sync) => wal_sync.release(id),
+            None => lock(&self.claims).release(id),
+        }
+    }
+
+    fn start_watchdog(&mut self, on: &mut SqliteDatabase, token: &str) -> Result<()> {
+        let claims =
+            lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
+        self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
+        let deferred = on.engine.defer_sync();
+        let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
+        self.wal_sync = log.map(|log| WalSync::start(log, self.claims.clone())).transpose()?;
+        Ok(())
+    }
+
+    fn require_in_place(&self, on: &SqliteDatabase) -> Result<(), Moved> {
+        on.engine.require_in_place().map_err(Moved::Database)?;
+        self.place.require_in_place().map_err(Moved::Claims)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.wal_sync.take().map_or(Ok(()), WalSync::finish)
+    }
+}
+
+/// A row of more bytes than this is looked at before it is read.
+const LARGE: usize = 16 << 20;
+/// A row's bytes become a copy, and a line in which a character may take six.
+const COPIES: usize = 7;
+
+/// Fails if a row is too big for the memory that there is, which would end the whole pass.
+fn require_memory(row: &Row<'_>) -> rusqlite::Result<()> {
+    let length = |index| Ok(row.get_ref(index)?.as_bytes().map_or(0, <[u8]>::len));
+    let bytes = (0..row.as_ref().column_count()).map(length).sum::<rusqlite::Result<usize>>()?;
+    let is_free = || Vec::<u8>::new().try_reserve_exact(bytes.saturating_mul(COPIES)).is_ok();
+    if bytes <= LARGE || is_free() {
+        return Ok(());
+    }
+    let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOMEM);
+    let why = format!("its {} MiB are too much for the memory that there is", bytes >> 20);
+    Err(SqlError::SqliteFailure(full, Some(why)))
+}
+
+/// The least time between two syncs, in which commits gather to share one.
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(5);
+/// For how many such intervals a sync is put off at most, as long as few claims wait for it.
+const MOST_SYNC_INTERVALS: usize = 5;
+/// More claims than this are not held for a shared sync, as the kernel walks all locks for each.
+const FEW_CLAIMS: usize = 64;
+
+/// The thread that syncs the write-ahead log and then releases claims. SQLite would sync inside each
+/// commit, under the write lock (`synchronous = FULL`). Here commits only write (`NORMAL`, which in
+/// WAL mode cannot corrupt), and one sync follows for all since the last one. A claim is released only
+/// then: no other pass sees a record as free before its outcome would survive a power cut.
+struct WalSync {
+    settled: Sender<Id>,
+    /// What is dropped with that: the thread need not pause any more.
+    more_to_come: Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl WalSync {
+    /// `log` lives as long as a connection is open.
+    fn start(log: PathBuf, claims: Arc<Mutex<Claims>>) -> Result<Self> {
+        let file = open_log(&log).with_context(|| format!("could not open {}", log.display()))?;
+        let (settled, queue) = channel();
+        let (more_to_come, pause) = channel();
+        let thread = std::thread::Builder::new()
+            .name("log sync".into())
+            .spawn(move || {
+                sync_all(&file, &queue, &pause, &claims)
+                    .with_context(|| format!("could not sync {}", log.display()))
+            })
+            .context("could not start the thread that syncs the log")?;
+        Ok(Self { settled, more_to_come, thread })
+    }
+
+    /// Releases the record's claim once everything committed so far is on disk.
+    fn release(&self, id: &Id) {
+        // If the thread has failed, its claims go with the process, and `finish` says why.
+        let _ = self.settled.send(id.clone());
+    }
+
+    fn finish(self) -> Result<()> {
+        drop((self.settled, self.more_to_come));
+        let panicked = |_| Err(anyhow!("the thread that syncs the log panicked"));
+        self.thread.join().unwrap_or_else(panicked)
+    }
+}
+
+/// Opens the write-ahead log that SQLite has open, and nothing that was put in its place.
+fn open_log(log: &Path) -> Result<File> {
+    let file = open_regular(log, OFlags::RDONLY | OFlags::NOFOLLOW)?;
+    let (own, found) = (file.as_raw_fd().to_string(), file.metadata()?);
+    let mut others = fs::read_dir("/proc/self/fd")?.flatten().filter(|it| *it.file_name() != *own);
+    let is_open = |it: DirEntry| fs::metadata(it.path()).is_ok_and(|it| is_same(&it, &found));
+    ensure!(others.any(is_open), "it was replaced just now; try again");
+    Ok(file)
+}
+
+fn sync_all(
+    log: &File,
+    queue: &Receiver<Id>,
+    pause: &Receiver<()>,
+    claims: &Mutex<Claims>,
+) -> Result<()> {
+    let mut settled = Vec::new();
+    loop {
+        if settled.is_empty() {
+            let Ok(first) = queue.recv() else { return Ok(()) };
+            settled.push(first);
+        }
+        // What is in the queue now was committed before.
+        settled.extend(queue.try_iter());
+        log.sync_data()?;
+        let mut claims = lock(claims);
+        settled.drain(..).for_each(|id| claims.release(&id));
+        drop(claims);
+        for _ in 0..MOST_SYNC_INTERVALS {
+            // Nothing is ever sent: this ends with the time or with the sender.
+            let is_over = pause.recv_timeout(MIN_SYNC_INTERVAL) != Err(RecvTimeoutError::Timeout);
+            settled.extend(queue.try_iter());
+            if is_over || settled.len() > FEW_CLAIMS {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_the_one_that_is_open_and_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("wal"), "pages").unwrap();
+        let why = |name: &str| open_log(&path(name)).unwrap_err().to_string();
+        assert!(why("wal").contains("it was replaced just now"));
+        let open = File::open(path("wal")).unwrap();
+        open_log(&path("wal")).unwrap();
+        std::os::unix::fs::symlink("wal", path("link")).unwrap();
+        assert!(open_log(&path("link")).is_err());
+        drop(open);
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status();
+        assert!(made.unwrap().success());
+        assert_eq!(why("fifo"), "it is no regular file");
+    }
+}

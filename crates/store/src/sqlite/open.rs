@@ -1,0 +1,332 @@
+//! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
+
+use std::collections::HashMap;
+use std::fs;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::limits::Limit;
+use rusqlite::types::Null;
+use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
+
+use super::dialect::value;
+use super::errors::explain;
+use crate::clock::Clock;
+use crate::mapping::Mapping;
+use crate::secure_file::{GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
+use crate::system_error::words;
+use crate::table::Table;
+use crate::table_store::SqlDatabase;
+use crate::{Access, Retry, secure_file};
+
+/// The functions of full-text tables that read, and how many arguments SQLite registers them with.
+const FULL_TEXT: [(&str, i32); 7] = [
+    ("match", 2),
+    ("bm25", -1),
+    ("highlight", -1),
+    ("snippet", -1),
+    ("offsets", 1),
+    ("matchinfo", 1),
+    ("matchinfo", 2),
+];
+
+pub struct SqliteEngine {
+    pub connection: Connection,
+    /// The texts of statements about rows, by their shape.
+    pub statements: HashMap<String, String>,
+    /// Whether a conflict is an error of each update, whatever the constraints of the table say.
+    pub overrides_conflict_clauses: bool,
+    pub path: PathBuf,
+    /// The file, when it was opened.
+    pub found: Metadata,
+}
+
+/// Opens an existing database and its table; never creates one.
+pub fn open(
+    path: &Path,
+    mapping: &Mapping,
+    access: Access,
+    clock: Clock,
+) -> Result<SqlDatabase<SqliteEngine>> {
+    let mut engine = open_file(path, mapping.table.is_given, access)?;
+    let table = Table::find(&mut engine.connection, mapping, clock).map_err(|error| match error
+        .downcast::<SqlError>(
+    ) {
+        Ok(error) => explain(&engine.path, error, "read"),
+        Err(error) => error.context(format!("could not use {}", engine.path.display())),
+    })?;
+    add_functions(&engine.connection, &table)
+        .map_err(|error| explain(&engine.path, error, "open"))?;
+    Ok(SqlDatabase::new(engine, table))
+}
+
+/// Opens the file of an existing database.
+pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<SqliteEngine> {
+    let shown = path.display();
+    let not_opened = || format!("could not open {shown}");
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!(no_database(path, is_described))
+        }
+        found => found.with_context(not_opened)?,
+    };
+    ensure!(!found.is_dir(), "could not open {shown}: it is a directory, not a database");
+    let path = path.canonicalize().with_context(not_opened)?;
+    require_files(&path, Some(&found))?;
+    let limit = match access {
+        Access::Pass(most) => PASS.min(most),
+        Access::ReadOnly | Access::ReadWrite => COMMAND,
+    };
+    let connection = connect(&path, OpenFlags::empty(), limit)?;
+    let statements = HashMap::new();
+    let engine =
+        SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, found };
+    if access == Access::ReadOnly {
+        // A function may write: optimize() of a full-text table does.
+        let only = engine.connection.execute_batch("PRAGMA query_only = 1");
+        only.map_err(|error| explain(&engine.path, error, "open"))?;
+    }
+    Ok(engine)
+}
+
+/// What is said of a path at which there is no database. One of a table that the user describes is
+/// made by his application.
+fn no_database(path: &Path, is_described: bool) -> String {
+    let shown = path.display();
+    if let Some(why) = missing_directory(path) {
+        return format!("no database at {shown}: {why}");
+    }
+    let made = (!is_described).then(|| format!("; `backlog init --db {shown}` creates one"));
+    format!("no database at {shown}{}", made.unwrap_or_default())
+}
+
+/// The directory of a path, if it does not exist.
+fn missing_directory(path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty())?;
+    let is_missing = matches!(directory.try_exists(), Ok(false));
+    is_missing.then(|| format!("the directory {} does not exist", directory.display()))
+}
+
+/// What is kept beside a database, by its name and an end.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// What SQLite adds to the name of a database for what it keeps beside it.
+pub const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// What this program adds for the state directory.
+pub const STATE: &str = ".backlog";
+
+/// All that is there of what is kept beside a database.
+pub fn kept_beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    let ends = BESIDE.into_iter().chain([STATE]);
+    ends.map(move |end| beside(&path, end)).filter(|path| path.symlink_metadata().is_ok())
+}
+
+/// Fails if something stands beside the database that SQLite would wait for, or would believe though
+/// somebody put it there who may not write the database.
+fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
+    for beside in BESIDE.map(|end| beside(path, end)) {
+        let Ok(found) = fs::symlink_metadata(&beside) else { continue };
+        let shown = beside.display();
+        ensure!(found.is_file(), "could not use {shown}: it is no regular file; remove it");
+        let is_theirs = database.is_some_and(|database| {
+            let is_shared = database.mode() & (GROUP_WRITE | OTHERS_WRITE) != 0;
+            let is_trusted = is_root() || is_own(found.uid()) || found.uid() == database.uid();
+            !is_shared && !is_trusted
+        });
+        ensure!(
+            !is_theirs,
+            "could not use {shown}: it is of user {}, who may not write the database; remove it",
+            found.uid()
+        );
+    }
+    Ok(())
+}
+
+impl SqliteEngine {
+    pub fn journal_mode(&self) -> rusqlite::Result<String> {
+        self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
+    }
+
+    /// From now on commits leave syncing the write-ahead log to the caller, where there is one.
+    pub fn defer_sync(&self) -> rusqlite::Result<Option<PathBuf>> {
+        if self.journal_mode()? != "wal" {
+            return Ok(None);
+        }
+        self.connection.pragma_update(None, "synchronous", "normal")?;
+        Ok(Some(beside(&self.path, "-wal")))
+    }
+
+    /// Else SQLite would go on with the old file, which nobody else sees any more.
+    pub fn require_in_place(&self) -> Result<()> {
+        let shown = self.path.display();
+        match fs::symlink_metadata(&self.path) {
+            Ok(now) if is_same(&now, &self.found) => Ok(()),
+            Ok(_) => bail!("{shown} was replaced while the pass ran"),
+            Err(error) => {
+                bail!("{shown} was moved or removed while the pass ran: {}", words(&error))
+            }
+        }
+    }
+}
+
+/// Creates `table`, unless it is there, and the file if there is none: a new one gets write-ahead
+/// logging.
+pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
+    if let Some(why) = missing_directory(path) {
+        bail!("could not create {}: {why}", path.display());
+    }
+    let found = fs::metadata(path).ok();
+    if found.is_none()
+        && let Err(error) = secure_file::make(path)
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(error).with_context(|| format!("could not create {}", path.display()));
+    }
+    let is_new = found.as_ref().is_none_or(|found| found.len() == 0);
+    require_files(&path.canonicalize().unwrap_or_else(|_| path.into()), found.as_ref())?;
+    let mut connection = connect(path, OpenFlags::empty(), COMMAND)?;
+    let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
+        if is_new {
+            connection.pragma_update(None, "journal_mode", "wal")?;
+        }
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if tx.table_exists(None, table)? {
+            return Ok(false);
+        }
+        tx.execute_batch(schema)?;
+        tx.commit()?;
+        Ok(true)
+    };
+    run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
+}
+
+/// How many bytes of a value a pass reads: a larger one is an error of its row. Commands that only show
+/// records read no payload, and no more of an error than they show.
+pub const MOST_OF_VALUE: i32 = 64 << 20;
+
+pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE).map(drop)
+}
+
+/// Lifts that limit as long as it lives: to write one column SQLite reads the whole row.
+pub struct Unlimited<'a>(&'a Connection);
+
+impl<'a> Unlimited<'a> {
+    pub fn new(connection: &'a Connection) -> rusqlite::Result<Self> {
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        // It fails for limits that are negative, and for nothing else.
+        let _ = limit_values(self.0);
+    }
+}
+
+fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+    let open = || -> rusqlite::Result<_> {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        wait_for_locks(&mut connection, path, limit, None)?;
+        harden(&connection)?;
+        Ok(connection)
+    };
+    open().map_err(|error| explain(path, error, "open"))
+}
+
+/// Defence against a file that somebody else prepared: SQL cannot damage it or write behind a virtual
+/// table, triggers and views may do no harm, and a malformed page is an error before it is read.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // What full-text tables give a meaning to is harmless, but SQLite's own placeholders for it do
+    // not say so, and a trigger or a view could not search.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    for (name, arguments) in FULL_TEXT {
+        connection.create_scalar_function(name, arguments, flags, move |_| {
+            let error = format!("unable to use function {name} in the requested context");
+            Err::<Null, _>(SqlError::UserFunctionError(error.into()))
+        })?;
+    }
+    connection.execute_batch("PRAGMA cell_size_check = 1")
+}
+
+/// One implementation tells instants from other values, here and in SQL.
+fn add_functions(connection: &Connection, table: &Table) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    let dates = table.dates.clone();
+    connection.create_scalar_function("backlog_instant", 1, flags, move |context| {
+        Ok(dates.read(&value(context.get_raw(0))).map(|at| at.0))
+    })?;
+    // A value as it is read, for exact comparisons whatever the affinity and collation.
+    connection.create_scalar_function("backlog_value", 1, flags, |context| Ok(context.get_arg(0)))
+}
+
+/// How long a command waits for a lock.
+const COMMAND: Duration = Duration::from_secs(30);
+/// How long a pass does. What it has to write, and what it would find, is not given up lightly.
+pub const PASS: Duration = Duration::from_secs(300);
+/// After this long somebody at a terminal is told what is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Pauses between two looks at a lock, in milliseconds: those of SQLite's own handler.
+const PAUSES: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
+
+pub fn wait_for_locks(
+    connection: &mut Connection,
+    path: &Path,
+    limit: Duration,
+    retry: Option<Retry>,
+) -> rusqlite::Result<()> {
+    let (path, mut waited) = (path.to_owned(), Duration::ZERO);
+    connection.busy_handler(Some(move |times: i32| {
+        if times == 0 {
+            waited = Duration::ZERO;
+        }
+        if waited >= limit || retry.as_ref().is_some_and(Retry::is_at_end) {
+            return false;
+        }
+        let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);
+        let pause = Duration::from_millis(PAUSES[step]);
+        std::thread::sleep(pause);
+        waited += pause;
+        if (SILENCE..SILENCE + pause).contains(&waited) {
+            log::warn!("waiting for a lock on {}", path.display());
+        }
+        true
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backlog_schedule::Instant;
+
+    #[test]
+    fn no_connection_trusts_what_is_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.db");
+        create(&path, "BACKLOG", include_str!("../../../../schema.sql")).unwrap();
+        let SqlDatabase { engine, .. } =
+            open(&path, &Mapping::default(), Access::ReadOnly, Clock::at(Instant(0))).unwrap();
+        let connection = &engine.connection;
+        let is_on = |config| connection.db_config(config).unwrap();
+        assert!(is_on(DbConfig::SQLITE_DBCONFIG_DEFENSIVE));
+        assert!(!is_on(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA));
+        let checks: i64 =
+            connection.pragma_query_value(None, "cell_size_check", |it| it.get(0)).unwrap();
+        assert_eq!(checks, 1);
+    }
+}

@@ -1,0 +1,365 @@
+//! An open state directory. It is opened once, without following a link, and its owner and mode are
+//! checked. Its files are opened from that descriptor in the same way: regular files of somebody who may
+//! have some there. What root works on is checked before that (`ownership.rs`).
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Metadata};
+use std::io;
+use std::io::ErrorKind::{NotFound, PermissionDenied};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail, ensure};
+use rustix::fs::{
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, mkdirat,
+    openat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::secure_file;
+use crate::secure_file::{
+    Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
+};
+use crate::system_error::words;
+
+const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
+/// No file that is read is longer; a longer one is none of ours.
+const MOST_READ: u64 = 64 * 1024;
+/// The mode of a file until it is handed over.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+pub const PASSES: &str = "passes";
+pub const CLAIMS: &str = ".claims";
+/// The locks of the crontab lines.
+pub const LINES: &str = "lines";
+
+/// The path of a state directory, and the database that it is for.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub path: PathBuf,
+    /// Whether the user has named it, or its name follows from that of the database.
+    pub is_named: bool,
+    /// The database, if it is a file: who may write that may take claims.
+    pub database: Option<(PathBuf, Metadata)>,
+}
+
+/// A state directory that is fit for use.
+#[derive(Debug)]
+pub struct Directory {
+    place: Place,
+    descriptor: OwnedFd,
+    found: Stat,
+}
+
+/// The purpose that a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    /// To read and write it, if it is there.
+    Write,
+    /// The same; it is made where there is none.
+    Make,
+}
+
+impl Directory {
+    /// `None` if there is none. Fails if others could have put something there that does not belong.
+    pub fn open(place: &Place) -> Result<Option<Self>> {
+        let opened = place
+            .parent()
+            .and_then(|(parent, name)| Ok(openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?));
+        match opened {
+            Ok(descriptor) => {
+                let found = fstat(&descriptor)?;
+                place.check(&found)?;
+                Ok(Some(Self { place: place.clone(), descriptor, found }))
+            }
+            Err(error) if error.kind() == NotFound => Ok(None),
+            Err(error) => Err(place.not_opened(&error)),
+        }
+    }
+
+    /// The same; makes it where there is none, with the owner and the mode of the database. Its owner may
+    /// always write to it.
+    pub fn make(place: &Place) -> Result<Self> {
+        if let Some(directory) = Self::open(place)? {
+            let mode = Mode::from_raw_mode(directory.found.st_mode);
+            if directory.is_mine() && !mode.contains(Mode::RWXU) {
+                // What then cannot be opened says why.
+                let _ = fchmod(&directory.descriptor, mode | Mode::RWXU);
+            }
+            return Ok(directory);
+        }
+        place.require_writable()?;
+        place.make().map_err(|error| place.not_opened(&error))?;
+        let gone = || io::Error::other("it is not there any more; try again");
+        Self::open(place)?.ok_or_else(|| place.not_opened(&gone()))
+    }
+
+    fn is_mine(&self) -> bool {
+        self.found.st_uid == rustix::process::geteuid().as_raw()
+    }
+
+    /// Opens a file; `None` if there is none, and none is to be made.
+    pub fn file(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
+        let access = if purpose == Purpose::Read { OFlags::RDONLY } else { OFlags::RDWR };
+        let open = || openat(&self.descriptor, name, OPEN_FILE | access, Mode::empty());
+        let file = match open() {
+            Err(Errno::NOENT) if purpose == Purpose::Make => match self.create(name) {
+                // Another pass was faster.
+                Err(Errno::EXIST) => open(),
+                made => made,
+            },
+            Err(Errno::NOENT) => return Ok(None),
+            file => file,
+        };
+        let file = file.map_err(|errno| self.not_opened(name, &errno.into()))?;
+        self.check_file(name, &file)?;
+        Ok(Some(file.into()))
+    }
+
+    /// False only if there is such a file, which this user may not read.
+    pub fn may_read(&self, name: &str) -> bool {
+        let found = accessat(&self.descriptor, name, Access::READ_OK, AtFlags::EACCESS);
+        found != Err(Errno::ACCESS)
+    }
+
+    /// The beginning of a file that is opened for some purpose; `None` if there is none.
+    pub fn read(&self, name: &str, purpose: Purpose) -> Result<Option<Vec<u8>>> {
+        let Some(file) = self.file(name, purpose)? else { return Ok(None) };
+        let mut text = Vec::new();
+        let read = file.take(MOST_READ).read_to_end(&mut text);
+        read.map_err(|error| self.not_opened(name, &error))?;
+        Ok(Some(text))
+    }
+
+    /// Fails if a pass could not use one of the files that are its own, or make more.
+    pub fn check_writable(&self, own: &[String]) -> Result<()> {
+        let writable = Access::WRITE_OK | Access::EXEC_OK;
+        match accessat(&self.descriptor, ".", writable, AtFlags::EACCESS) {
+            Err(Errno::ACCESS) if self.is_mine() => {}
+            found => found.map_err(|errno| self.place.not_opened(&errno.into()))?,
+        }
+        own.iter().try_for_each(|name| self.file(name, Purpose::Write).map(drop))
+    }
+
+    /// Names of the files with this suffix, of all lines and databases.
+    pub fn with_suffix(&self, suffix: &str) -> Result<Vec<String>> {
+        let listed = || -> rustix::io::Result<Vec<String>> {
+            let entries = Dir::read_from(&self.descriptor)?;
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into())).collect()
+        };
+        let listed = listed().map_err(|errno| self.place.not_opened(&errno.into()))?;
+        let is_meant = |name: &String| name.ends_with(suffix) && ![".", ".."].contains(&&**name);
+        Ok(listed.into_iter().filter(is_meant).collect())
+    }
+
+    fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::LOOP) => self.refused(name, "it is a symbolic link"),
+            // A directory, or a socket.
+            Some(Errno::ISDIR | Errno::NXIO) => self.refused(name, "it is no regular file"),
+            _ => not_opened(&self.place.path.join(name), error),
+        }
+    }
+
+    /// What is wrong with a file here that no pass has made.
+    fn refused(&self, name: &str, why: &str) -> anyhow::Error {
+        let path = self.place.path.join(name);
+        anyhow!("could not use {}: {why}, which no pass has made; remove it", path.display())
+    }
+
+    fn create(&self, name: &str) -> rustix::io::Result<OwnedFd> {
+        let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = openat(&self.descriptor, name, flags, PRIVATE)?;
+        self.hand_over(&file, name)?;
+        Ok(file)
+    }
+
+    /// Gives a new file the mode of the database. Who may read a file of locks may take a read lock on it,
+    /// which keeps passes out, and who may read a pass's token may have its handlers ended.
+    fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+        let mode = self.place.mode() & 0o666;
+        let writers = mode & 0o222;
+        let is_of_passes = [PASSES, LINES, CLAIMS].iter().any(|kind| name.ends_with(kind));
+        let mode = if is_of_passes { writers | writers << 1 } else { mode };
+        self.place.hand_over(file, 0o600 | mode)
+    }
+
+    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Where the
+    /// directory or the database is not root's, root was told to trust others.
+    fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
+        let found = fstat(file)?;
+        let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
+        let why = if kind(&found) != FileType::RegularFile {
+            "it is no regular file".into()
+        } else if found.st_nlink != 1 {
+            "it has another name, a hard link".into()
+        } else if !(self.place.may_own(&found) || is_trusting) {
+            format!("it belongs to user {}", found.st_uid)
+        } else {
+            return Ok(());
+        };
+        Err(self.refused(name, &why))
+    }
+
+    /// Puts a new file in the place of one, which is never there in part.
+    pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
+        let (new, hand_over) = (format!("{name}.new"), |file: &OwnedFd| self.hand_over(file, name));
+        let mode = PRIVATE.bits();
+        secure_file::put(&self.descriptor, new.as_ref(), name.as_ref(), mode, hand_over, content)
+            .map_err(|error| self.not_opened(name, &error))
+    }
+
+    /// Removes a file, if there is one.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match unlinkat(&self.descriptor, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.not_opened(name, &errno.into())),
+        }
+    }
+}
+
+impl Place {
+    /// Whether members of a group may write the database, and whether everybody may.
+    fn is_shared(&self, gid: u32) -> (bool, bool) {
+        self.database.as_ref().map_or((false, false), |(_, database)| {
+            let everybody = database.mode() & OTHERS_WRITE != 0;
+            let members = database.mode() & GROUP_WRITE != 0 && database.gid() == gid;
+            (members || everybody, everybody)
+        })
+    }
+
+    /// The user whose database it is for.
+    fn owner(&self) -> u32 {
+        let me = rustix::process::geteuid().as_raw();
+        self.database.as_ref().map_or(me, |(_, database)| database.uid())
+    }
+
+    /// Whether it is of somebody who gains nothing by it: root, this user, who may write the database.
+    fn may_own(&self, found: &Stat) -> bool {
+        let uid = found.st_uid;
+        is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
+    }
+
+    /// Fails unless its owner may have one, and who can put files there can write the database.
+    fn check(&self, found: &Stat) -> Result<()> {
+        let shown = self.path.display();
+        ensure!(
+            is_root() || self.may_own(found),
+            "could not use {shown}: it is a directory of user {}, and must be root's or user {}'s; \
+             remove it, or name another with --state-dir",
+            found.st_uid,
+            self.owner()
+        );
+        let (group, others) = self.is_shared(found.st_gid);
+        let group = group || self.database.is_none();
+        let (who, mode) = match found.st_mode {
+            _ if is_root() => return Ok(()),
+            mode if mode & OTHERS_WRITE != 0 && !others => ("everybody", "o-w"),
+            mode if mode & GROUP_WRITE != 0 && !group => ("its group", "g-w"),
+            _ => return Ok(()),
+        };
+        // A directory for everybody's files is not to be taken away from them.
+        let hint = if found.st_mode & STICKY != 0 {
+            "name a directory of its own with --state-dir".into()
+        } else {
+            format!("chmod {mode} {shown}, or name another directory with --state-dir")
+        };
+        bail!("could not use {shown}: {who} can write to it, but not to the database; {hint}");
+    }
+
+    /// Fails if the database is a file that this user cannot write: no pass gets so far, and a directory
+    /// that it left behind would be of no use to the next.
+    pub fn require_writable(&self) -> Result<()> {
+        let Some((path, found)) = &self.database else { return Ok(()) };
+        let (shown, mode) = (path.display(), found.mode() & 0o777);
+        ensure!(
+            mode & 0o222 != 0,
+            "could not use {shown}: it is read-only, with mode {mode:o}; chmod u+w {shown}"
+        );
+        ensure!(
+            accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok(),
+            "could not write to {shown}: attempt to write a readonly database; the file and its \
+             directory must be writable for this user"
+        );
+        Ok(())
+    }
+
+    /// The mode of the database; of a server's passes nobody else may see anything.
+    fn mode(&self) -> u32 {
+        self.database.as_ref().map_or(0o700, |(_, database)| database.mode())
+    }
+
+    fn not_opened(&self, error: &io::Error) -> anyhow::Error {
+        let shown = self.path.display();
+        if !self.is_named && self.path.is_symlink() {
+            return anyhow!(
+                "could not use {shown}: it is a symbolic link; remove it, or name a directory with \
+                 --state-dir"
+            );
+        }
+        if self.database.is_none() {
+            return anyhow!("could not open {shown}: {}", words(error));
+        }
+        not_opened(&self.path, error)
+    }
+
+    /// The directory that the state directory is in, and its name there. A link to one that the user has
+    /// named is followed.
+    fn parent(&self) -> io::Result<(OwnedFd, OsString)> {
+        if self.is_named {
+            let followed = Followed::to_work_in(&self.path)?;
+            return Ok((followed.directory, followed.name));
+        }
+        let above = self.path.parent().unwrap_or(Path::new("/"));
+        let name = self.path.file_name().unwrap_or_default().into();
+        Ok((openat(CWD, above, OPEN_PATH, Mode::empty())?, name))
+    }
+
+    /// Makes the directory. Whoever may read the database may enter it.
+    fn make(&self) -> io::Result<()> {
+        let above = self.path.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+        let (parent, name) = self.parent()?;
+        match mkdirat(&parent, &name, Mode::RWXU) {
+            // Another pass was faster.
+            Err(Errno::EXIST) => return Ok(()),
+            made => made?,
+        }
+        let made = openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?;
+        let mode = self.mode();
+        Ok(self.hand_over(&made, 0o700 | mode | (mode & 0o444) >> 2)?)
+    }
+
+    /// Gives what was just made a mode and the database's owner and group.
+    fn hand_over(&self, made: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
+        let database = self.database.as_ref().map(|(_, database)| database);
+        let found = fstat(made)?;
+        let (uid, gid) =
+            database.map_or((found.st_uid, found.st_gid), |found| (found.uid(), found.gid()));
+        give(made, uid, gid, mode)
+    }
+}
+
+/// What could not be done, and whose the place is, if that is why.
+pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
+    // An error of our own says what to do.
+    let is_denied = error.kind() == PermissionDenied && error.raw_os_error().is_some();
+    let mut above = path.ancestors().filter(|_| is_denied);
+    let found = above.find_map(|place| Some((place, std::fs::metadata(place).ok()?)));
+    let hint = found.map_or_else(String::new, |(place, found)| {
+        let place = if place == path { "it".into() } else { place.display().to_string() };
+        format!(
+            "; {place} belongs to user {} with mode {:o}, this is user {}: run as that user, or \
+             give every line of this table the same --state-dir, because passes with different ones \
+             do not see each other's claims",
+            found.uid(),
+            found.mode() & 0o777,
+            rustix::process::geteuid().as_raw(),
+        )
+    });
+    anyhow!("could not open {}: {}{hint}", path.display(), words(error))
+}

@@ -1,0 +1,207 @@
+//! The pauses of queues and tables: a file for each, which says since when no attempt is begun, until
+//! when, by whom and why. A pass looks for the two that concern it, and only `backlog resume` removes
+//! one that has not ended.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+use backlog_schedule::{Instant, one_line};
+use serde::{Deserialize, Serialize};
+
+use super::StateDir;
+use super::directory::{Directory, Purpose};
+use crate::system_error::chain;
+
+/// The part of a database that a pause stops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PauseScope {
+    /// All lines of a queue, by its name.
+    Queue(String),
+    /// All lines of a table, whatever their queues are called.
+    Table(String),
+}
+
+impl PauseScope {
+    /// The scopes that a line of this queue and this table is in.
+    fn of(queue: &str, table: &str) -> [Self; 2] {
+        [Self::Queue(queue.into()), Self::Table(table.into())]
+    }
+
+    /// Whether a line of this queue and this table is in it.
+    pub fn covers(&self, queue: &str, table: &str) -> bool {
+        Self::of(queue, table).contains(self)
+    }
+}
+
+impl fmt::Display for PauseScope {
+    /// `queue mails`, `table BACKLOG`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(name) => write!(f, "queue {name}"),
+            Self::Table(name) => write!(f, "table {name}"),
+        }
+    }
+}
+
+/// A pause, whose fields are the members of its file and of `status --json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// `None` if its file cannot be read, which `reason` says then.
+    pub since: Option<Instant>,
+    /// `None` if it goes on until somebody ends it.
+    pub until: Option<Instant>,
+    pub reason: Option<String>,
+    /// The name of the user who began it.
+    pub by: Option<String>,
+}
+
+impl Pause {
+    /// Somebody has wanted a pause: until it is known which, it goes on.
+    fn unread(why: String) -> Self {
+        Self { reason: Some(why), ..Self::default() }
+    }
+
+    fn from_text(text: &[u8], path: &Path) -> Self {
+        let read = serde_json::from_slice::<Self>(text).ok().filter(|it| it.since.is_some());
+        read.unwrap_or_else(|| {
+            let path = path.display();
+            Self::unread(format!(
+                "could not read {path}: it is damaged; `backlog resume` removes it"
+            ))
+        })
+    }
+
+    fn holds(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until > now)
+    }
+
+    /// `paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by joe: REASON`
+    pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
+        let Self { since, until, reason, by } = self;
+        let mut sentence = String::from("paused");
+        let instants = [("since", since), ("until", until)];
+        for (word, at) in instants.into_iter().filter_map(|(word, at)| Some((word, (*at)?))) {
+            sentence += &format!(" {word} {}", shown(at));
+        }
+        sentence.extend(by.iter().map(|by| format!(" by {by}")));
+        sentence.extend(reason.iter().map(|reason| format!(": {reason}")));
+        one_line(&sentence)
+    }
+}
+
+impl StateDir {
+    /// The pause that a line of this queue and this table obeys now: of those that hold, the one that
+    /// ends last.
+    pub fn pause(&self, queue: &str, table: &str, now: Instant) -> Option<Pause> {
+        let holding = PauseScope::of(queue, table);
+        let holding = holding.iter().filter_map(|scope| self.pause_of(scope, now));
+        holding.max_by_key(|pause| pause.until.map_or(i64::MAX, |until| until.0))
+    }
+
+    /// The pause of a queue or a table, unless it has ended.
+    pub fn pause_of(&self, scope: &PauseScope, now: Instant) -> Option<Pause> {
+        self.read_pause(scope).filter(|pause| pause.holds(now))
+    }
+
+    fn read_pause(&self, scope: &PauseScope) -> Option<Pause> {
+        // Who may not enter the directory is told so by whatever else he looks for there.
+        let directory = self.opened().ok().flatten()?;
+        let name = self.pause_name(scope);
+        let read = directory.read(&name, Purpose::Read).transpose()?;
+        let path = self.path().join(name);
+        Some(read.map_or_else(
+            |error| Pause::unread(chain(&error)),
+            |text| Pause::from_text(&text, &path),
+        ))
+    }
+
+    /// Pauses a queue or a table, in place of the pause that it may have.
+    pub fn begin_pause(&self, scope: &PauseScope, pause: &Pause) -> Result<()> {
+        let text = serde_json::to_vec(pause)?;
+        self.made()?.rewrite(&self.pause_name(scope), &text)
+    }
+
+    /// Ends the pause of a queue or a table; says whether there was one that held.
+    pub fn end_pause(&self, scope: &PauseScope, now: Instant) -> Result<bool> {
+        let held = self.pause_of(scope, now).is_some();
+        let remove = |directory: &Directory| directory.remove(&self.pause_name(scope));
+        self.opened()?.map_or(Ok(()), remove).map(|()| held)
+    }
+
+    fn pause_name(&self, scope: &PauseScope) -> String {
+        format!("{}.paused", self.file_name(&scope.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINCE: Instant = Instant(1_795_219_200);
+
+    fn until(secs: i64) -> Pause {
+        Pause { since: Some(SINCE), until: Some(Instant(SINCE.0 + secs)), ..Pause::default() }
+    }
+
+    fn queue(name: &str) -> PauseScope {
+        PauseScope::Queue(name.into())
+    }
+
+    #[test]
+    fn a_line_obeys_the_pauses_of_its_queue_and_of_its_table_until_the_last_of_them_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::own(dir.path().join("state"), "x");
+        let ends = |queue, table, secs| {
+            state
+                .pause(queue, table, Instant(SINCE.0 + secs))
+                .map(|it| it.until.unwrap().0 - SINCE.0)
+        };
+        assert_eq!(ends("mails", "t", 0), None, "there is no directory");
+        state.begin_pause(&queue("mails"), &until(60)).unwrap();
+        state.begin_pause(&PauseScope::Table("t".into()), &until(120)).unwrap();
+        assert_eq!(ends("mails", "t", 0), Some(120));
+        assert_eq!(ends("mails", "u", 59), Some(60));
+        assert_eq!(ends("mails", "u", 60), None);
+        assert_eq!(ends("orders", "t", 60), Some(120));
+        assert_eq!(ends("t", "mails", 0), None);
+        // Another database in the same directory.
+        let other = StateDir::own(dir.path().join("state"), "y");
+        assert_eq!(other.pause("mails", "t", SINCE), None);
+        assert!(!other.end_pause(&queue("mails"), SINCE).unwrap());
+        assert!(state.end_pause(&queue("mails"), SINCE).unwrap());
+        assert!(!state.end_pause(&queue("mails"), SINCE).unwrap());
+        assert_eq!(ends("mails", "u", 0), None);
+    }
+
+    #[test]
+    fn a_damaged_file_is_a_pause_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::own(dir.path().join("state"), "x");
+        state.begin_pause(&queue("q"), &until(60)).unwrap();
+        let path = state.path().join(state.pause_name(&queue("q")));
+        for damaged in ["", "{", "{}", "[]", r#"{"since":"soon"}"#, r#"{"since":null}"#] {
+            std::fs::write(&path, damaged).unwrap();
+            let pause = state.pause("q", "t", Instant(i64::MAX)).unwrap();
+            let said = pause.sentence(|at| at.to_string());
+            assert!(
+                said.starts_with(&format!("paused: could not read {}: ", path.display())),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pause_is_said_on_one_line() {
+        let pause = Pause {
+            until: Some(Instant(SINCE.0 + 3_600)),
+            reason: Some("first\nsecond".into()),
+            by: Some("joe".into()),
+            ..until(0)
+        };
+        assert_eq!(
+            pause.sentence(|at| at.to_string()),
+            "paused since 2026-11-21T00:00:00Z until 2026-11-21T01:00:00Z by joe: first\\nsecond"
+        );
+    }
+}

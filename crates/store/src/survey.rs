@@ -1,0 +1,347 @@
+//! The survey of a table: what commands read of all of it, and the inspection for `check`.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use backlog_schedule::{Facts, Id, Instant, Order, Status, Value};
+
+use super::engine::{Engine, Index};
+use super::error::DbResult;
+use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
+use super::table_store::SqlDatabase;
+use super::{Count, EachRecord, Survey};
+use crate::date::Spelling;
+use crate::system_error::chain;
+
+#[derive(Debug, Default)]
+pub struct Inspection {
+    pub aside: String,
+    pub rows: Option<u64>,
+    /// Most frequent first; none without a status column.
+    pub values: Vec<StatusValue>,
+    pub pending: Pending,
+    pub triggers: Vec<String>,
+    /// If rows may be hidden from this user, the reason.
+    pub hidden: Option<String>,
+    /// Why the table would refuse what a pass writes, as far as that can be told without writing.
+    pub refused: Vec<String>,
+    /// What no index finds, and the statement that makes one. None if it could not be told.
+    pub missing: Option<Vec<(&'static str, String)>>,
+    /// An id that more than one row has.
+    pub duplicate: Option<String>,
+    /// Whether the database may give the id of a deleted row to a new one.
+    pub reuses_ids: bool,
+    pub unread: Unread,
+}
+
+/// The places that could not be read, by the reason.
+#[derive(Debug, Default)]
+pub struct Unread(BTreeMap<String, Vec<&'static str>>);
+
+impl Unread {
+    pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
+        found.unwrap_or_else(|why| {
+            self.0.entry(chain(&why)).or_default().push(place);
+            T::default()
+        })
+    }
+
+    pub fn shown(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(why, places)| format!("{why} (met in {})", places.join(", ")))
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Pending {
+    pub rows: u64,
+    /// Whether there are more that could not be read.
+    pub is_cut: bool,
+    /// How many have no usable id, and what one of them has instead.
+    pub without_id: Option<(u64, String)>,
+    pub undated: Undated,
+    /// The same of a due column that holds what is no date.
+    pub without_due_date: Undated,
+    /// The formats of their dates, how many have them, and the id of one.
+    pub formats: BTreeMap<String, (u64, String)>,
+    pub newest: Option<Instant>,
+}
+
+impl Pending {
+    /// Takes one more into account, of a row that is its id and its insertion date.
+    pub fn add(&mut self, table: &Table, row: &dyn Cells) {
+        self.rows += 1;
+        let inserted = &row.value(&table.inserted, table.id.len());
+        let id = match table.typed_id(row) {
+            Ok(id) => id,
+            Err(shown) => {
+                self.without_id.get_or_insert((0, shown)).0 += 1;
+                return;
+            }
+        };
+        if table.is_undated {
+            return;
+        }
+        self.newest = self.newest.max(table.dates.read(inserted));
+        match Spelling::of(inserted, &table.dates) {
+            Some(spelling) => {
+                let format = spelling.format().to_string();
+                self.formats.entry(format).or_insert_with(|| (0, id)).0 += 1;
+            }
+            None => self.undated.add(&id, inserted),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct StatusValue {
+    pub shown: String,
+    pub status: Status,
+    pub rows: u64,
+    /// If it is mapped to no status: a value that is, and differs in case or blanks only.
+    pub like: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Undated {
+    pub rows: u64,
+    /// Ids and dates of some of them, `4 with 'soon'`.
+    named: Vec<String>,
+}
+
+impl Undated {
+    const NAMED: usize = 5;
+
+    pub fn add(&mut self, id: &str, date: &Value) {
+        self.rows += 1;
+        if self.named.len() < Self::NAMED {
+            self.named.push(format!("{id} with {}", date.shown()));
+        }
+    }
+
+    /// `4 with 'soon', 7 with NULL, ...`
+    pub fn shown(&self) -> String {
+        let more = if self.rows > self.named.len() as u64 { ", ..." } else { "" };
+        format!("{}{more}", self.named.join(", "))
+    }
+}
+
+impl<E: Engine> Survey for SqlDatabase<E> {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn place(&self) -> String {
+        self.engine.place()
+    }
+
+    fn scan(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        most: Option<u64>,
+        each: EachRecord<'_>,
+    ) -> Result<()> {
+        let limit = most.map_or_else(String::new, |most| format!(" LIMIT {}", most.min(MOST_ROWS)));
+        let rows = self.scan_rows(statuses, order, &limit, each)?;
+        // Rows without a usable id, or whose condition does not tell their status, are left out.
+        if let Some(most) = most.filter(|most| *most > 0 && rows == Some(*most)) {
+            let others = format!(" LIMIT {MOST_ROWS} OFFSET {most}");
+            self.scan_rows(statuses, order, &others, each)?;
+        }
+        Ok(())
+    }
+
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+        let Self { engine, table, .. } = self;
+        let [failures, last_failure] = table.sources_of_failure();
+        let status = table.statuses.column.as_ref();
+        let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
+        let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
+        let places = Places::of(table, &names);
+        // Where the database counts each date, several counts are of one age.
+        let mut counts = BTreeMap::new();
+        let read = engine.rows(&table.census(bounds, now), &[], |row| {
+            let (membership, none) = (row.membership(0), Id::Integer(0));
+            let Facts { status, inserted_at, .. } = places.facts(&none, row, membership);
+            let within = |at: Instant| {
+                let is_within = |bound: &i64| at >= now.saturating_sub(*bound);
+                bounds.iter().position(is_within).unwrap_or(bounds.len())
+            };
+            let band = row.number(4).and_then(|band| usize::try_from(band).ok());
+            let band = band.or_else(|| inserted_at.map(within));
+            let text = places.status_text(status, row, membership);
+            let count = Count { status, text, band, rows: 0 };
+            counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
+            true
+        });
+        self.reading(read)?;
+        Ok(counts.into_values().collect())
+    }
+
+    fn any_mapped(&mut self) -> Result<bool> {
+        let any = self.engine.any(&self.table.any(&self.table.status_in(&Status::OURS)));
+        self.reading(any)
+    }
+
+    fn inspect(&mut self, by_count: bool) -> Result<Inspection> {
+        let mut found = Inspection { missing: Some(Vec::new()), ..Inspection::default() };
+        let sql = self.table.dated(&self.table.pending());
+        // Those before one that cannot be read are taken into account.
+        let read = self.engine.rows(&sql, &[], |row| {
+            found.pending.add(&self.table, row);
+            true
+        });
+        found.pending.is_cut = read.is_err();
+        let read = self.reading(read);
+        found.unread.or_nothing("the pending records", read);
+        let due = self.unread_due_dates();
+        found.pending.without_due_date =
+            found.unread.or_nothing("the due dates", self.reading(due));
+        let rows = format!("SELECT count(*) FROM {}", self.table.sql);
+        let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut it| it.pop());
+        found.rows = found.unread.or_nothing("the number of rows", self.reading(rows));
+        let values = self.status_values();
+        found.values = found.unread.or_nothing("the statuses", self.reading(values));
+        self.engine.inspect(&self.table, &mut found);
+        if self.engine.is_users_table() {
+            let Self { engine, table, .. } = self;
+            let triggers = engine.triggers(table);
+            let missing = missing_indexes(engine, table, by_count);
+            let duplicate = engine.all(&table.duplicate(), &[], |row| table.shown_id(row));
+            let duplicate = duplicate.map(|mut it| it.pop());
+            found.triggers = found.unread.or_nothing("the triggers", self.reading(triggers));
+            found.missing = found.unread.or_nothing("indexes", self.reading(missing));
+            found.duplicate = found.unread.or_nothing("the ids", self.reading(duplicate));
+        }
+        Ok(found)
+    }
+
+    fn deletion(&mut self) -> Result<Option<String>> {
+        if !self.table.deletes_finished {
+            return Ok(None);
+        }
+        let dependents = if self.engine.is_users_table() {
+            self.engine.dependents(&self.table)
+        } else {
+            Ok(Vec::new())
+        };
+        let dependents = self.reading(dependents)?;
+        let others = match &dependents[..] {
+            [] => String::new(),
+            all => format!(", and changes rows of other tables by ON DELETE ({})", all.join(", ")),
+        };
+        Ok(Some(format!("a success deletes its row of {}{others}", self.table.name)))
+    }
+
+    fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
+        let Self { engine, table, .. } = self;
+        let sql = table.dated(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
+        let mut shared = None;
+        let read = engine.rows(&sql, &[], |row| {
+            shared.get_or_insert_with(|| (0, table.shown_id(row))).0 += 1;
+            true
+        });
+        self.reading(read)?;
+        Ok(shared)
+    }
+}
+
+const MOST_ROWS: u64 = 1 << 62;
+
+impl<E: Engine> SqlDatabase<E> {
+    /// Scans rows. Returns their number, or `None` if `each` broke off.
+    fn scan_rows(
+        &mut self,
+        statuses: &[Status],
+        order: Order,
+        limit: &str,
+        each: EachRecord<'_>,
+    ) -> Result<Option<u64>> {
+        let Self { engine, table, .. } = self;
+        let condition = match statuses {
+            [] => table.of_the_queue(),
+            statuses => table.of_statuses(statuses),
+        };
+        let (shown, name, order) = (Selected::shown(table), &table.sql, table.order_by(order));
+        let columns = shown.sql();
+        let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
+        let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
+        let read = engine.search(&sql, &[], |row| {
+            rows += 1;
+            let is_wanted = |status| statuses.is_empty() || statuses.contains(&status);
+            if let Some(record) = shown.record(row, 0).filter(|record| is_wanted(record.status)) {
+                result = each(record);
+            }
+            matches!(result, Ok(ControlFlow::Continue(())))
+        });
+        self.reading(read)?;
+        result.map(|flow| flow.is_continue().then_some(rows))
+    }
+
+    /// Pending records whose due column holds what is no date.
+    fn unread_due_dates(&mut self) -> DbResult<Undated> {
+        let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
+        let Some(due) = table.due_column() else { return Ok(found) };
+        let (cells, column) = (table.cells(table.id.iter().chain([due])), due.sql());
+        let pending = table.pending();
+        let sql =
+            format!("SELECT {cells} FROM {} WHERE {pending} AND {column} IS NOT NULL", table.sql);
+        engine.rows(&sql, &[], |row| {
+            let value = row.value(due, table.id.len());
+            if is_no_due_date(&value, &table.other_dates) {
+                found.add(&table.shown_id(row), &value);
+            }
+            true
+        })?;
+        Ok(found)
+    }
+
+    fn status_values(&mut self) -> DbResult<Vec<StatusValue>> {
+        let Self { engine, table, .. } = self;
+        let Some(column) = &table.statuses.column else { return Ok(Vec::new()) };
+        let (cell, name) = (table.dialect.exact(column), &table.sql);
+        let sql = format!("SELECT {cell}, count(*) FROM {name} GROUP BY 1 ORDER BY 2 DESC");
+        engine.all(&sql, &[], |row| {
+            let (value, rows) = (row.value(column, 0), row.count(1));
+            let status = table.statuses.status(&|mapped| *mapped == value, Membership::Queue, None);
+            let text = value.to_string();
+            let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
+            let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
+            let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
+            StatusValue { shown: value.shown(), status, rows, like: like.map(Value::shown) }
+        })
+    }
+}
+
+fn missing_indexes(
+    engine: &mut impl Engine,
+    table: &Table,
+    by_count: bool,
+) -> DbResult<Option<Vec<(&'static str, String)>>> {
+    let condition = table.lasting_condition();
+    let mut missing = Vec::new();
+    let mut lacks = |finds, kind, suffix, columns, condition| {
+        missing.push((finds, Index { kind, suffix, columns, condition }));
+    };
+    if !engine.finds_pending(table)? {
+        let others = table.id.iter().filter(|column| column.name != table.inserted.name);
+        let date = Some(&table.inserted).filter(|column| !column.is_expression);
+        let columns = names(date.into_iter().chain(others));
+        lacks("pending records", "INDEX", "backlog", columns, condition.clone());
+    }
+    let by_count = by_count && table.due_column().is_none();
+    if by_count && let Some(columns) = engine.columns_of_waiting(table)? {
+        let finds = "what is due by its count of failures";
+        lacks(finds, "INDEX", "backlog_waiting", columns, condition);
+    }
+    if !engine.finds_ids(table)? {
+        lacks("a record by its id", "UNIQUE INDEX", "backlog_id", table.ids(), None);
+    }
+    let mut created = Vec::new();
+    for (finds, index) in missing {
+        let Some(statement) = engine.create_index(table, &index)? else { return Ok(None) };
+        created.push((finds, statement));
+    }
+    Ok(Some(created))
+}

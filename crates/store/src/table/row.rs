@@ -1,0 +1,328 @@
+//! Rows as a database hands them out: how one becomes a record, or the facts for the due rule. A pass
+//! over a million rows does little else than look at facts: no text is copied in vain.
+
+use std::iter;
+use std::sync::Arc;
+
+use backlog_schedule::{
+    BEYOND, Facts, Id, Instant, Record, Row, Status, Value, Window, last_error,
+};
+
+use super::lookup::is_never;
+use super::{Column, Membership, Table, distinct};
+use crate::date::Dates;
+
+/// The text of a cell, or what else is in it.
+pub type Cell<'a> = Result<&'a str, Value>;
+
+pub trait Cells {
+    /// The cell at a place, which is one of this column.
+    fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
+
+    /// The same as a value of its own.
+    fn value(&self, column: &Column, index: usize) -> Value {
+        self.cell(column, index).map_or_else(|value| value, |text| Value::Text(text.into()))
+    }
+
+    /// A number that is not of a column.
+    fn number(&self, index: usize) -> Option<i64>;
+
+    fn membership(&self, index: usize) -> Membership {
+        Membership::of(self.number(index))
+    }
+
+    /// Whether something holds.
+    fn truth(&self, index: usize) -> bool;
+
+    fn count(&self, index: usize) -> u64 {
+        self.number(index).map_or(0, i64::unsigned_abs)
+    }
+}
+
+fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
+    cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
+}
+
+/// What a due column says. What is no date, which `check` names, or beyond all dates, is to come.
+fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
+    let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
+    // Numbers that are less than any date, zero dates, and dates before our time.
+    let is_past = || match &value {
+        Value::Integer(number) => *number < LEAST,
+        Value::Real(number) => *number < 1e8,
+        Value::Text(text) => {
+            let text = text.trim();
+            text.is_empty() || text == "0" || text.starts_with('-') || text.ends_with("BC")
+        }
+        Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) | Value::Json(_) => {
+            false
+        }
+    };
+    dates.read(&value).or_else(|| (!is_never(&value) && !is_past()).then_some(BEYOND))
+}
+
+/// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
+const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
+/// Less than any date as a number.
+const LEAST: i64 = 100_000_000;
+
+/// Whether a due column holds what is no date, and nothing that stands for one.
+pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
+    let is_due = due_date(Err(value.clone()), dates) != Some(BEYOND) || dates.read(value).is_some();
+    let is_beyond = matches!(value, Value::Integer(_) | Value::Real(_))
+        || matches!(value, Value::Text(text) if text == "infinity");
+    !is_due && !is_beyond
+}
+
+/// A column, and its place among those that are selected.
+type Place<'a> = (&'a Column, usize);
+
+/// The places of what the due rule goes by, among the columns of a statement.
+pub struct Places<'a> {
+    table: &'a Table,
+    id: Vec<Place<'a>>,
+    inserted: Place<'a>,
+    status: Option<Place<'a>>,
+    failures: Option<Place<'a>>,
+    last_failure: Option<Place<'a>>,
+    due_at: Option<Place<'a>>,
+    max_attempts: Option<Place<'a>>,
+    /// Or the beginning of it, which may tell of a snooze.
+    last_error: Option<Place<'a>>,
+}
+
+impl<'a> Places<'a> {
+    /// Those among columns with these names.
+    pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
+        let find = |column: &Column| names.clone().position(|it| it == column.name);
+        let optional = |column: &'a Option<Column>| {
+            column.as_ref().and_then(|column| Some((column, find(column)?)))
+        };
+        // There is nothing at the place of what has gone meanwhile.
+        let required = |column| (column, find(column).unwrap_or(usize::MAX));
+        Self {
+            table,
+            id: table.id.iter().map(required).collect(),
+            inserted: required(&table.inserted),
+            status: optional(&table.statuses.column),
+            failures: optional(&table.failures),
+            last_failure: optional(&table.last_failure),
+            due_at: optional(&table.due_at),
+            max_attempts: optional(&table.max_attempts),
+            last_error: optional(&table.last_error),
+        }
+    }
+
+    /// Those among [`Table::facts`].
+    pub fn of_facts(table: &'a Table, window: &Window) -> Self {
+        let selected = table.fact_columns(window);
+        let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
+        Self { last_error, ..Self::of(table, &selected.iter().map(|it| it.name.as_str())) }
+    }
+
+    /// The id of a row; the error is what it has instead in a column, and why that is none.
+    pub fn id(&self, row: &impl Cells) -> Result<Id, (&'a Column, Value, &'static str)> {
+        let part = |(column, index): &Place<'a>| match row.cell(column, *index) {
+            Ok(text) if text.len() > LONGEST_ID => {
+                Err((*column, Value::Text(text.into()), TOO_LONG))
+            }
+            Ok(text) => Ok(Id::Text(text.into())),
+            Err(value) => id(&value).map_err(|why| (*column, value, why)),
+        };
+        match &self.id[..] {
+            [only] => part(only),
+            parts => parts.iter().map(part).collect::<Result<_, _>>().map(Id::of),
+        }
+    }
+
+    pub fn inserted(&self, row: &impl Cells) -> Value {
+        row.value(self.inserted.0, self.inserted.1)
+    }
+
+    pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, membership: Membership) -> Facts<'id> {
+        let table = self.table;
+        let cell = |place: Option<Place<'a>>| place.map(|(column, index)| row.cell(column, index));
+        let inserted_at = date(row.cell(self.inserted.0, self.inserted.1), &table.dates);
+        // What stands in text counts as none.
+        let failures = cell(self.failures).map(|it| it.map_or_else(|it| count(&it), |_| 0));
+        let last_failure =
+            cell(self.last_failure).map(|cell| table.failure_dates.read_past(cell, &table.clock));
+        let failed = has_failed(failures, last_failure, inserted_at);
+        let status = cell(self.status).unwrap_or(Err(Value::Null));
+        let is = |mapped: &Value| match (&status, mapped) {
+            (Ok(text), Value::Text(mapped)) => text == mapped,
+            (Ok(_), _) => false,
+            (Err(value), mapped) => value == mapped,
+        };
+        let last_error = cell(self.last_error).and_then(Result::ok);
+        Facts {
+            id,
+            status: table.statuses.status(&is, membership, failed),
+            inserted_at,
+            failures: failures.unwrap_or(0),
+            last_failure_at: last_failure.flatten(),
+            due_at: cell(self.due_at).and_then(|cell| table.due_date(cell)),
+            max_attempts: cell(self.max_attempts)
+                .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
+            snoozed_until: last_error.and_then(last_error::snoozed_until),
+            has_begun: last_error.is_some_and(last_error::is_begun),
+        }
+    }
+
+    /// What is shown of a row's status: its name, or what the row holds instead.
+    pub fn status_text(&self, status: Status, row: &impl Cells, membership: Membership) -> String {
+        match (status, self.status) {
+            (Status::Foreign, None) => "not pending".into(),
+            (Status::Foreign, Some((column, index))) => {
+                let is_other = membership == Membership::Other;
+                let behind = if is_other { ", but not in the queue" } else { "" };
+                format!("{}{behind}", row.value(column, index))
+            }
+            (Status::New | Status::Error | Status::Success | Status::Archived, _) => {
+                status.name().into()
+            }
+        }
+    }
+}
+
+impl Table {
+    /// The due date of a row; [`BEYOND`] if it is never due again.
+    fn due_date(&self, cell: Cell<'_>) -> Option<Instant> {
+        let at = due_date(cell, &self.other_dates)?;
+        Some(if self.keeps_schedule && at >= HIDDEN_FOR_EVER { BEYOND } else { at })
+    }
+
+    /// A row as a record. At `first` is its [`Table::head`], and behind that what became `row`.
+    pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
+        let names = row.columns.iter().map(String::as_str);
+        let date = self.date_expression().map(|column| column.name.as_str());
+        let places = Places::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
+        let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
+            log::warn!("a record is left out, because its {name} is {}", found.shown());
+        });
+        let (id, membership) = (id.ok()?, cells.membership(first));
+        let facts = places.facts(&id, cells, membership);
+        let error = places.last_error.map(|(column, index)| cells.value(column, index));
+        Some(Record {
+            status: facts.status,
+            status_text: places.status_text(facts.status, cells, membership),
+            inserted_at: facts.inserted_at,
+            inserted: places.inserted(cells),
+            failures: facts.failures,
+            last_failure_at: facts.last_failure_at,
+            due_at: facts.due_at,
+            max_attempts: facts.max_attempts,
+            last_error: error.filter(|it| !it.is_null()).map(|it| it.to_string()),
+            id,
+            row,
+            too_large: None,
+        })
+    }
+
+    /// The id of a row that begins with it, as it is typed; the error shows what cannot be one.
+    pub fn typed_id(&self, row: &dyn Cells) -> Result<String, String> {
+        let values = self.id.iter().zip(0..).map(|(column, index)| row.value(column, index));
+        let values: Vec<_> = values.collect();
+        let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
+        let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
+        parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
+    }
+
+    /// The same, whatever it is.
+    pub fn shown_id(&self, row: &dyn Cells) -> String {
+        self.typed_id(row).unwrap_or_else(|shown| shown)
+    }
+}
+
+/// The columns of a record that a statement selects, behind its [`Table::head`].
+pub struct Selected<'a> {
+    table: &'a Table,
+    columns: Vec<&'a Column>,
+    names: Arc<[String]>,
+}
+
+impl<'a> Selected<'a> {
+    fn new(table: &'a Table, columns: impl IntoIterator<Item = &'a Column>) -> Self {
+        let columns: Vec<_> = columns.into_iter().collect();
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Self { table, columns, names }
+    }
+
+    /// Those of records that are only shown: no payload, and the last error behind the rest.
+    pub fn shown(table: &'a Table) -> Self {
+        Self::new(table, table.known_columns().into_iter().chain(&table.last_error))
+    }
+
+    /// All that the table had when it was opened.
+    pub fn all(table: &'a Table) -> Self {
+        Self::new(table, &table.columns)
+    }
+
+    /// What a pass goes by, without the payload: for a row of which another value is too large to be read.
+    pub fn without_payload(table: &'a Table) -> Self {
+        let columns = distinct(table.known_columns().into_iter().chain(table.guard_columns()));
+        Self::new(table, columns.into_iter().chain(&table.last_error))
+    }
+
+    /// The SQL of these columns behind the head of a row, the last error cut.
+    pub fn sql(&self) -> String {
+        let Self { table, columns, .. } = self;
+        let errors = usize::from(table.last_error.is_some());
+        let whole = columns.iter().take(columns.len() - errors).copied();
+        table.head_and(whole)
+    }
+
+    pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
+        let places = self.columns.iter().zip(first + self.table.head_columns()..);
+        let values = places.map(|(column, index)| row.value(column, index)).collect();
+        self.table.record(row, first, Row { columns: self.names.clone(), values })
+    }
+}
+
+/// Whether an attempt has failed or was put off; `None` if there is no column that tells. A last
+/// failure that is no later than the insertion is what an application wrote with the row.
+fn has_failed(
+    failures: Option<u32>,
+    last_failure: Option<Option<Instant>>,
+    inserted_at: Option<Instant>,
+) -> Option<bool> {
+    let dated = last_failure.map(|at| at.is_some() && at > inserted_at);
+    let counted = failures.map(|failures| failures > 0);
+    counted.into_iter().chain(dated).reduce(|counted, dated| counted || dated)
+}
+
+/// A longer id fits no message, and is never cut where it addresses a row.
+const LONGEST_ID: usize = 4096;
+const TOO_LONG: &str = "longer than 4096 bytes";
+
+/// One column's part of an id; the error says what cannot be one.
+fn id(value: &Value) -> Result<Id, &'static str> {
+    match value {
+        Value::Integer(id) => Ok(Id::Integer(*id)),
+        Value::Text(id) if id.len() > LONGEST_ID => Err(TOO_LONG),
+        Value::Blob(id) if id.len() > LONGEST_ID => Err(TOO_LONG),
+        Value::Text(id) => Ok(Id::Text(id.as_str().into())),
+        Value::Null => Err("NULL"),
+        Value::Bytes(_) => Err("not UTF-8"),
+        Value::Blob(id) => Ok(Id::Bytes(id.as_slice().into())),
+        Value::Real(_) => Err("a Real; ids are integers, text or bytes"),
+        Value::Boolean(_) | Value::Json(_) => Err("neither an integer, text nor bytes"),
+    }
+}
+
+/// The most attempts of a record; what is no number, or none above 0, is no limit.
+fn most_attempts(value: &Value) -> Option<u32> {
+    Some(count(value)).filter(|most| *most > 0)
+}
+
+/// A count of failures, as the column holds it; what is no number counts as none.
+fn count(value: &Value) -> u32 {
+    let found = match value {
+        Value::Integer(count) => *count,
+        #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]
+        Value::Real(count) => *count as i64,
+        Value::Json(number) => number.parse().map_or(0, |it| count(&Value::Real(it))).into(),
+        Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => 0,
+    };
+    u32::try_from(found.max(0)).unwrap_or(u32::MAX)
+}

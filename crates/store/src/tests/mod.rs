@@ -1,0 +1,545 @@
+//! One suite that every store passes. What one of them cannot do is named below, and shown when the
+//! suite runs; if it can do it after all, the suite says so.
+
+mod phases;
+mod subjects;
+
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use backlog_schedule::{
+    Counter, DEFAULT_TIERS, Facts, Id, Instant, Order, PolicyOptions, Query, Record, Settlement,
+    Slot, Slots, Span, Status, Tiers, Transition, Window, last_error,
+};
+
+use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
+use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
+use test_support::cluster::{Pgmq, cluster};
+
+const NOW: Instant = Instant(1_795_232_400);
+const DAY: i64 = 86_400;
+
+/// What stores cannot do: which, what, and why.
+const EXCEPTIONS: [(&str, &str, &str); 10] = [
+    ("memory", "records come in the order asked for", "simulations go by an agenda"),
+    ("memory", "a search goes on where its page ended", "an agenda is read at once"),
+    ("memory", "a search for slots finds each of them", "an agenda is read at once"),
+    ("memory", "a record is claimed by one pass at a time", "a simulation has one pass at a time"),
+    ("memory", "a pass claims a record once", "a simulation has one pass at a time"),
+    ("memory", "a claim ends with its store", "there are no claims"),
+    ("memory", "a deleted row is left alone", "nothing is deleted in a simulation"),
+    ("memory", "a snooze is seen in a search by count", "no simulated handler asks for time"),
+    ("pgmq", "records are claimed by their ids", "a queue hands out messages in its own order"),
+    ("pgmq", "a claim ends with its store", "a message stays hidden for its time, 30 seconds"),
+];
+
+type Property = (&'static str, fn(&mut dyn Subject));
+
+const PROPERTIES: [Property; 22] = [
+    ("what is pending is found, and nothing else", pending_is_found),
+    ("a window by age loses nothing", windows_lose_nothing),
+    ("a search for slots finds each of them", slots_are_found),
+    ("records come in the order asked for", ordered),
+    ("a search goes on where its page ended", paged),
+    ("an id of no record is none", absent),
+    ("records are claimed by their ids", by_id),
+    ("a record is claimed by one pass at a time", exclusive),
+    ("a pass claims a record once", once),
+    ("a released record can be claimed by others", released),
+    ("a released record is as it was", as_it_was),
+    ("a claim ends with its store", dies_with_its_store),
+    ("what is claimed is read afresh", afresh),
+    ("a success is written", success),
+    ("a success leaves the count of failures", success_keeps_count),
+    ("a failure is counted once", failure),
+    ("a snooze is seen in a search by count", snoozed),
+    ("an attempt that was none is taken back", undone),
+    ("a record that ran out of attempts is kept, and comes back", archived),
+    ("a row that was finished elsewhere is left alone", finished_elsewhere),
+    ("a deleted row is left alone", deleted),
+    ("a whole round is written, each row as it is meant", rounds),
+];
+
+fn conforms(subject: &mut dyn Subject) {
+    let name = subject.name();
+    for (property, check) in PROPERTIES {
+        let exception = EXCEPTIONS.iter().find(|it| it.0 == name && it.1 == property);
+        match exception {
+            None => check(subject),
+            Some((_, _, why)) => {
+                let line = format!("EXCEPTION: {name}: {property}: no, because {why}\n");
+                std::io::stderr().write_all(line.as_bytes()).unwrap();
+                let held = catch_unwind(AssertUnwindSafe(|| check(subject))).is_ok();
+                assert!(!held, "{name}: {property}: this is no exception any more");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_exception_is_one_of_a_property() {
+    for (store, property, _) in EXCEPTIONS {
+        assert!(PROPERTIES.iter().any(|(name, _)| *name == property), "{store}: {property}");
+    }
+}
+
+#[test]
+fn sqlite_conforms() {
+    conforms(&mut Sqlite::new());
+}
+
+#[test]
+fn memory_conforms() {
+    conforms(&mut InMemory::default());
+}
+
+#[test]
+fn postgres_conforms() {
+    let Some(cluster) = cluster() else { return };
+    conforms(&mut OnServer::new(cluster.database(), None));
+}
+
+#[test]
+fn pgmq_conforms() {
+    let Some(cluster) = cluster() else { return };
+    for version in [Pgmq::Newest, Pgmq::V1_5_1] {
+        let database = cluster.database();
+        if database.install_pgmq_version(version) {
+            conforms(&mut OnServer::new(database, Some("Jobs to do".into())));
+        }
+    }
+}
+
+// What is tested.
+
+fn pending_is_found(subject: &mut dyn Subject) {
+    let seeds = [
+        (1, Status::New, 0, 0),
+        (2, Status::Error, 1, 2),
+        (3, Status::Success, 0, 0),
+        (4, Status::Archived, 0, 5),
+        (5, Status::New, 400, 0),
+    ];
+    subject.fill(&seeds);
+    assert_eq!(sorted(due(&mut *subject.open(), &selection())), [1, 2, 5]);
+    subject.fill(&seeds);
+    let only_new = Query { statuses: vec![Status::New], ..selection() };
+    assert_eq!(sorted(due(&mut *subject.open(), &only_new)), [1, 5]);
+    subject.fill(&seeds);
+    let mut store = subject.open();
+    let page = store.reader().due(&selection(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
+    assert_eq!(page.ids, [Id::Integer(2)], "the policy has the last word");
+}
+
+fn windows_lose_nothing(subject: &mut dyn Subject) {
+    let seeds: Vec<Seed> = (0..20).map(|days| (days + 1, Status::Error, days, 1)).collect();
+    for (from, until) in [(3, 0), (20, 5), (7, 6)] {
+        subject.fill(&seeds);
+        let [from, until] = [from, until].map(|days| NOW.saturating_sub(days * DAY));
+        let selection =
+            Query { window: Window::Inserted { from, until: Some(until) }, ..selection() };
+        let mut store = subject.open();
+        let mut in_window =
+            |facts: Facts<'_>| facts.inserted_at.is_some_and(|at| at >= from && at < until);
+        let page = store.reader().due(&selection, &mut in_window).unwrap();
+        let expected = seeds.iter().map(|(id, _, days, _)| (id, NOW.saturating_sub(days * DAY)));
+        let expected: Vec<_> =
+            expected.filter(|(_, at)| *at >= from && *at < until).map(|(id, _)| *id).collect();
+        assert_eq!(sorted(numbers(&page.ids)), expected);
+    }
+}
+
+fn slots_are_found(subject: &mut dyn Subject) {
+    let ids = (1..=120).chain((1..=40).map(|n| (1 << 60) + (n << 22)));
+    let seeds: Vec<Seed> = ids.map(|id| (id, Status::Error, id % 397, 1)).collect();
+    subject.fill(&seeds);
+    let options = PolicyOptions { every_secs: 300, spread: None };
+    let slots = Slots::Progressive(Tiers::parse(DEFAULT_TIERS, options).unwrap());
+    let mut found = 0;
+    for tick in (0..40).map(|n| NOW.tick(300) + n * 61) {
+        for after in [Slot::end_of(tick - 1), Slot::end_of(tick - 4), Slot { tick, phase: 1 << 63 }]
+        {
+            let span = Span { after, until: tick };
+            let inserted = |id: i64| NOW.saturating_sub(id % 397 * DAY);
+            let has_slot = |id: i64| {
+                let next = slots.next(&Id::Integer(id), inserted(id), after);
+                next.is_some_and(|slot| slot.tick <= tick)
+            };
+            let mut travelled = 0;
+            let query = Query {
+                window: slots.window(span),
+                statuses: vec![Status::Error],
+                limit: usize::MAX,
+                ..selection()
+            };
+            let mut store = subject.open();
+            let page = store.reader().due(&query, &mut |facts| {
+                travelled += 1;
+                let Id::Integer(id) = facts.id else { panic!("{}", facts.id) };
+                has_slot(*id)
+            });
+            let mut ids = numbers(&page.unwrap().ids);
+            ids.sort_unstable();
+            let wanted: Vec<_> =
+                seeds.iter().map(|seed| seed.0).filter(|id| has_slot(*id)).collect();
+            assert_eq!(ids, wanted, "{span:?}");
+            // Only what is younger than a day travels besides.
+            let can_travel = seeds.iter().filter(|it| it.2 <= 1 || has_slot(it.0)).count();
+            // Text is compared by days.
+            let days = if subject.name() == "sqlite" { seeds.len() / 20 } else { 0 };
+            assert!(travelled <= can_travel + days, "{travelled} of {}", seeds.len());
+            found += wanted.len();
+        }
+    }
+    assert!(found > 100, "{found}");
+}
+
+fn ordered(subject: &mut dyn Subject) {
+    let seeds = [(9, 2), (10, 1), (7, 1), (8, 3)].map(|(id, days)| (id, Status::New, days, 0));
+    subject.fill(&seeds);
+    assert_eq!(due(&mut *subject.open(), &selection()), [10, 7, 9, 8]);
+    let oldest = Query { order: Order::Oldest, ..selection() };
+    assert_eq!(due(&mut *subject.open(), &oldest), [8, 9, 7, 10]);
+}
+
+fn paged(subject: &mut dyn Subject) {
+    for order in [Order::Newest, Order::Oldest] {
+        let seeds: Vec<Seed> = (1..=7).map(|id| (id, Status::New, id / 3, 0)).collect();
+        subject.fill(&seeds);
+        let mut store = subject.open();
+        let mut selection = Query { order, limit: 2, ..selection() };
+        let mut all = Vec::new();
+        loop {
+            let page = store.reader().due(&selection, &mut |_| true).unwrap();
+            assert!(page.ids.len() <= 2);
+            all.extend(numbers(&page.ids));
+            match page.next {
+                Some(key) => selection.after = Some(key),
+                None => break,
+            }
+        }
+        let whole = Query { order, ..self::selection() };
+        assert_eq!(all, due(&mut *subject.open(), &whole));
+        assert_eq!(all.len(), 7);
+    }
+}
+
+fn absent(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    for id in [Id::Integer(2), Id::Integer(-1), Id::Text("x".into())] {
+        assert!(matches!(store.reader().read(&id).unwrap(), Found::Gone), "{id}");
+    }
+}
+
+fn by_id(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0), (2, Status::New, 1, 0), (3, Status::New, 2, 0)]);
+    let mut store = subject.open();
+    let ids = [3, 9, 2].map(Id::Integer);
+    let claims = store.claim(&ids).unwrap();
+    let shown: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
+    let [three, nine, two] = ids;
+    assert_eq!(shown, [(three, true), (nine, false), (two, true)]);
+}
+
+fn exclusive(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    assert!(claim(&mut *one, 1).is_some());
+    assert!(claim(&mut *other, 1).is_none());
+}
+
+fn once(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    assert!(claim(&mut *store, 1).is_some());
+    assert!(claim(&mut *store, 1).is_none());
+}
+
+fn released(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    for _ in 0..2 {
+        for store in [&mut one, &mut other] {
+            assert!(claim(&mut **store, 1).is_some());
+            store.release(&Id::Integer(1));
+            store.rest().unwrap();
+        }
+    }
+}
+
+fn as_it_was(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    claim(&mut *store, 1).unwrap();
+    store.release(&Id::Integer(1));
+    store.rest().unwrap();
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+}
+
+fn dies_with_its_store(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    claim(&mut *one, 1).unwrap();
+    assert!(claim(&mut *other, 1).is_none());
+    drop(one);
+    // A server notices that a client is gone a moment later, a loaded one some moments.
+    let tries = if subject.name() == "postgres" { 20_000 } else { 100 };
+    let is_free = (0..tries).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        claim(&mut *other, 1).is_some()
+    });
+    assert!(is_free);
+}
+
+fn afresh(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let (mut one, mut other) = (subject.open(), subject.open());
+    assert_eq!(due(&mut *one, &selection()), [1]);
+    settle(&mut *other, 1, Transition::Succeeded);
+    other.release(&Id::Integer(1));
+    other.rest().unwrap();
+    let found = claim(&mut *one, 1);
+    assert!(found.is_none_or(|record| record.status == Status::Success));
+}
+
+fn success(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 2)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Transition::Succeeded);
+    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+    assert_eq!(due(&mut *subject.open(), &selection()), [0; 0]);
+}
+
+fn success_keeps_count(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 2)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Transition::Succeeded);
+    assert_eq!(seen(&mut *store, 1), (Status::Success, 2));
+}
+
+fn failure(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Transition::Failed);
+    assert_eq!(seen(&mut *store, 1), (Status::Error, 1));
+}
+
+fn snoozed(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let until = NOW.saturating_add(86_400);
+    let record = claim(&mut *store, 1).unwrap();
+    let snoozed = Settlement {
+        transition: Transition::Failed,
+        counter: Counter::Set {
+            failures: 0,
+            last_failure_at: NOW,
+            last_error: Some(last_error::snoozed(until, "it's busy")),
+        },
+        at: NOW,
+        not_before: Some(until),
+    };
+    let charged = begin(&mut *store, &record);
+    let change = RowWrite::new(&record, Some(&charged), snoozed);
+    let change = RowWrite { retry_at: Some(until), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
+    let hour = NOW.saturating_add(3_600);
+    let window = Window::Failed { before: vec![hour], future: hour };
+    let mut seen = Vec::new();
+    let page = store.reader().due(&Query { window, ..selection() }, &mut |facts| {
+        seen.push(facts.snoozed_until.or(facts.due_at));
+        true
+    });
+    assert_eq!((numbers(&page.unwrap().ids), seen), (vec![1], vec![Some(until)]));
+}
+
+fn undone(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Transition::Undone);
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+}
+
+fn archived(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::Error, 0, 4)]);
+    let mut store = subject.open();
+    settle(&mut *store, 1, Transition::Archived);
+    store.release(&Id::Integer(1));
+    assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
+    let claims = store.claim_named(&[Id::Integer(1)]).unwrap();
+    let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
+    let settlement = Settlement {
+        transition: Transition::Renewed,
+        counter: Counter::Reset,
+        at: NOW,
+        not_before: None,
+    };
+    let change = RowWrite::new(record, None, settlement);
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
+    store.release(&Id::Integer(1));
+    assert_eq!(seen(&mut *store, 1), (Status::New, 0));
+    assert!(claim(&mut *store, 1).is_some());
+}
+
+fn finished_elsewhere(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let record = claim(&mut *store, 1).unwrap();
+    subject.finish(1);
+    let change = RowWrite::new(&record, None, settlement(&record, Transition::Failed));
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+}
+
+fn deleted(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let record = claim(&mut *store, 1).unwrap();
+    subject.delete(1);
+    let change = RowWrite::new(&record, None, settlement(&record, Transition::Succeeded));
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    store.release(&Id::Integer(1));
+    store.rest().unwrap();
+    assert!(claim(&mut *store, 1).is_none());
+}
+
+fn rounds(subject: &mut dyn Subject) {
+    let half = [(Status::New, 0), (Status::Error, 1)].into_iter().cycle();
+    let seeds: Vec<Seed> =
+        (1..=60).zip(half).map(|(id, (status, failures))| (id, status, id, failures)).collect();
+    subject.fill(&seeds);
+    let mut store = subject.open();
+    let ids: Vec<_> = (1..=60).map(Id::Integer).collect();
+    let claims = store.claim(&ids).unwrap();
+    let mut records: Vec<Arc<Record>> = Vec::new();
+    for (_, claim) in claims {
+        if let Claim::Held(record) = claim {
+            records.push(record);
+        }
+    }
+    assert_eq!(records.len(), 60);
+    let transition = |record: &Record| match numbers(std::slice::from_ref(&record.id))[0] % 3 {
+        0 => Transition::Succeeded,
+        1 => Transition::Failed,
+        _ => Transition::Archived,
+    };
+    let begin = |record| RowWrite::new(record, None, settlement(record, Transition::Begun));
+    let begun = store.apply(&records.iter().map(begin).collect::<Vec<_>>()).unwrap();
+    let begun: Vec<Charged> = begun.into_iter().map(charged).collect();
+    subject.finish(30);
+    let end = |(record, charged)| {
+        RowWrite::new(record, Some(charged), settlement(record, transition(record)))
+    };
+    let ended = store.apply(&records.iter().zip(&begun).map(end).collect::<Vec<_>>()).unwrap();
+    for (record, applied) in records.iter().zip(ended) {
+        let id = numbers(std::slice::from_ref(&record.id))[0];
+        let (expected, status) = match transition(record) {
+            _ if id == 30 => (WriteResult::ChangedMeanwhile, Status::Success),
+            Transition::Succeeded => (WriteResult::Written, Status::Success),
+            Transition::Failed => (WriteResult::Written, Status::Error),
+            Transition::Archived | Transition::Begun | Transition::Undone | Transition::Renewed => {
+                (WriteResult::Written, Status::Archived)
+            }
+        };
+        assert_eq!((id, applied), (id, expected));
+        assert_eq!((id, seen(&mut *store, id).0), (id, status));
+        store.release(&record.id);
+    }
+    store.finish().unwrap();
+}
+
+// What it is tested with.
+
+fn selection() -> Query {
+    Query {
+        window: Window::All,
+        statuses: Status::PENDING.to_vec(),
+        order: Order::Newest,
+        after: None,
+        up_to: None,
+        limit: 1_000,
+    }
+}
+
+fn due(store: &mut dyn Store, selection: &Query) -> Vec<i64> {
+    let page = store.reader().due(selection, &mut |_| true).unwrap();
+    assert_eq!(page.next, None);
+    numbers(&page.ids)
+}
+
+fn numbers(ids: &[Id]) -> Vec<i64> {
+    let number = |id: &Id| match id {
+        Id::Integer(number) => *number,
+        Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => panic!("{id} is no number"),
+    };
+    ids.iter().map(number).collect()
+}
+
+fn sorted(mut numbers: Vec<i64>) -> Vec<i64> {
+    numbers.sort_unstable();
+    numbers
+}
+
+fn is_held(claim: &Claim) -> bool {
+    matches!(claim, Claim::Held(_))
+}
+
+/// The record, if it could be claimed.
+fn claim(store: &mut dyn Store, id: i64) -> Option<Arc<Record>> {
+    let claims = store.claim(&[Id::Integer(id)]).unwrap();
+    claims.into_iter().find_map(|(_, claim)| match claim {
+        Claim::Held(record) => Some(record),
+        Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => None,
+    })
+}
+
+fn settlement(record: &Record, transition: Transition) -> Settlement {
+    let failed = Counter::Set {
+        failures: record.next_attempt(),
+        last_failure_at: NOW,
+        last_error: Some("it's broken".into()),
+    };
+    let counter = match transition {
+        Transition::Begun | Transition::Failed | Transition::Archived => failed,
+        Transition::Undone | Transition::Succeeded | Transition::Renewed => Counter::AsBefore,
+    };
+    Settlement { transition, counter, at: NOW, not_before: None }
+}
+
+/// Claims a record, writes down that an attempt begins, and how it ends.
+fn settle(store: &mut dyn Store, id: i64, end: Transition) {
+    let record = claim(store, id).unwrap();
+    let charged = begin(store, &record);
+    let change = RowWrite::new(&record, Some(&charged), settlement(&record, end));
+    let change = RowWrite { retry_at: Some(NOW), ..change };
+    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written], "{end:?}");
+}
+
+/// Writes down that an attempt begins.
+fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Charged {
+    let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
+    let change = RowWrite { retry_at: Some(NOW), ..change };
+    charged(store.apply(&[change]).unwrap().remove(0))
+}
+
+fn charged(applied: WriteResult) -> Charged {
+    match applied {
+        WriteResult::Charged(charged) => charged,
+        WriteResult::Written
+        | WriteResult::WrittenAfterLoss
+        | WriteResult::ChangedMeanwhile
+        | WriteResult::ClaimLost
+        | WriteResult::Refused(_) => {
+            panic!("{applied:?}")
+        }
+    }
+}
+
+fn seen(store: &mut dyn Store, id: i64) -> (Status, u32) {
+    match store.reader().read(&Id::Integer(id)).unwrap() {
+        Found::Record(record) => (record.status, record.failures),
+        found @ (Found::Gone | Found::Ambiguous) => panic!("record {id}: {found:?}"),
+    }
+}

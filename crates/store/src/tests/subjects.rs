@@ -1,0 +1,208 @@
+//! The stores that the suite is about, each with a table of its own for each property.
+
+use std::path::PathBuf;
+
+use backlog_schedule::{Facts, Id, Record, Status, Transition};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{DAY, NOW, settle};
+use crate::clock::Clock;
+use crate::mapping::Mapping;
+use crate::{Access, Location, MemoryStore, Retry, Store};
+use test_support::cluster::Database;
+
+/// A row to begin with: id, status, how old it is in days, failures.
+pub type Seed = (i64, Status, i64, u32);
+
+/// A kind of store, with a fresh table for each property.
+pub trait Subject {
+    fn name(&self) -> &'static str;
+
+    /// Makes the table that `open` opens from now on.
+    fn fill(&mut self, seeds: &[Seed]);
+
+    /// One pass's store on the table.
+    fn open(&self) -> Box<dyn Store>;
+
+    /// The application, or another consumer, finishes a record without asking anybody.
+    fn finish(&self, id: i64);
+
+    fn delete(&self, id: i64);
+}
+
+fn opened(location: &Location) -> Box<dyn Store> {
+    let database = location.open(&Mapping::default(), Access::ReadWrite, Clock::at(NOW)).unwrap();
+    let state = database.state_dir(Some(&std::env::temp_dir().join("backlog-suite"))).unwrap();
+    database.into_store(&state, Retry::new(None, Clock::at(NOW))).unwrap()
+}
+
+pub struct Sqlite {
+    dir: TempDir,
+    tables: u32,
+}
+
+impl Sqlite {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), tables: 0 }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join(format!("{}.db", self.tables))
+    }
+
+    fn run(&self, sql: &str) {
+        Connection::open(self.path()).unwrap().execute_batch(sql).unwrap();
+    }
+}
+
+impl Subject for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        self.tables += 1;
+        self.run(include_str!("../../../../schema.sql"));
+        for (id, status, days, failures) in seeds {
+            self.run(&format!(
+                "INSERT INTO BACKLOG (ID, STATUS, DATE_INSERTED, FAILURES) \
+                 VALUES ({id}, '{}', '{}', {failures})",
+                status.name(),
+                NOW.saturating_sub(days * DAY)
+            ));
+        }
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        let location = Location::File(self.path());
+        let database =
+            location.open(&Mapping::default(), Access::ReadWrite, Clock::at(NOW)).unwrap();
+        let state = database.state_dir(None).unwrap();
+        database.into_store(&state, Retry::new(None, Clock::at(NOW))).unwrap()
+    }
+
+    fn finish(&self, id: i64) {
+        self.run(&format!("UPDATE BACKLOG SET STATUS = 'SUCCESS' WHERE ID = {id}"));
+    }
+
+    fn delete(&self, id: i64) {
+        self.run(&format!("DELETE FROM BACKLOG WHERE ID = {id}"));
+    }
+}
+
+#[derive(Default)]
+pub struct InMemory {
+    store: Option<MemoryStore>,
+}
+
+impl Subject for InMemory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        let row = |(id, status, days, failures): &Seed| Record {
+            status: *status,
+            failures: *failures,
+            ..Record::new(Id::Integer(*id), Some(NOW.saturating_sub(days * DAY)))
+        };
+        let at_once = |_: Facts<'_>| Some(NOW);
+        let rows = seeds.iter().map(row).collect();
+        let store = MemoryStore::new(rows, at_once, Box::new(|_, now| Some(now)));
+        store.set_now(NOW);
+        self.store = Some(store);
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        Box::new(self.store.clone().unwrap())
+    }
+
+    fn finish(&self, id: i64) {
+        settle(&mut *self.open(), id, Transition::Succeeded);
+    }
+
+    fn delete(&self, id: i64) {
+        panic!("record {id} cannot be deleted");
+    }
+}
+
+/// A table on a server, or a queue there.
+pub struct OnServer {
+    database: Database,
+    queue: Option<String>,
+}
+
+impl OnServer {
+    pub fn new(database: Database, queue: Option<String>) -> Self {
+        Self { database, queue }
+    }
+
+    fn table(&self) -> String {
+        self.queue
+            .as_ref()
+            .map_or_else(|| "backlog".into(), |it| format!("pgmq.\"q_{}\"", it.to_lowercase()))
+    }
+}
+
+impl Subject for OnServer {
+    fn name(&self) -> &'static str {
+        if self.queue.is_some() { "pgmq" } else { "postgres" }
+    }
+
+    fn fill(&mut self, seeds: &[Seed]) {
+        let Some(queue) = &self.queue else {
+            self.database.sql("DROP TABLE IF EXISTS backlog");
+            self.database.sql(include_str!("../../../../schema.postgres.sql"));
+            for (id, status, days, failures) in seeds {
+                self.database.sql(&format!(
+                    "INSERT INTO backlog (id, status, date_inserted, failures) \
+                     VALUES ({id}, '{}', '{}', {failures})",
+                    status.name(),
+                    NOW.saturating_sub(days * DAY)
+                ));
+            }
+            return;
+        };
+        // In old versions drop_queue needs the extension.
+        let name = queue.to_lowercase();
+        self.database.sql(&format!(
+            "DROP TABLE IF EXISTS pgmq.\"q_{name}\", pgmq.\"a_{name}\"; DELETE FROM pgmq.meta; \
+             SELECT pgmq.create('{queue}')"
+        ));
+        for (id, status, days, failures) in seeds {
+            self.database.sql(&format!(
+                "INSERT INTO {} (msg_id, read_ct, enqueued_at, vt, message) OVERRIDING SYSTEM VALUE \
+                 VALUES ({id}, {failures}, '{}', 'epoch', '{{}}')",
+                self.table(),
+                NOW.saturating_sub(days * DAY)
+            ));
+            if *status == Status::Archived {
+                self.database.sql(&format!(
+                    "UPDATE {} SET headers = '{{\"backlog_error\": \"why\"}}' WHERE msg_id = {id}",
+                    self.table()
+                ));
+            }
+            if !status.is_pending() {
+                self.finish(*id);
+            }
+        }
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        let url = self.database.url();
+        opened(&Location::at(&url, self.queue.as_deref(), &|_| None).unwrap())
+    }
+
+    fn finish(&self, id: i64) {
+        self.database.sql(&match &self.queue {
+            None => format!("UPDATE backlog SET status = 'SUCCESS' WHERE id = {id}"),
+            Some(queue) => format!("SELECT pgmq.archive('{queue}', {id})"),
+        });
+    }
+
+    fn delete(&self, id: i64) {
+        let column = if self.queue.is_some() { "msg_id" } else { "id" };
+        self.database.sql(&format!("DELETE FROM {} WHERE {column} = {id}", self.table()));
+    }
+}

@@ -13,7 +13,6 @@ use crate::handlers::without_login;
 use crate::options::keys::{EXEC, FLAGS, PATHS, is_of_the_file, long};
 use crate::options::value::truth;
 use crate::options::{Environment, Origin, Queue, Resolved};
-use {backlog_schedule, backlog_store};
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.

@@ -5,7 +5,7 @@ use backlog_schedule::counted;
 use backlog_store::{Access, Clock, Column, Database, Table};
 
 use super::super::open;
-use super::Findings;
+use super::findings::Findings;
 use crate::options::{Queue, Resolved, TypedOptions};
 use crate::report::Level;
 

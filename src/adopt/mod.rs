@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, one_line};
-use backlog_store::{Explore, Outline};
+use backlog_store::Outline;
 use toml::Value;
 
 use crate::options::LONGEST_NAME;
@@ -24,14 +24,12 @@ pub use words::is_like_a_queue;
 
 /// The mapping that is proposed for a table.
 pub fn propose<'a>(
-    database: &mut dyn Explore,
     outline: &Outline,
     now: Instant,
     terminal: &'a Terminal,
 ) -> Result<Proposal<'a>> {
-    let sample = database.sample(outline);
-    let columns = Columns::read(database, outline, &sample, now);
-    match Known::of(&outline.name, &outline.columns) {
+    let columns = Columns::new(outline, now);
+    match Known::of(&outline.name, outline.columns.iter().map(|it| &it.column)) {
         Some(known) => known.proposal(&columns, terminal),
         None => propose::by_columns(columns, terminal),
     }

@@ -31,16 +31,16 @@ pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Resul
 impl<'a> Columns<'a> {
     /// What was read, and all columns with few values.
     fn describe(&self, proposal: &mut Proposal<'_>) {
-        let rows = self.sample.rows.len();
-        if let Some(why) = &self.sample.unread {
+        let rows = self.outline.rows;
+        if let Some(why) = &self.outline.unread {
             proposal.comment(&format!("its rows could not be read within a second: {why}"));
         } else if rows == 0 {
             proposal.comment("it has no rows, so only its columns tell something");
-        } else if !self.sample.is_whole {
+        } else if !self.outline.is_whole {
             proposal
                 .comment(&format!("dates and counters by {rows} of the oldest and newest rows"));
         }
-        if self.outline.is_large() {
+        if self.outline.is_large {
             proposal.comment("the table is large: these counts are those of a sample");
         }
         let about = "columns with few values, and dates that are NULL in some rows; if one of them takes rows \
@@ -79,7 +79,7 @@ impl<'a> Columns<'a> {
     fn date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
         let is_past =
             |it: &Column<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
-        let has_rows = !self.sample.rows.is_empty();
+        let has_rows = self.outline.rows > 0;
         let is_full = |it: &Column<'a>| it.is_full() && is_past(it) || !has_rows;
         let mut dates = self.filter(|it| it.is_date() && it.is(Role::Created));
         if let [only] = dates[..]

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use backlog_store::Table;
 
-use super::findings::Findings;
 use crate::crontab::CRON_PATH;
 use crate::handlers::placeholders::variables;
 use crate::handlers::{
     self, Signing, StreamSettings, in_one_word, is_executable, obstacle, program,
 };
 use crate::options::{Environment, Handler};
-use crate::report::Level;
+use crate::report::{Findings, Level};
 
 /// `has_lines` says that crontab lines name the queue, which may have handlers of their own.
 pub fn check(

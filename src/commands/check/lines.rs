@@ -16,14 +16,13 @@ use rustix::fs::{Access, access};
 
 use super::super::assemble::require;
 use super::super::owner_rule;
-use super::findings::Findings;
 use super::handler::file_of;
 use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
 use crate::handlers::StreamSettings;
 use crate::options::{Environment, Handler, Queue, Resolved, Sources, no_schedule};
-use crate::report::{Level, Screen};
+use crate::report::{Findings, Level, Screen};
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];

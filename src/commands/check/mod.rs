@@ -1,17 +1,15 @@
 //! `backlog check`: checks the table, the handler and the crontab. Only a rehearsal writes, and an error in
 //! one place does not keep the others from being checked.
 
-mod findings;
 mod handler;
 mod lines;
 mod queues;
 mod rehearsal;
-mod table;
 
 use anyhow::Result;
-use backlog_schedule::json_line;
+use backlog_schedule::{Instant, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, StateDir, Table};
+use backlog_store::{Access, Inspection, Pending, StateDir, Table};
 use serde_json::json;
 
 use super::assemble::require;
@@ -19,9 +17,8 @@ use super::{Console, open, passes, require_columns, state_dir};
 use crate::cli::Check;
 use crate::exit::Exit;
 use crate::options::{Handler, Queue, Resolved};
-use crate::report::{Level, Screen, findings_text};
+use crate::report::{Finding, Findings, Level, Screen};
 
-use findings::Findings;
 use lines::QueueLines;
 
 pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
@@ -83,7 +80,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition);
         }
-        table::check(&mut findings, table, &found, clock.now());
+        check_table(&mut findings, table, &found, clock.now());
         if let Some(what) = &deletion {
             findings.warning("on_success", what);
         }
@@ -108,6 +105,15 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         handler::check(&mut findings, chosen.as_ref(), environment, has_lines);
     }
     lines.check(&mut findings, is_running);
+    print(&findings, &queue, args, console)
+}
+
+fn print(
+    findings: &Findings,
+    queue: &Queue,
+    args: &Check,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if args.format.json {
         json_line(&json!({
@@ -118,7 +124,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             "findings": findings.0,
         }))
     } else {
-        findings_text(&findings.0)
+        findings.text()
     };
     console.out.write_all(text.as_bytes())?;
     Ok(if ok { Exit::Done } else { Exit::Failed })
@@ -178,4 +184,122 @@ fn check_passes(
         findings.add(level, "passes", format!("{policy}: {text}{asks}"));
     }
     is_running
+}
+
+/// Below this number of rows, a table is read from one end to the other in no time.
+const SMALL: u64 = 100_000;
+/// How far a date may lie in the future.
+const SKEW_SECS: i64 = 60;
+
+fn check_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
+    let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
+    let at_least = if found.pending.is_cut { "at least " } else { "" };
+    let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
+    let pending = found.pending.rows;
+    findings.ok("table", format!("{}, {rows}, {at_least}{pending} pending{aside}", table.name));
+    let columns =
+        table.roles().map(|(role, _, it)| format!("{role} = {} {}", it.name, it.declared));
+    let columns: Vec<_> = columns.map(|it| it.trim_end().to_string()).collect();
+    findings.ok("columns", columns.join(", "));
+    for why in found.unread.shown() {
+        findings.error("table", why);
+    }
+    if let Some(why) = &found.hidden {
+        findings.warning("table", why);
+    }
+    for complaint in &table.complaints {
+        findings.error("columns", complaint);
+    }
+    check_statuses(findings, table, found);
+    check_dates(findings, table.inserted.label(), &found.pending, now);
+    if let Some((records, first)) = &found.pending.without_id {
+        let records = counted(*records, "pending record");
+        findings.error("ids", format!("{records} never tried, because the id is none: {first}"));
+    }
+    if let Some(it) = table.statuses.column.as_ref().filter(|column| column.is_generated) {
+        findings.error("status", format!("{} cannot be written: the table computes it", it.name));
+    }
+    if let Some(id) = &found.duplicate {
+        findings.error("ids", format!("more than one row has the id {id}: none of them is tried"));
+    }
+    for (finds, statement) in found.missing.iter().flatten() {
+        let is_small = found.rows.is_some_and(|rows| rows < SMALL);
+        findings.0.push(Finding {
+            level: if is_small { Level::Warning } else { Level::Error },
+            about: "index",
+            text: format!("no index finds {finds}: the whole table is read for that"),
+            statement: Some(format!("{statement};")),
+        });
+    }
+    if found.missing.as_ref().is_some_and(Vec::is_empty) {
+        findings.ok("index", "pending records and single ones are found by an index");
+    }
+    for trigger in &found.triggers {
+        findings.warning("trigger", format!("{trigger} runs with what is written"));
+    }
+    for why in &found.refused {
+        findings.error("trigger", format!("the table refuses what a pass writes: {why}"));
+    }
+}
+
+fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
+    let of = |status| found.values.iter().filter(move |value| value.status == status);
+    let mapped = |status: Status| {
+        let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
+        (!values.is_empty()).then(|| format!("{} = {}", status.name(), values.join(", ")))
+    };
+    let shown: Vec<_> = Status::OURS.into_iter().filter_map(mapped).collect();
+    if !shown.is_empty() {
+        findings.ok("status", shown.join("; "));
+    } else if let Some(column) = table.statuses.column.as_ref().filter(|_| !found.values.is_empty())
+    {
+        let name = &column.name;
+        findings.error(
+            "status",
+            format!(
+                "no row has a value that is mapped to a status: write status = {{ column = {name:?}, \
+                 new = ..., error = ..., success = ... }}, or if {name} is something else, status = \
+                 false with `where`"
+            ),
+        );
+    }
+    for value in of(Status::Foreign) {
+        let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
+        match &value.like {
+            Some(like) => findings
+                .error("status", format!("{left}, because it is not {like}: map it as well")),
+            None => findings.warning("status", format!("{left}, mapped to no status")),
+        }
+    }
+}
+
+fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
+    let formats = found.formats.iter().map(|(format, (rows, id))| {
+        format!("{format} in {}, such as {id}", counted(*rows, "record"))
+    });
+    if found.formats.len() > 1 {
+        let each = formats.collect::<Vec<_>>().join("; ");
+        findings.warning("dates", format!("{column} is written in several ways: {each}"));
+    } else if let Some(format) = found.formats.keys().next() {
+        findings.ok("dates", format!("{column} is written as {format}"));
+    }
+    for (undated, what) in [
+        (&found.undated, format!("without a readable {column}")),
+        (&found.without_due_date, "never due, because that is no date".into()),
+    ] {
+        if undated.rows > 0 {
+            let records = counted(undated.rows, "pending record");
+            findings.error("dates", format!("{records} {what}: {}", undated.shown()));
+        }
+    }
+    if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
+        let ahead = span(newest.0 - now.0);
+        findings.warning(
+            "clock",
+            format!(
+                "the newest pending record is from {newest}, {ahead} from now: another clock, another \
+                 zone of date_inserted, or a date to come"
+            ),
+        );
+    }
 }

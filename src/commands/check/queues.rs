@@ -5,9 +5,8 @@ use backlog_schedule::counted;
 use backlog_store::{Access, Clock, Column, Database, Table};
 
 use super::super::open;
-use super::findings::Findings;
 use crate::options::{Queue, Resolved, TypedOptions};
-use crate::report::Level;
+use crate::report::{Findings, Level};
 
 /// Looks at each other queue of backlog.toml in the same table. A queue that is only typed here is not
 /// one of them.

@@ -11,9 +11,8 @@ use backlog_store::{Access, Claim, Claiming, Clock, Database, PossibleWrites, Re
 
 use super::super::assemble::Assembly;
 use super::super::open;
-use super::findings::Findings;
 use crate::options::{Handler, Queue, Schedule};
-use crate::report::Level;
+use crate::report::{Findings, Level};
 
 const ABOUT: &str = "rehearsal";
 /// How long a database that is locked is waited for.

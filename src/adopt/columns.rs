@@ -1,6 +1,6 @@
 //! The columns of a table: their roles by their names, and what their values are.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use backlog_schedule::{DAY, Instant, Value, counted};
 use backlog_store::{Counted, Dates, Explored, Format, Holds, Outline, quoted_if_needed};
@@ -112,12 +112,6 @@ impl<'a> Column<'a> {
         self.cells.iter().filter(|value| is_empty(value)).count()
     }
 
-    /// Whether no two rows have the same value.
-    pub fn is_distinct(&self) -> bool {
-        let mut seen = HashSet::new();
-        self.cells.iter().all(|value| seen.insert(value.to_string()))
-    }
-
     pub fn is_empty_at(&self, row: usize) -> bool {
         self.cells.get(row).is_none_or(is_empty)
     }
@@ -147,12 +141,13 @@ impl<'a> Column<'a> {
     /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
-        let literal = |value: &Value| match value {
-            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            value => value.to_string(),
+        let literal = |value: &Value| {
+            let text = value.to_string();
+            let is_text = matches!(value, Value::Text(_));
+            if is_text { format!("'{}'", text.replace('\'', "''")) } else { text }
         };
         let empty = self.cells.iter().filter(|value| is_empty(value) && !value.is_null());
-        let literals: BTreeSet<_> = empty.map(|value| literal(value)).collect();
+        let literals: BTreeSet<_> = empty.map(literal).collect();
         let literals: Vec<_> = literals.iter().map(String::as_str).collect();
         match &literals[..] {
             _ if self.column.holds == Holds::Booleans => {

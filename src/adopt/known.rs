@@ -84,7 +84,7 @@ impl Known {
                     columns.extend(set.keys().map(String::as_str));
                 }
                 ("id", Value::Array(names)) => {
-                    columns.extend(names.iter().filter_map(Value::as_str))
+                    columns.extend(names.iter().filter_map(Value::as_str));
                 }
                 (
                     "id" | "status" | "date_inserted" | "failures" | "last_failure" | "last_error"

@@ -125,13 +125,14 @@ impl<'a> Proposal<'a> {
 
     /// The section as TOML, but for the `?` of open questions.
     pub fn section(&self, db: &str, state_dir: Option<&Path>) -> String {
-        let state_dir = state_dir.map(|path| format!("state_dir = {}\n", toml(path.display())));
+        let state_dir =
+            state_dir.map(|path| format!("state_dir = {}\n", toml(&path.to_string_lossy())));
         let [db, table, state_dir] = [toml(db), toml(&self.table), state_dir.unwrap_or_default()];
         format!("[queue.{}]\ndb = {db}\ntable = {table}\n{state_dir}{}", self.queue, self.lines)
     }
 }
 
 /// Text as a value of TOML.
-fn toml(text: impl ToString) -> String {
-    Value::from(text.to_string()).to_string()
+fn toml(text: &str) -> String {
+    Value::from(text).to_string()
 }

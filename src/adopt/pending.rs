@@ -276,7 +276,7 @@ impl Columns<'_> {
         if !tables.is_empty() && proposal.ask(&question, &["no".into()])?.is_none() {
             proposal.question(&format!("{question} If so, add it to this condition:"));
         }
-        let line = format!("where = {}", toml(conditions.join(" AND ")));
+        let line = format!("where = {}", toml(&conditions.join(" AND ")));
         if proposal.questions > answered {
             proposal.line(&format!("# {line}\nwhere = ?"));
         } else if !conditions.is_empty() {

@@ -93,28 +93,26 @@ pub fn run(
     Ok(exit)
 }
 
-/// The only table that is known, or that has columns of a queue; or the one that somebody at the terminal
-/// chooses from these, or from all tables.
+/// The only table that is known, or else that has columns of a queue; or the one that somebody at the
+/// terminal chooses from these, or else from all tables.
 fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
     let with = |is: fn(&Listed) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
-    let found = [with(is_known), with(is_like_a_queue)];
-    let mut found = found.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
-    if found.len() == 1 {
-        return Ok(found.remove(0));
-    }
-    let mut names = if found.is_empty() { with(|_| true) } else { found };
+    let found = [with(is_known), with(is_like_a_queue)].into_iter().find(|it| !it.is_empty());
+    let only = found.as_ref().filter(|found| found.len() == 1).map(|_| 0);
+    let mut names = found.unwrap_or_else(|| with(|_| true));
     if names.is_empty() {
         bail!("there are no tables in {place}");
     }
-    match console.terminal.choose("which table is the queue?", &names)? {
-        Some(index) => Ok(names.swap_remove(index)),
-        None => bail!(usage(format!(
-            "which table? name it with --table: {}",
-            listed(names.iter().map(String::as_str))
-        ))),
-    }
+    let index = match only {
+        Some(only) => Some(only),
+        None => console.terminal.choose("which table is the queue?", &names)?,
+    };
+    index.map(|index| names.swap_remove(index)).ok_or_else(|| {
+        let names = listed(names.iter().map(String::as_str));
+        usage(format!("which table? name it with --table: {names}")).into()
+    })
 }
 
 /// Checks the proposal as if it stood in backlog.toml, and says what the mapping cannot do.

@@ -17,7 +17,7 @@ use super::{Console, open, passes, require_columns, state_dir};
 use crate::cli::Check;
 use crate::exit::Exit;
 use crate::options::{Handler, Queue, Resolved};
-use crate::report::{Finding, Findings, Level, Screen};
+use crate::report::{Finding, Findings, Level, LinePasses, Screen};
 
 use lines::QueueLines;
 
@@ -165,7 +165,7 @@ fn check_passes(
         findings.warning("passes", format!("some are not known: {}", chain(&error)));
     }
     let mut lines = passes::of_queue(resolved, table, histories, screen.now);
-    lines.retain(|line| line.is_scheduled());
+    lines.retain(LinePasses::is_scheduled);
     if lines.is_empty() {
         findings.warning("passes", "no pass yet: is cron running, is the line installed?");
     }

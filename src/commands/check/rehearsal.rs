@@ -1,5 +1,5 @@
-//! Rehearsal of a pass, for `check --rehearse`: all that it may write for a record of each status, under
-//! its claim, and taken back.
+//! Rehearsal of a pass, for `check --rehearse`: writes all that a pass may write for a record of each status,
+//! under its claim, and takes it back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::options::{Handler, Queue, Schedule};
 use crate::report::{Findings, Level};
 
 const ABOUT: &str = "rehearsal";
-/// How long a database that is locked is waited for.
+/// How long to wait for a database that is locked.
 const WAIT: Duration = Duration::from_secs(30);
-/// How many records are tried to be claimed, where passes hold others.
+/// Number of records to try to claim, where passes hold others.
 const CANDIDATES: usize = 20;
 
 pub fn check(
@@ -79,20 +79,19 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
     Ok(ids)
 }
 
-/// The first of the records that nobody has, with its claim.
+/// The first of the records that no pass holds, claimed.
 fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
         for (_, claim) in store.claim_named(std::slice::from_ref(id))? {
-            match claim {
-                Claim::Held(record) => return Ok(Some(record)),
-                Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {}
+            if let Claim::Held(record) = claim {
+                return Ok(Some(record));
             }
         }
     }
     Ok(None)
 }
 
-/// What the table says to all that a pass may write for a record.
+/// Whether the table takes all that a pass may write for a record.
 fn rehearse(
     store: &mut Claiming,
     rule: &DueRule,

@@ -1,9 +1,9 @@
 //! The columns of a table: their roles by their names, and what their values are.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use backlog_schedule::{DAY, Instant, Value, counted};
-use backlog_store::{Counted, Dates, Explore, Format, Holds, Outline, Sample, quoted_if_needed};
+use backlog_store::{Counted, Dates, Explored, Format, Holds, Outline, quoted_if_needed};
 
 use super::words::{Meaning, Role, is_dated, meaning, role};
 
@@ -13,7 +13,6 @@ const TWENTY_YEARS: i64 = 20 * 365 * DAY;
 
 pub struct Columns<'a> {
     pub outline: &'a Outline,
-    pub sample: &'a Sample,
     pub all: Vec<Column<'a>>,
     /// A day later than now, because the dates here have no zone.
     pub tomorrow: Instant,
@@ -22,31 +21,16 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub fn read(
-        database: &mut dyn Explore,
-        outline: &'a Outline,
-        sample: &'a Sample,
-        now: Instant,
-    ) -> Self {
-        let columns = outline.columns.iter().enumerate();
-        let all = columns.map(|(index, column)| {
-            let cells: Vec<_> = sample.rows.iter().filter_map(|row| row.get(index)).collect();
-            let formats = formats(column, &cells, now);
+    pub fn new(outline: &'a Outline, now: Instant) -> Self {
+        let all = outline.columns.iter().map(|explored| {
+            let Explored { column, cells, values } = explored;
+            let formats = formats(column, cells, now);
+            let values = if formats.is_empty() { &values[..] } else { &[] };
             let is_of_key = outline.keys.iter().any(|key| key.contains(&column.name));
-            let is_key = outline.keys.iter().any(|key| key[..] == [column.name.clone()]);
-            let is_listed = !matches!(column.holds, Holds::Documents | Holds::Bytes) && !is_key;
-            let values = match is_listed && formats.is_empty() {
-                true => database.values(outline, column),
-                false => Vec::new(),
-            };
-            let role = role(&column.name);
-            let mut new = Column { column, role, cells, formats, is_of_key, values };
-            new.add_truths();
-            new
+            Column { column, role: role(&column.name), cells, formats, is_of_key, values }
         });
-        let all = all.collect();
-        let tomorrow = now.saturating_add(DAY);
-        Self { outline, sample, all, tomorrow, inserted: None }
+        let (all, tomorrow) = (all.collect(), now.saturating_add(DAY));
+        Self { outline, all, tomorrow, inserted: None }
     }
 
     pub fn filter(&self, is: impl Fn(&Column<'a>) -> bool) -> Vec<&Column<'a>> {
@@ -85,31 +69,16 @@ pub struct Column<'a> {
     pub column: &'a backlog_store::Column,
     pub role: Option<Role>,
     /// Its value in each row of the sample.
-    pub cells: Vec<&'a Value>,
+    pub cells: &'a [Value],
     /// The formats in which every value is a plausible date, with the newest date.
     pub formats: Vec<(Format, Instant)>,
     /// Whether it is a part of a unique key.
     is_of_key: bool,
-    /// Its values, if they are few.
-    pub values: Vec<Counted>,
+    /// Its values, if they are few, and it is no date.
+    pub values: &'a [Counted],
 }
 
 impl<'a> Column<'a> {
-    /// Adds the value of a flag that no row has yet.
-    fn add_truths(&mut self) {
-        let Some(first) = self.values.first().filter(|_| self.is_truth()) else { return };
-        let is_integer = matches!(first.value, Value::Integer(_));
-        let truths = [false, true].map(|truth| match is_integer {
-            true => Value::Integer(truth.into()),
-            false => Value::Boolean(truth),
-        });
-        for value in truths {
-            if self.values.iter().all(|counted| counted.value != value) {
-                self.values.push(Counted { value, rows: 0, is_refused: false });
-            }
-        }
-    }
-
     pub fn name(&self) -> &'a str {
         &self.column.name
     }
@@ -129,7 +98,7 @@ impl<'a> Column<'a> {
             of_dates.contains(&self.role) || self.is(Role::Done) && is_dated(self.name());
         !self.formats.is_empty()
             || self.column.holds.dates()
-                && self.cells.iter().all(|value| is_empty(value))
+                && self.cells.iter().all(is_empty)
                 && (is_typed || is_named)
     }
 
@@ -143,19 +112,13 @@ impl<'a> Column<'a> {
         self.cells.iter().filter(|value| is_empty(value)).count()
     }
 
-    /// Whether no two rows have the same value.
-    pub fn is_distinct(&self) -> bool {
-        let mut seen = HashSet::new();
-        self.cells.iter().all(|value| seen.insert(value.to_string()))
-    }
-
     pub fn is_empty_at(&self, row: usize) -> bool {
-        self.cells.get(row).is_none_or(|value| is_empty(value))
+        self.cells.get(row).is_none_or(is_empty)
     }
 
     /// Whether it holds small numbers from 0 up, or may.
     pub fn counts(&self) -> bool {
-        let is_count = |value: &&Value| matches!(value, Value::Null | Value::Integer(0..100_000));
+        let is_count = |value: &Value| matches!(value, Value::Null | Value::Integer(0..100_000));
         matches!(self.column.holds, Holds::Integers | Holds::Numbers)
             && self.cells.iter().all(is_count)
     }
@@ -178,12 +141,13 @@ impl<'a> Column<'a> {
     /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());
-        let literal = |value: &Value| match value {
-            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            value => value.to_string(),
+        let literal = |value: &Value| {
+            let text = value.to_string();
+            let is_text = matches!(value, Value::Text(_));
+            if is_text { format!("'{}'", text.replace('\'', "''")) } else { text }
         };
         let empty = self.cells.iter().filter(|value| is_empty(value) && !value.is_null());
-        let literals: BTreeSet<_> = empty.map(|value| literal(value)).collect();
+        let literals: BTreeSet<_> = empty.map(literal).collect();
         let literals: Vec<_> = literals.iter().map(String::as_str).collect();
         match &literals[..] {
             _ if self.column.holds == Holds::Booleans => {
@@ -263,7 +227,7 @@ impl<'a> Column<'a> {
         }
         let is_never_set = self.values.iter().all(|counted| counted.value.is_null());
         let is_fact = self.distinct() > usize::from(!is_never_set);
-        is_fact.then(|| format!("  {name}: {}", display(&self.values)))
+        is_fact.then(|| format!("  {name}: {}", display(self.values)))
     }
 
     /// The number of different values that rows have.
@@ -284,7 +248,7 @@ fn is_empty(value: &Value) -> bool {
 /// The formats in which every value that there is lies between the year 2000 and twenty years from now.
 fn formats(
     column: &backlog_store::Column,
-    cells: &[&Value],
+    cells: &[Value],
     now: Instant,
 ) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
@@ -294,7 +258,7 @@ fn formats(
     let plausible = YEAR_2000..=now.saturating_add(TWENTY_YEARS);
     let newest = |format: Format| {
         let dates = Dates { format: Some(format), ..Dates::default() };
-        let read = |value: &&&Value| dates.read(value).filter(|at| plausible.contains(at));
+        let read = |value: &&Value| dates.read(value).filter(|at| plausible.contains(at));
         let instants: Option<Vec<_>> = values.iter().map(read).collect();
         Some((format, instants?.into_iter().max()?))
     };

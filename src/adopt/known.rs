@@ -27,7 +27,7 @@ const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
 /// Whether docs/job-tables.toml describes a table.
 pub fn is_known(table: &Listed) -> bool {
-    Known::of(&table.name, &table.columns).is_some()
+    Known::of(&table.name, table.columns.iter()).is_some()
 }
 
 impl Known {
@@ -43,14 +43,19 @@ impl Known {
 
     /// The section for a table, found by the table's name and by all columns that the section names. A
     /// table with a further status, or a further date for finished rows, is another table.
-    pub fn of(table: &str, columns: &[backlog_store::Column]) -> Option<Self> {
+    pub fn of<'c>(
+        table: &str,
+        columns: impl Iterator<Item = &'c backlog_store::Column>,
+    ) -> Option<Self> {
+        let columns: Vec<_> = columns.map(|column| column.name.as_str()).collect();
         Self::all().find(|known| {
-            let is_further = |name: &str| {
+            let has = |name: &&str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+            let is_further = |name: &&str| {
                 matches!(role(name), Some(Role::Status | Role::Done)) && !known.mentions(name)
             };
             known.has_name(table)
-                && known.has_columns(columns)
-                && !columns.iter().any(|column| is_further(&column.name))
+                && known.columns().iter().all(has)
+                && !columns.iter().any(is_further)
         })
     }
 
@@ -70,11 +75,6 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    fn has_columns(&self, columns: &[backlog_store::Column]) -> bool {
-        let has = |name: &&str| columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
-        self.columns().iter().all(has)
-    }
-
     /// The columns that the mapping names.
     fn columns(&self) -> Vec<&str> {
         let mut columns = Vec::new();
@@ -84,7 +84,7 @@ impl Known {
                     columns.extend(set.keys().map(String::as_str));
                 }
                 ("id", Value::Array(names)) => {
-                    columns.extend(names.iter().filter_map(Value::as_str))
+                    columns.extend(names.iter().filter_map(Value::as_str));
                 }
                 (
                     "id" | "status" | "date_inserted" | "failures" | "last_failure" | "last_error"
@@ -106,7 +106,7 @@ impl Known {
         let mut proposal = Proposal::new(&self.name, columns.outline, terminal);
         proposal.comment(&self.prose);
         let further = columns.filter(|column| !self.mentions(column.name()));
-        let rows: Vec<_> = (0..columns.sample.rows.len()).collect();
+        let rows: Vec<_> = (0..columns.outline.rows).collect();
         let is_flag = |it: &&&Column<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
         let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
@@ -117,7 +117,7 @@ impl Known {
         }
         let (column, own) = self.kind().unwrap_or_default();
         let kind = columns.all.iter().find(|it| it.name().eq_ignore_ascii_case(column));
-        let values = kind.iter().flat_map(|kind| &kind.values).filter(|it| it.rows > 0);
+        let values = kind.iter().flat_map(|kind| kind.values).filter(|it| it.rows > 0);
         let there: Vec<_> = values.map(|counted| counted.value.to_string()).collect();
         let lines = |chosen: &str| -> String {
             let lines = self.text.lines().skip(1).filter(|line| !line.starts_with("table ="));

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, one_line};
-use backlog_store::{Explore, Outline};
+use backlog_store::Outline;
 use toml::Value;
 
 use crate::options::LONGEST_NAME;
@@ -24,14 +24,12 @@ pub use words::is_like_a_queue;
 
 /// The mapping that is proposed for a table.
 pub fn propose<'a>(
-    database: &mut dyn Explore,
     outline: &Outline,
     now: Instant,
     terminal: &'a Terminal,
 ) -> Result<Proposal<'a>> {
-    let sample = database.sample(outline);
-    let columns = Columns::read(database, outline, &sample, now);
-    match Known::of(&outline.name, &outline.columns) {
+    let columns = Columns::new(outline, now);
+    match Known::of(&outline.name, outline.columns.iter().map(|it| &it.column)) {
         Some(known) => known.proposal(&columns, terminal),
         None => propose::by_columns(columns, terminal),
     }
@@ -127,13 +125,14 @@ impl<'a> Proposal<'a> {
 
     /// The section as TOML, but for the `?` of open questions.
     pub fn section(&self, db: &str, state_dir: Option<&Path>) -> String {
-        let state_dir = state_dir.map(|path| format!("state_dir = {}\n", toml(path.display())));
+        let state_dir =
+            state_dir.map(|path| format!("state_dir = {}\n", toml(&path.to_string_lossy())));
         let [db, table, state_dir] = [toml(db), toml(&self.table), state_dir.unwrap_or_default()];
         format!("[queue.{}]\ndb = {db}\ntable = {table}\n{state_dir}{}", self.queue, self.lines)
     }
 }
 
 /// Text as a value of TOML.
-fn toml(text: impl ToString) -> String {
-    Value::from(text.to_string()).to_string()
+fn toml(text: &str) -> String {
+    Value::from(text).to_string()
 }

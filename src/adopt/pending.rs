@@ -76,7 +76,7 @@ impl Columns<'_> {
         let of_status = |it: &&Column<'_>| {
             let name = it.name();
             let line = format!("column = {}, new = ?, error = ?, success = ?", toml(name));
-            let answer = format!("{name} is the status: {}", display(&it.values));
+            let answer = format!("{name} is the status: {}", display(it.values));
             (answer, format!("status = {{ {line} }}\n"))
         };
         let of_date = |it: &&Column<'_>| {
@@ -102,7 +102,7 @@ impl Columns<'_> {
     }
 
     fn by_status(&self, column: &Column<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
-        let (name, is_large) = (column.name(), self.outline.is_large());
+        let (name, is_large) = (column.name(), self.outline.is_large);
         let values = self.meanings(column, proposal)?;
         let with = |meaning| -> Vec<&Counted> {
             values.iter().filter(|(it, _)| *it == meaning).map(|(_, value)| *value).collect()
@@ -174,7 +174,7 @@ impl Columns<'_> {
         let archives = keys.iter().any(|(key, _)| *key == "archived");
         let rows = |meaning| -> Vec<usize> {
             let values = with(Some(meaning));
-            let has = |row: &usize| values.iter().any(|it| it.value == *column.cells[*row]);
+            let has = |row: &usize| values.iter().any(|it| it.value == column.cells[*row]);
             (0..column.cells.len()).filter(has).collect()
         };
         let new = rows(Meaning::New);
@@ -276,7 +276,7 @@ impl Columns<'_> {
         if !tables.is_empty() && proposal.ask(&question, &["no".into()])?.is_none() {
             proposal.question(&format!("{question} If so, add it to this condition:"));
         }
-        let line = format!("where = {}", toml(conditions.join(" AND ")));
+        let line = format!("where = {}", toml(&conditions.join(" AND ")));
         if proposal.questions > answered {
             proposal.line(&format!("# {line}\nwhere = ?"));
         } else if !conditions.is_empty() {

@@ -17,7 +17,7 @@ pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Resul
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline, terminal);
     columns.describe(&mut proposal);
-    columns.id(&mut proposal)?;
+    columns.id(&mut proposal);
     let is_undated = columns.date(&mut proposal)?;
     let pending = columns.pending(&mut proposal)?;
     columns.counters(&mut proposal, &pending)?;
@@ -31,16 +31,16 @@ pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Resul
 impl<'a> Columns<'a> {
     /// What was read, and all columns with few values.
     fn describe(&self, proposal: &mut Proposal<'_>) {
-        let rows = self.sample.rows.len();
-        if let Some(why) = &self.sample.unread {
+        let rows = self.outline.rows;
+        if let Some(why) = &self.outline.unread {
             proposal.comment(&format!("its rows could not be read within a second: {why}"));
         } else if rows == 0 {
             proposal.comment("it has no rows, so only its columns tell something");
-        } else if !self.sample.is_whole {
+        } else if !self.outline.is_whole {
             proposal
                 .comment(&format!("dates and counters by {rows} of the oldest and newest rows"));
         }
-        if self.outline.is_large() {
+        if self.outline.is_large {
             proposal.comment("the table is large: these counts are those of a sample");
         }
         let about = "columns with few values, and dates that are NULL in some rows; if one of them takes rows \
@@ -49,7 +49,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The unique key with the fewest columns, the primary key before others.
-    fn id(&self, proposal: &mut Proposal<'_>) -> Result<()> {
+    fn id(&self, proposal: &mut Proposal<'_>) {
         let can_be = |column: &Column<'a>| {
             let holds = column.column.holds;
             matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers | Holds::Bytes)
@@ -58,12 +58,9 @@ impl<'a> Columns<'a> {
         let is_id = |name: &String| self.all.iter().any(|it| it.name() == name && can_be(it));
         let keys = self.outline.keys.iter().filter(|key| key.iter().all(is_id));
         let Some(key) = keys.min_by_key(|key| key.len()) else {
-            let full = self
-                .filter(|it| can_be(it) && it.is_full() && it.is_distinct() && !it.is_date())
-                .into_iter();
-            let choices = full.map(|it| (it.name().into(), format!("id = {}\n", toml(it.name()))));
-            let question = "which column identifies a record? No unique key says it.";
-            return proposal.choose(question, &choices.collect::<Vec<_>>(), "id = ?").map(drop);
+            proposal
+                .question("which columns identify a record? No unique key without NULL says it.");
+            return proposal.line("id = ?");
         };
         let is_primary = self.outline.keys.first() == Some(key);
         proposal.comment(if is_primary { "the primary key" } else { "a unique key without NULL" });
@@ -72,14 +69,13 @@ impl<'a> Columns<'a> {
             all => Toml::from(all.to_vec()),
         };
         proposal.line(&format!("id = {id}"));
-        Ok(())
     }
 
     /// The insertion date; whether somebody says that there is none.
     fn date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
         let is_past =
             |it: &Column<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
-        let has_rows = !self.sample.rows.is_empty();
+        let has_rows = self.outline.rows > 0;
         let is_full = |it: &Column<'a>| it.is_full() && is_past(it) || !has_rows;
         let mut dates = self.filter(|it| it.is_date() && it.is(Role::Created));
         if let [only] = dates[..]

@@ -6,16 +6,16 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
-use backlog_schedule::{counted, listed, one_line, toml_text};
+use backlog_schedule::{Status, counted, listed, one_line, toml_text};
 use backlog_store::ownership::Kind;
-use backlog_store::{Column, Listed};
+use backlog_store::{Access, Listed};
 
-use super::{Console, Endings, Signals, check};
-use crate::adopt::{Proposal, is_known, is_like_a_queue, propose};
+use super::{Console, Endings, Signals, check, open};
+use crate::adopt::{is_known, is_like_a_queue, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::options::key::all;
-use crate::options::{DEFAULT_QUEUE, Environment, Sources, TypedOptions, location};
+use crate::options::{DEFAULT_QUEUE, Environment, Resolved, Sources, TypedOptions, location};
 
 pub fn run(
     typed: &TypedOptions,
@@ -37,7 +37,7 @@ pub fn run(
         None => chosen(&database.tables()?, &database.place(), console)?,
     };
     let outline = database.outline(&name)?;
-    let proposal = propose(&mut *database, &outline, console.clock.now(), console.terminal)?;
+    let proposal = propose(&outline, console.clock.now(), console.terminal)?;
     let state_dir = layers.path("state_dir").map(|path| environment.directory.join(path));
     // Every pass has to find the same state.
     let state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
@@ -57,124 +57,102 @@ pub fn run(
     let parsed = |text: &str| text.replace('?', "0").parse::<toml::Table>();
     let meant = parsed(&text).map_err(|error| cannot(error.message()))?;
     let shown = toml_text(&text);
-    if parsed(&shown).ok().as_ref() != Some(&meant) {
+    if parsed(&shown).ok() != Some(meant) {
         bail!(cannot("a name has characters that do not show"));
     }
     console.out.write_all(shown.as_bytes())?;
     console.out.flush()?;
     drop(database);
     let columns = counted(outline.columns.len() as u64, "column");
-    let open = proposal.questions;
-    say(&format!("table {table}: {columns}, {} open", counted(open as u64, "question")))?;
-    let mut exit = if open == 0 { Exit::Done } else { Exit::Failed };
-    if outline.is_large() {
-        say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
-    } else if open == 0 {
+    let open = counted(proposal.questions as u64, "question");
+    say(&format!("table {table}: {columns}, {open} open"))?;
+    let mut exit = Exit::Failed;
+    if proposal.questions == 0 {
         // With the database as it was typed: its URL may have a password.
-        exit = checked(&section(&db), &proposal.queue, environment, console)?;
+        let path = environment.directory.join("backlog.toml, as proposed");
+        let sources = Sources::proposed(path, &section(&db), environment.clone())?;
+        let known = all().map(|key| key.name).collect();
+        let typed = TypedOptions { known, ..TypedOptions::default() };
+        let resolved = sources.resolve(&typed, Some(&proposal.queue))?;
+        exit = checked(&resolved, outline.is_large, console)?;
     }
-    let so_far = if open > 0 { ", without what is open" } else { "" };
-    say(&format!("what this mapping cannot do{so_far}:"))?;
-    let keys = meant.get("queue").and_then(|queues| queues.get(&proposal.queue)?.as_table());
-    for limit in keys.into_iter().flat_map(|keys| limits(keys, &outline.columns)) {
-        say(&format!("  {limit}"))?;
-    }
-    next(&proposal, &outline.name)?;
-    Ok(exit)
-}
-
-/// The only table that is known, or that has columns of a queue; or the one that somebody at the terminal
-/// chooses from these, or from all tables.
-fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
-    let with = |is: fn(&Listed) -> bool| -> Vec<String> {
-        tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
-    };
-    let found = [with(is_known), with(is_like_a_queue)];
-    let mut found = found.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
-    if found.len() == 1 {
-        return Ok(found.remove(0));
-    }
-    let mut names = if found.is_empty() { with(|_| true) } else { found };
-    if names.is_empty() {
-        bail!("there are no tables in {place}");
-    }
-    match console.terminal.choose("which table is the queue?", &names)? {
-        Some(index) => Ok(names.swap_remove(index)),
-        None => bail!(usage(format!(
-            "which table? name it with --table: {}",
-            listed(names.iter().map(String::as_str))
-        ))),
-    }
-}
-
-/// Checks the proposal as if it stood in backlog.toml.
-fn checked(
-    section: &str,
-    queue: &str,
-    environment: &Environment,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
-    let path = environment.directory.join("backlog.toml, as proposed");
-    let sources = Sources::proposed(path, section, environment.clone())?;
-    let typed =
-        TypedOptions { known: all().map(|key| key.name).collect(), ..TypedOptions::default() };
-    let resolved = sources.resolve(&typed, Some(queue))?;
-    let (endings, signals) = (Endings::default(), Signals::default());
-    let Console { clock, terminal, screen, .. } = *console;
-    let mut console = Console { clock, terminal, screen, out: &mut io::stderr(), endings, signals };
-    check::run(&resolved, &Check::default(), &mut console)
-}
-
-/// What a mapping cannot do, because columns or values are missing.
-fn limits(keys: &toml::Table, columns: &[Column]) -> impl Iterator<Item = &'static str> {
-    // Columns with the usual names need no key.
-    let has = |key: &str| {
-        let is_usual = |column: &Column| column.name.eq_ignore_ascii_case(key);
-        keys.contains_key(key) || columns.iter().any(is_usual)
-    };
-    let status = |key: &str| keys.get("status").and_then(|status| status.get(key));
-    let on_failure = keys.get("on_failure").and_then(toml::Value::as_table);
-    let sets_next = on_failure.into_iter().flatten().any(|(_, to)| to.as_str() == Some("{next}"));
-    let tells_failed = status("error").is_some() && status("error") != status("new");
-    let can_archive = status("archived").is_some()
-        || keys.contains_key("on_archive")
-        || keys.contains_key("where_archived");
-    let limits = [
-        (
-            has("failures"),
-            "no column counts failures: --fibonacci, --policy and --max-attempts have nothing to \
-             go by",
-        ),
-        (
-            tells_failed || has("last_failure") || sets_next,
-            "no column that `retry` could change; try all pending: `backlog \
-             process --ndays 365`",
-        ),
-        (
-            can_archive,
-            "no value for what is given up: `archive` and --max-attempts need status.archived, or \
-             on_archive with where_archived",
-        ),
-        (has("last_error"), "no column for errors: the table does not keep why a record failed"),
-    ];
-    limits.into_iter().filter(|(has, _)| !has).map(|(_, limit)| limit)
-}
-
-/// What to type next.
-fn next(proposal: &Proposal<'_>, table: &str) -> Result<()> {
-    let queue = &proposal.queue;
     say("next:")?;
     if io::stdout().is_terminal() {
-        let table = shlex::try_quote(table).unwrap_or_default();
+        let table = shlex::try_quote(&outline.name).unwrap_or_default();
         say(&format!("  backlog adopt {table} --db ... > backlog.toml"))?;
     }
     if proposal.questions > 0 {
         say("  answer each QUESTION in backlog.toml, in place of its ?")?;
     }
     say("  name your command as exec in backlog.toml")?;
-    say(&format!("  backlog check --queue {queue}"))?;
-    say(&format!("  backlog process --queue {queue} --dry-run"))?;
-    say(&format!("  backlog crontab --queue {queue}"))
+    for (command, option) in [("check", ""), ("process", " --dry-run"), ("crontab", "")] {
+        say(&format!("  backlog {command} --queue {}{option}", proposal.queue))?;
+    }
+    Ok(exit)
+}
+
+/// The only table that is known, or else that has columns of a queue; or the one that somebody at the
+/// terminal chooses from these, or else from all tables.
+fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
+    let with = |is: fn(&Listed) -> bool| -> Vec<String> {
+        tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
+    };
+    let found = [with(is_known), with(is_like_a_queue)].into_iter().find(|it| !it.is_empty());
+    let only = found.as_ref().filter(|found| found.len() == 1).map(|_| 0);
+    let mut names = found.unwrap_or_else(|| with(|_| true));
+    if names.is_empty() {
+        bail!("there are no tables in {place}");
+    }
+    let index = match only {
+        Some(only) => Some(only),
+        None => console.terminal.choose("which table is the queue?", &names)?,
+    };
+    index.map(|index| names.swap_remove(index)).ok_or_else(|| {
+        let names = listed(names.iter().map(String::as_str));
+        usage(format!("which table? name it with --table: {names}")).into()
+    })
+}
+
+/// Checks the proposal as if it stood in backlog.toml, and says what the mapping cannot do.
+fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Result<Exit> {
+    let mut exit = Exit::Done;
+    let Console { clock, terminal, screen, .. } = *console;
+    if is_large {
+        say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
+    } else {
+        let (endings, signals) = (Endings::default(), Signals::default());
+        let out = &mut io::stderr();
+        let mut console = Console { clock, terminal, screen, out, endings, signals };
+        exit = check::run(resolved, &Check::default(), &mut console)?;
+    }
+    let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };
+    let table = database.table();
+    say("what this mapping cannot do:")?;
+    for (can, limit) in [
+        (
+            table.failures.is_some(),
+            "no column counts failures: --fibonacci, --policy and --max-attempts have nothing to \
+             go by",
+        ),
+        (
+            table.require_renewal().is_ok(),
+            "no column that `retry` could change; try all pending: `backlog process --ndays 365`",
+        ),
+        (
+            table.can_be(Status::Archived),
+            "no value for what is given up: `archive` and --max-attempts need status.archived, or \
+             on_archive with where_archived",
+        ),
+        (
+            table.last_error.is_some(),
+            "no column for errors: the table does not keep why a record failed",
+        ),
+    ] {
+        if !can {
+            say(&format!("  {limit}"))?;
+        }
+    }
+    Ok(exit)
 }
 
 fn say(line: &str) -> Result<()> {

@@ -9,9 +9,10 @@ use anyhow::{Context, Result, bail};
 use backlog_schedule::{Instant, Schedule, Shard};
 use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
+use backlog_store::tls_roots;
 use backlog_store::{
     Access, Clock, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose,
-    StateDir, Stop, Table, tls_roots,
+    StateDir, Stop, Table,
 };
 
 use super::{open, require_columns, state_dir};

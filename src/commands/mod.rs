@@ -165,7 +165,7 @@ struct Queues<'a> {
 impl Queues<'_> {
     /// The options of the queue that is chosen.
     fn one(&self) -> Result<Resolved<'_>> {
-        let resolved = self.sources.resolve(self.typed, None)?.require_trusted()?;
+        let resolved = self.sources.resolve(self.typed, None)?.require_usable()?;
         if let Some(name) = self.sources.mere_name(self.typed.name.as_deref()) {
             log::warn!("no backlog.toml, {name:?} is only a name");
         }
@@ -209,7 +209,7 @@ impl Queues<'_> {
             console.terminal.name_queue(Some(queue));
             let resolved = self.sources.resolve(self.typed, Some(queue));
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
-                let resolved = resolved.require_trusted()?;
+                let resolved = resolved.require_usable()?;
                 // What panics over one queue has said so, and is no reason to leave the others.
                 let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))

@@ -82,7 +82,7 @@ pub fn overview(
     let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
     let look = |queue: &String| {
         let resolved = sources.resolve(typed, Some(queue));
-        match resolved.and_then(Resolved::require_trusted) {
+        match resolved.and_then(Resolved::require_usable) {
             Ok(resolved) => look_at(&resolved, depth, clock),
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
         }

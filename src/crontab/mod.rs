@@ -8,10 +8,9 @@ pub use reader::{CRON_PATH, Command, Crontab, LONGEST, Line, is_user};
 /// The period of a line, as far as cron can say it.
 #[derive(Debug)]
 pub struct Period {
-    /// The five fields of a crontab's line.
-    fields: String,
-    /// OnCalendar= of a systemd timer.
-    calendar: String,
+    /// The first two fields of a crontab's line. The others are `*`.
+    minute: String,
+    hour: String,
     /// Shell expression that is 0 when a run is due, for periods that cron's fields cannot say.
     skip_condition: Option<String>,
 }
@@ -20,30 +19,27 @@ impl Period {
     /// Fails if it is no whole number of minutes, which cron counts in.
     pub fn new(secs: i64) -> Result<Self, String> {
         let (minutes, hours) = (secs / 60, secs / 3_600);
+        if secs < 60 || secs % 60 != 0 {
+            let minutes = (secs + 59) / 60;
+            return Err(format!(
+                "cron starts a line in whole minutes: write {minutes}m, not {secs}s"
+            ));
+        }
         let skipping = |unit, count| Some(format!("expr $(date +%s) / {unit} % {count}"));
-        let (fields, calendar, skip_condition) = match secs {
-            _ if secs < 60 || secs % 60 != 0 => {
-                let minutes = (secs + 59) / 60;
-                return Err(format!(
-                    "cron starts a line in whole minutes: write {minutes}m, not {secs}s"
-                ));
-            }
-            60 => ("* * * * *", "*:*:00", None),
-            _ if minutes < 60 && 60 % minutes == 0 => {
-                (&*format!("*/{minutes} * * * *"), &*format!("*:0/{minutes}:00"), None)
-            }
-            _ if secs % 3_600 != 0 => ("* * * * *", "*:*:00", skipping(60, minutes)),
-            3_600 => ("0 * * * *", "*:00:00", None),
-            86_400 => ("0 0 * * *", "00:00:00", None),
+        let (minute, hour, skip_condition) = match secs {
+            60 => ("*".into(), "*".into(), None),
+            3_600 => ("0".into(), "*".into(), None),
+            _ if minutes < 60 && 60 % minutes == 0 => (format!("*/{minutes}"), "*".into(), None),
+            _ if secs % 3_600 != 0 => ("*".into(), "*".into(), skipping(60, minutes)),
             // In full, because Debian's cron catches up after a sleep what is written without `*`.
             _ if 24 % hours == 0 => {
                 let each: Vec<_> = (0..24 / hours).map(|it| (it * hours).to_string()).collect();
-                (&*format!("0 {} * * *", each.join(",")), &*format!("00/{hours}:00:00"), None)
+                ("0".into(), each.join(","), None)
             }
             // Days of the month would leave gaps at its end.
-            _ => ("0 * * * *", "*:00:00", skipping(3_600, hours)),
+            _ => ("0".into(), "*".into(), skipping(3_600, hours)),
         };
-        Ok(Self { fields: fields.into(), calendar: format!("*-*-* {calendar}"), skip_condition })
+        Ok(Self { minute, hour, skip_condition })
     }
 
     /// A line of a crontab that runs a command. Fails on what no crontab can say: a line break, or more
@@ -56,7 +52,7 @@ impl Period {
         // To cron a percent sign ends the command.
         let command = command.replace('%', "\\%");
         match command.len() {
-            0..=LONGEST => Ok(format!("{} {command}", self.fields)),
+            0..=LONGEST => Ok(format!("{} {} * * * {command}", self.minute, self.hour)),
             length => Err(format!(
                 "cron ignores a command longer than {LONGEST} bytes, and this one has {length}: write its \
                  options and the handler into backlog.toml, or the handler into a script"
@@ -64,48 +60,42 @@ impl Period {
         }
     }
 
-    /// The units of systemd that do the same: a service and its timer. `what` is their description,
-    /// `user` who runs a service of the system, and `environment` what the command needs there.
+    /// The units of systemd that do the same: a service and its timer. `user` runs a service of the
+    /// system, and `environment` is what the command needs there.
     pub fn systemd_units(
         &self,
         name: &str,
-        what: &str,
+        description: &str,
         user: Option<&str>,
         environment: &[(String, String)],
         command: &[String],
     ) -> String {
-        let condition = self.skip_condition.as_ref().map(|condition| {
+        let directory =
+            if user.is_some() { "/etc/systemd/system" } else { "~/.config/systemd/user" };
+        let user = user.map_or_else(String::new, |user| format!("User={user}\n"));
+        let variable = |(name, value): &(String, String)| {
+            // There a dollar sign stands for itself (systemd.exec(5)).
+            format!("Environment={}\n", systemd_word(&format!("{name}={value}")).replace("$$", "$"))
+        };
+        let variables: String = environment.iter().map(variable).collect();
+        let condition = self.skip_condition.as_ref().map_or_else(String::new, |condition| {
             let condition = condition.replace('%', "%%").replace('$', "$$");
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
-        let variable =
-            |(name, value)| format!("Environment={}\n", variable(&format!("{name}={value}")));
-        let variables = environment.iter().map(|(name, value)| variable((name, value)));
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
-        let directory =
-            if user.is_some() { "/etc/systemd/system" } else { "~/.config/systemd/user" };
-        UNITS
-            .replace("@DIRECTORY@", directory)
-            .replace("@NAME@", name)
-            .replace("@USER@", &user.map_or_else(String::new, |user| format!("User={user}\n")))
-            .replace("@CALENDAR@", &self.calendar)
-            .replace("@CONDITION@", &condition.unwrap_or_default())
-            .replace("@WHAT@", what)
-            .replace("@VARIABLES@", &variables.collect::<String>())
-            .replace("@COMMAND@", &command.join(" "))
-    }
-}
-
-const UNITS: &str = "\
-# @DIRECTORY@/@NAME@.service
+        let (command, hour, minute) = (command.join(" "), &self.hour, &self.minute);
+        let minute = minute.replace("*/", "0/");
+        format!(
+            "\
+# {directory}/{name}.service
 [Unit]
-Description=@WHAT@
+Description={description}
 # A unit of yours that tells somebody:
 #OnFailure=
 
 [Service]
 Type=oneshot
-@USER@KillMode=mixed
+{user}KillMode=mixed
 # A pass takes as long as there is something to do, unless --max-runtime limits it.
 TimeoutStartSec=infinity
 # The database was locked or out of reach: the next pass tries again.
@@ -114,20 +104,23 @@ SuccessExitStatus=75
 #ProtectSystem=full
 #PrivateTmp=true
 #NoNewPrivileges=true
-@VARIABLES@@CONDITION@ExecStart=@COMMAND@
+{variables}{condition}ExecStart={command}
 
-# @DIRECTORY@/@NAME@.timer
+# {directory}/{name}.timer
 [Unit]
-Description=@WHAT@
+Description={description}
 
 [Timer]
-OnCalendar=@CALENDAR@
+OnCalendar=*-*-* {hour}:{minute}:00
 Persistent=true
 AccuracySec=1s
 
 [Install]
 WantedBy=timers.target
-";
+"
+        )
+    }
+}
 
 /// The words of a command as a shell reads them, no backslash beside another or before a percent.
 fn shell_words(words: &[String]) -> Result<String, String> {
@@ -161,9 +154,6 @@ fn systemd_word(word: &str) -> String {
     let escape = |c: char| match c {
         '\\' | '"' => format!("\\{c}"),
         '%' | '$' => format!("{c}{c}"),
-        // Not only a line break ends a line there.
-        '\n' => "\\n".into(),
-        c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
         c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
         c => c.to_string(),
     };
@@ -171,11 +161,6 @@ fn systemd_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_=:,@+%$".contains(c);
     let is_bare = !word.is_empty() && escaped.chars().all(is_plain);
     if is_bare { escaped } else { format!("\"{escaped}\"") }
-}
-
-/// A word of Environment=, where a dollar sign stands for itself (systemd.exec(5)).
-fn variable(word: &str) -> String {
-    systemd_word(word).replace("$$", "$")
 }
 
 #[cfg(test)]
@@ -208,10 +193,10 @@ mod tests {
             (60, "* * * * * x", "*-*-* *:*:00"),
             (300, "*/5 * * * * x", "*-*-* *:0/5:00"),
             (420, &format!("* * * * * {minutely}"), "*-*-* *:*:00"),
-            (3_600, "0 * * * * x", "*-*-* *:00:00"),
-            (43_200, "0 0,12 * * * x", "*-*-* 00/12:00:00"),
-            (86_400, "0 0 * * * x", "*-*-* 00:00:00"),
-            (345_600, &format!("0 * * * * {hourly}"), "*-*-* *:00:00"),
+            (3_600, "0 * * * * x", "*-*-* *:0:00"),
+            (43_200, "0 0,12 * * * x", "*-*-* 0,12:0:00"),
+            (86_400, "0 0 * * * x", "*-*-* 0:0:00"),
+            (345_600, &format!("0 * * * * {hourly}"), "*-*-* *:0:00"),
         ] {
             let period = Period::new(secs).unwrap();
             assert_eq!(period.cron_line(&words("x")).unwrap(), line);
@@ -273,7 +258,9 @@ mod tests {
     #[test]
     fn a_word_of_a_unit_is_quoted_as_systemd_reads_it() {
         assert_eq!(systemd_word("50% of $HOME"), "\"50%% of $$HOME\"");
-        assert_eq!(variable("A=50% of $$HOME"), "\"A=50%% of $$HOME\"");
-        assert_eq!(systemd_word("a\r\n\u{1b}\u{85}\\"), "\"a\\x0d\\n\\x1b\\u0085\\\\\"");
+        let variable = [("A".into(), "50% of $HOME".into())];
+        let units = Period::new(60).unwrap().systemd_units("n", "d", None, &variable, &[]);
+        assert!(units.contains("\nEnvironment=\"A=50%% of $HOME\"\n"), "{units}");
+        assert_eq!(systemd_word("a\r\n\u{1b}\u{85}\\"), "\"a\\u000d\\u000a\\u001b\\u0085\\\\\"");
     }
 }

@@ -1,6 +1,5 @@
-//! A small reader of crontabs, which knows what Debian's cron makes of a file (crontab(5)), and of a
-//! command its plain words and the files for its output. What else a shell would make of a line it
-//! does not guess.
+//! A reader of crontabs. It knows what Debian's cron makes of a file (crontab(5)), and of a command its plain
+//! words and the files for its output. It does not guess what a shell would make of anything else.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,12 +15,13 @@ const PROGRAM: &str = "backlog";
 pub const CRON_PATH: &str = "/usr/bin:/bin";
 /// Debian's cron ignores a file with a longer command, in bytes.
 pub const LONGEST: usize = 998;
+const BLANKS: [char; 2] = [' ', '\t'];
 
 pub struct Crontab {
-    /// Of a file of the system, whose lines name a user; that of this user has none.
+    /// Of a file of the system, whose lines name a user. The crontab of this user has none.
     pub path: Option<String>,
     pub text: String,
-    /// Why cron ignores the file, whatever it says.
+    /// Why cron ignores the file, whatever it contains.
     pub fault: Option<String>,
 }
 
@@ -31,17 +31,15 @@ pub struct Line {
     pub place: String,
     pub times: String,
     pub next: Vec<NaiveDateTime>,
-    /// Who runs it, if a file of the system says so.
+    /// Who runs it, in a file of the system.
     pub user: Option<String>,
     /// Why cron does not run it, or not as it is written.
     pub faults: Vec<String>,
-    /// What the crontab sets above it.
-    pub variables: Variables,
+    /// The variables that the crontab sets above it.
+    pub variables: HashMap<String, String>,
     /// `None` if not even the program's own words are plain.
     pub command: Option<Command>,
 }
-
-pub type Variables = HashMap<String, String>;
 
 #[derive(Default)]
 pub struct Command {
@@ -59,11 +57,9 @@ pub struct Command {
 }
 
 impl Crontab {
-    /// The lines that name the program. Cron ignores a file that it may not trust, or that has one bad
-    /// line, whosesoever that is.
+    /// The lines that name the program. Cron ignores a file that it may not trust, and one with a bad line.
     pub fn lines(&self, now: NaiveDateTime) -> Vec<Line> {
-        let mut lines = Vec::new();
-        let mut variables = Variables::new();
+        let (mut lines, mut variables) = (Vec::new(), HashMap::new());
         let mut fault = self.fault.clone();
         for (text, number) in self.text.split('\n').zip(1..) {
             let text = text.trim_start_matches(BLANKS);
@@ -74,7 +70,7 @@ impl Crontab {
                 variables.insert(name, value);
                 continue;
             }
-            let (line, bad) = self.line(text, number, variables.clone(), now);
+            let (line, bad) = self.line(text, number, &variables, now);
             fault = fault.or_else(|| Some(format!("line {number}: {}", bad?)));
             lines.extend(names_program(text).then_some(line));
         }
@@ -92,56 +88,61 @@ impl Crontab {
         &self,
         text: &str,
         number: usize,
-        variables: Variables,
+        variables: &HashMap<String, String>,
         now: NaiveDateTime,
     ) -> (Line, Option<String>) {
-        let (mut rest, mut times) = (text, Vec::new());
-        for _ in 0..if text.starts_with('@') { 1 } else { 5 } {
-            let (field, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
-            times.push(field);
-            rest = behind.trim_start_matches(BLANKS);
-        }
+        let mut rest = text;
+        let fields = if text.starts_with('@') { 1 } else { 5 };
+        let times: Vec<_> = (0..fields).map(|_| word(&mut rest)).collect();
         let times = times.join(" ").trim_end().to_string();
         let next = next_two(&times, now);
-        let user = self.path.as_ref().map(|_| {
-            let (name, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
-            // Else the field may be missing.
-            if is_user(name) {
-                rest = behind.trim_start_matches(BLANKS);
-            }
-            name.to_string()
-        });
+        let command = rest;
+        let user = self.path.as_ref().map(|_| word(&mut rest).to_string());
+        let stranger = user.as_ref().filter(|name| !is_user(name));
+        // The field may be missing.
+        rest = if stranger.is_some() { command } else { rest };
         let bad = if next.is_none() {
             Some(format!("{times} is no time that is in crontab(5)"))
         } else if text.contains('\0') {
             Some("it has a NUL in it".into())
-        } else if let Some(name) = user.as_ref().filter(|name| !is_user(name)) {
+        } else if let Some(name) = stranger {
             Some(format!("the word before the command is its user, and {name:?} is none here"))
         } else {
             let is_long = rest.len() > LONGEST;
             is_long.then(|| format!("its command is longer than {LONGEST} bytes"))
         };
         let (command, is_cut) = unescaped(rest.trim_end_matches('\r'));
+        let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
         let mut faults = Vec::new();
         if is_cut {
             let why = "cron ends the command at a %, what follows is its standard input: write \\%";
-            faults.push(why.to_string());
+            faults.push(why.into());
         }
-        let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
         if quoted(text).any(|(_, c, quote)| quote.is_none() && is_odd(c)) {
             let why = "a carriage return, a no-break space or the like is a part of its words: write \
                        plain blanks and Unix line ends";
             faults.push(why.into());
         }
-        let command = Command::read(&command);
-        let place = self.path.iter().map(|path| format!("{path} ")).collect::<String>();
-        let place = format!("{place}line {number}");
-        let next = next.unwrap_or_default();
-        (Line { place, times, next, user, faults, variables, command }, bad)
+        let path = self.path.as_ref().map_or_else(String::new, |path| format!("{path} "));
+        let line = Line {
+            place: format!("{path}line {number}"),
+            times,
+            next: next.unwrap_or_default(),
+            user,
+            faults,
+            variables: variables.clone(),
+            command: Command::read(&command),
+        };
+        (line, bad)
     }
 }
 
-const BLANKS: [char; 2] = [' ', '\t'];
+/// Takes the next word off a line.
+fn word<'t>(rest: &mut &'t str) -> &'t str {
+    let (word, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
+    *rest = behind.trim_start_matches(BLANKS);
+    word
+}
 
 /// Whether a word of this name, and then `process`, stand in a line, whatever is between the words.
 fn names_program(text: &str) -> bool {

@@ -2,62 +2,43 @@
 
 use chrono::{Datelike, NaiveDateTime};
 
-/// Legal values of a field, and the names that stand for them from the first on.
-struct Field {
-    first: u32,
-    last: u32,
-    names: &'static [&'static str],
-}
+/// A field: its least and greatest value, and the names that stand for values from the least on.
+type Field = (u32, u32, &'static [&'static str]);
 
-const MINUTES: Field = Field { first: 0, last: 59, names: &[] };
-const HOURS: Field = Field { first: 0, last: 23, names: &[] };
-const DAYS: Field = Field { first: 1, last: 31, names: &[] };
-const MONTHS: Field = Field {
-    first: 1,
-    last: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-};
-const WEEK: u32 = 7;
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// Sunday is 0 and 7.
-const WEEKDAYS: Field =
-    Field { first: 0, last: WEEK, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+const FIELDS: [Field; 5] =
+    [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, &MONTHS), (0, 7, &WEEKDAYS)];
 
-/// Bits of numbers.
-type Set = u64;
-
-fn has(set: Set, number: u32) -> bool {
-    set >> number & 1 == 1
-}
-
-impl Field {
-    /// A list of values, ranges and steps, as strictly as Debian's cron reads it.
-    fn set(&self, text: &str) -> Option<Set> {
-        text.split(',').try_fold(0, |set, part| Some(set | self.part(part)?))
-    }
-
-    fn part(&self, part: &str) -> Option<Set> {
+/// The values of a list of values, ranges and steps as bits, as strictly as Debian's cron reads it.
+fn values(text: &str, (first, last, names): Field) -> Option<u64> {
+    let number = |text: &str| -> Option<u32> {
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    };
+    let value = |text: &str| {
+        let named = names.iter().zip(first..).find(|(name, _)| name.eq_ignore_ascii_case(text));
+        let value = named.map_or_else(|| number(text), |(_, value)| Some(value));
+        value.filter(|value| (first..=last).contains(value))
+    };
+    text.split(',').try_fold(0, |all, part| {
         let (span, step) = part.split_once('/').map_or((part, None), |(it, step)| (it, Some(step)));
         let (from, to) = match span.split_once('-') {
-            _ if span == "*" => (self.first, self.last),
-            Some((from, to)) => (self.value(from)?, self.value(to)?),
-            None if step.is_none() => (self.value(span)?, self.value(span)?),
+            _ if span == "*" => (first, last),
+            Some((from, to)) => (value(from)?, value(to)?),
+            None if step.is_none() => (value(span)?, value(span)?),
             None => return None,
         };
-        let step = step.map_or(Some(1), number).filter(|step| *step > 0)?;
-        let set = (from..=to).step_by(usize::try_from(step).ok()?).fold(0, |set, it| set | 1 << it);
-        Some(set).filter(|set| *set > 0)
-    }
-
-    fn value(&self, text: &str) -> Option<u32> {
-        let named =
-            self.names.iter().zip(self.first..).find(|(it, _)| it.eq_ignore_ascii_case(text));
-        let value = named.map_or_else(|| number(text), |(_, value)| Some(value));
-        value.filter(|value| (self.first..=self.last).contains(value))
-    }
+        let step = step.map_or(Some(1), number).filter(|step| *step > 0 && from <= to)?;
+        let part =
+            (from..=to).step_by(usize::try_from(step).ok()?).fold(0, |set, it| set | 1 << it);
+        Some(all | part)
+    })
 }
 
-fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+fn has(values: u64, number: u32) -> bool {
+    values >> number & 1 == 1
 }
 
 /// The longest time between two days that are the same day of the month and the week: 29 February
@@ -76,20 +57,21 @@ pub fn next_two(times: &str, now: NaiveDateTime) -> Option<Vec<NaiveDateTime>> {
         _ => times,
     };
     let fields: Vec<_> = fields.split(' ').collect();
-    let [minute, hour, day, month, weekday] = fields[..] else { return None };
-    let (minutes, hours) = (MINUTES.set(minute)?, HOURS.set(hour)?);
-    let (days, months, weekdays) = (DAYS.set(day)?, MONTHS.set(month)?, WEEKDAYS.set(weekday)?);
+    let sets: Option<Vec<_>> =
+        fields.iter().zip(FIELDS).map(|(it, field)| values(it, field)).collect();
+    let [_, _, day, _, weekday] = fields[..] else { return None };
+    let [minutes, hours, days, months, weekdays] = sets?[..] else { return None };
     // Where both are said, a day of the month or of the week is enough.
     let is_either = !day.starts_with('*') && !weekday.starts_with('*');
     let of_days = now.date().iter_days().take(YEARS * 366).filter(|date| {
-        let weekday = date.weekday().num_days_from_sunday();
-        let is_weekday = has(weekdays, weekday) || has(weekdays, weekday + WEEK);
+        let is_weekday = has(weekdays | weekdays >> 7, date.weekday().num_days_from_sunday());
         let is_day = has(days, date.day());
         let is_meant = if is_either { is_day || is_weekday } else { is_day && is_weekday };
         has(months, date.month()) && is_meant
     });
-    let of_day = (0..24).flat_map(|hour| (0..60).map(move |minute| (hour, minute)));
-    let of_day = of_day.filter(|(hour, minute)| has(hours, *hour) && has(minutes, *minute));
+    let hours = (0..24).filter(|hour| has(hours, *hour));
+    let of_day = hours.flat_map(|hour| (0..60).map(move |minute| (hour, minute)));
+    let of_day = of_day.filter(|(_, minute)| has(minutes, *minute));
     let all = of_days.flat_map(|date| {
         of_day.clone().filter_map(move |(hour, minute)| date.and_hms_opt(hour, minute, 0))
     });

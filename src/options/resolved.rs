@@ -9,7 +9,7 @@ use backlog_store::{certificates, is_url, kept_beside};
 
 use super::file::{File, require_queue_name};
 use super::key::{EXEC, Key, POST, Role, group};
-use super::layers::{Complaint, Layers, Origin};
+use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;
 use super::schedule::{chosen_schedule, no_schedule, simulated};
@@ -48,6 +48,8 @@ pub struct Resolved<'a> {
     /// The values of the keys that the subcommand knows.
     layers: Layers,
     pub settings: Settings,
+    /// Errors in values of `settings`, whose fields are then not set.
+    pub errors: Vec<String>,
     pub typed: &'a TypedOptions,
     pub sources: &'a Sources,
 }
@@ -132,11 +134,10 @@ impl Sources {
         });
         let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
         let (settings, complaints) = layers.settings();
-        let resolved = Resolved { name, is_named, all, layers, settings, typed, sources: self };
-        match complaints.first() {
-            Some(complaint) => Err(resolved.refusal(complaint)),
-            None => Ok(resolved),
-        }
+        let file = self.file.as_ref().map(|file| format!("{}: ", file.path.display()));
+        let place = format!("{}queue {name}: ", file.unwrap_or_default());
+        let errors = complaints.iter().map(|complaint| complaint.message(&place)).collect();
+        Ok(Resolved { name, is_named, all, layers, settings, errors, typed, sources: self })
     }
 }
 
@@ -204,8 +205,11 @@ impl Resolved<'_> {
         complaints
     }
 
-    /// Fails if root would work on files that other users can change.
-    pub fn require_trusted(self) -> Result<Self, ExitError> {
+    /// Fails if a value is not legal, or root would work on files that other users can change.
+    pub fn require_usable(self) -> Result<Self, ExitError> {
+        if let Some(error) = self.errors.first() {
+            return Err(usage(error));
+        }
         let is_reported = self.sources.environment.rule == OwnerRule::Reported;
         let mut complaints = self.complaints_of_owners().into_iter().filter(|_| !is_reported);
         complaints.next().map_or(Ok(self), |(_, why)| Err(usage(why)))
@@ -324,12 +328,6 @@ impl Resolved<'_> {
     pub fn complaints(&self) -> Vec<String> {
         let (_, complaints) = self.all.settings();
         complaints.iter().map(|complaint| complaint.message("")).collect()
-    }
-
-    fn refusal(&self, complaint: &Complaint) -> ExitError {
-        let file = self.sources.file.as_ref().map(|file| format!("{}: ", file.path.display()));
-        let place = format!("{}queue {}: ", file.unwrap_or_default(), self.name);
-        usage(complaint.message(&place))
     }
 }
 

@@ -13,8 +13,10 @@ mod thresholds;
 
 use std::time::Duration;
 
+use anyhow::Result;
 use backlog_schedule::{Status, counted, json_line, one_line};
 use backlog_store::signal_name;
+use backlog_store::system_error::chain;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -72,16 +74,43 @@ pub struct Finding {
     pub statement: Option<String>,
 }
 
-pub fn findings_text(findings: &[Finding]) -> String {
-    let mut text = String::new();
-    for Finding { level, about, text: found, statement } in findings {
-        let level = format!("{level:?}").to_lowercase();
-        text += &format!("{level:<7}  {about:<10}  {}\n", one_line(found));
-        if let Some(statement) = statement {
-            text += &format!("{:<19}  {}\n", "", one_line(statement));
-        }
+/// The findings of a check.
+#[derive(Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    pub fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
+        self.0.push(Finding { level, about, text: text.into(), statement: None });
     }
-    text
+
+    pub fn ok(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Ok, about, text);
+    }
+
+    pub fn warning(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Warning, about, text);
+    }
+
+    pub fn error(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(Level::Error, about, text);
+    }
+
+    /// Adds the error of a result.
+    pub fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.error(about, chain(&error))).ok()
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for Finding { level, about, text: found, statement } in &self.0 {
+            let level = format!("{level:?}").to_lowercase();
+            text += &format!("{level:<7}  {about:<10}  {}\n", one_line(found));
+            if let Some(statement) = statement {
+                text += &format!("{:<19}  {}\n", "", one_line(statement));
+            }
+        }
+        text
+    }
 }
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`

@@ -485,9 +485,9 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
             "warning line 1: not checked: unexpected argument '--progresive' found; read it yourself",
         ),
         ("\u{2013}-ndays 1 -- /bin/true", not_checked),
-        ("--ndays x -- /bin/true", not_checked),
+        ("--ndays x -- /bin/true", "error line 1: --ndays x: not a number of days"),
         ("--policy exponental -- /bin/true", "error line 1: --policy: no policy"),
-        ("--ndays 1 --ndays 2 -- /bin/true", not_checked),
+        ("--ndays 1 --ndays 2 -- /bin/true", "error line 1: --ndays: the option is given more"),
         (
             "--ndays 1 --policy even -- /bin/true",
             "error line 1: --ndays and --policy are two schedules: choose one",
@@ -496,7 +496,7 @@ fn a_line_that_a_pass_would_refuse_is_never_called_good() {
         ("-- /bin/touch x --ndays 1", "error line 1: no schedule: use one of "),
         ("--ndays 1", "error line 1: no handler"),
         ("--ndays 1 --post http://localhost/ -- /bin/true", not_checked),
-        ("--ndays 1 --jobs many -- /bin/true", not_checked),
+        ("--ndays 1 --jobs many -- /bin/true", "error line 1: --jobs many: write a whole number"),
     ] {
         let found = complaints(&env, &format!("@daily {pass} {words}\n"));
         assert!(found.first().is_some_and(|it| it.starts_with(expected)), "{words}: {found:#?}");

@@ -1,5 +1,5 @@
-//! Exploration of a database that nobody has described: its tables, their keys, and rows from both
-//! ends of one. Nothing is written, and no statement takes longer than a second.
+//! Exploration of a database that nobody has described: its tables, their keys, rows from both ends of
+//! one, and the values of its columns. Nothing is written, and no statement takes longer than a second.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -10,7 +10,7 @@ use backlog_schedule::Value;
 
 use super::engine::Engine;
 use super::error::DbError;
-use super::table::{Cells, Column, Listed, quote};
+use super::table::{Cells, Column, Holds, Listed, quote};
 use super::tokens::{identifiers, tokens};
 
 /// The longest that a statement may take.
@@ -24,7 +24,7 @@ const COUNTED: u64 = 200_000;
 /// Rows of each end in that sample.
 const SAMPLED: usize = 10_000;
 
-/// A database that is looked at without a mapping.
+/// A database without a mapping.
 pub trait Explore {
     fn place(&self) -> String;
 
@@ -32,13 +32,33 @@ pub trait Explore {
     fn tables(&mut self) -> Result<Vec<Listed>>;
 
     fn outline(&mut self, name: &str) -> Result<Outline>;
+}
 
-    fn sample(&mut self, outline: &Outline) -> Sample;
+/// A table as its catalog and its rows show it.
+pub struct Outline {
+    pub name: String,
+    pub sql: String,
+    pub columns: Vec<Explored>,
+    pub keys: Vec<Vec<String>>,
+    /// The other tables whose names begin as its own.
+    pub sisters: Vec<String>,
+    /// Whether values are counted in a sample of the rows.
+    pub is_large: bool,
+    /// Number of rows that were read: those of the first end of its key, and then those of the last.
+    pub rows: usize,
+    /// Whether these are all rows.
+    pub is_whole: bool,
+    /// Why there are none, if they could not be read.
+    pub unread: Option<String>,
+}
 
-    /// The values of a column with at most [`MOST_VALUES`] of them, the most frequent first, with the number
-    /// of rows; behind them what the column may hold besides, as far as its type, its CHECK constraints or
-    /// its default name it. Empty for other columns, and where counting takes too long.
-    fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted>;
+pub struct Explored {
+    pub column: Column,
+    /// Its value in each row that was read.
+    pub cells: Vec<Value>,
+    /// If it has at most [`MOST_VALUES`] values, these, the most frequent first, and then the others that
+    /// its type, its CHECK constraints or its default name. None if counting takes too long.
+    pub values: Vec<Counted>,
 }
 
 /// A value of a column.
@@ -56,36 +76,13 @@ impl Counted {
     }
 }
 
-/// A table as the catalog has it.
-pub struct Outline {
-    pub name: String,
-    pub sql: String,
-    pub columns: Vec<Column>,
+pub struct Keys {
     /// The columns of the unique keys without NULL, that of the primary key first.
-    pub keys: Vec<Vec<String>>,
+    pub unique: Vec<Vec<String>>,
     /// Estimated number of rows, if the database knows it without counting.
     pub rows: Option<u64>,
     /// The expressions of the CHECK constraints.
     pub checks: Vec<String>,
-    /// The other tables whose names begin as its own.
-    pub sisters: Vec<String>,
-}
-
-impl Outline {
-    /// Whether values are counted in a sample of the rows only.
-    pub fn is_large(&self) -> bool {
-        self.rows.is_some_and(|rows| rows > COUNTED)
-    }
-}
-
-/// Rows of a table, by columns: those of the first end of its key, and behind them those of the last.
-#[derive(Default)]
-pub struct Sample {
-    pub rows: Vec<Vec<Value>>,
-    /// Whether these are all rows.
-    pub is_whole: bool,
-    /// Why there are none, if they could not be read.
-    pub unread: Option<String>,
 }
 
 /// An engine that can be explored.
@@ -95,14 +92,68 @@ pub trait Explorable: Engine {
 
     fn listed(&mut self, name: &str) -> Result<Listed>;
 
-    fn outline(&mut self, table: Listed) -> Result<Outline>;
+    fn keys(&mut self, table: &Listed) -> Result<Keys>;
 
     /// The beginning of a cell; nothing of what is no text and no number.
     fn glimpse(column: &Column) -> String;
 }
 
-/// The tables of an engine, without one that is meant.
+/// The tables of an engine.
 pub struct Explorer<E>(pub E);
+
+impl<E: Explorable> Explore for Explorer<E> {
+    fn place(&self) -> String {
+        self.0.place()
+    }
+
+    fn tables(&mut self) -> Result<Vec<Listed>> {
+        self.0.table_names()?.iter().map(|name| self.0.listed(name)).collect()
+    }
+
+    fn outline(&mut self, name: &str) -> Result<Outline> {
+        let table = self.0.listed(name)?;
+        let keys = self.0.keys(&table)?;
+        let prefix = table.name.trim_end_matches(|c| c != '_');
+        let mut sisters = self.0.table_names()?;
+        sisters.retain(|it| !prefix.is_empty() && it.starts_with(prefix) && *it != table.name);
+        let glimpses: Vec<_> = table.columns.iter().map(E::glimpse).collect();
+        let ends = ["ASC", "DESC"].map(|direction| {
+            let sql = end(&table, &keys, &glimpses.join(", "), direction, ROWS);
+            self.read(&sql, |row| {
+                table.columns.iter().zip(0..).map(|(column, at)| row.value(column, at)).collect()
+            })
+        });
+        let (rows, unread) = match ends {
+            [Ok(rows), Ok(last)] if rows.len() == ROWS && !keys.unique.is_empty() => {
+                (rows.into_iter().chain(last.into_iter().rev()).collect::<Vec<Vec<_>>>(), None)
+            }
+            [Ok(rows), Ok(_)] => (rows, None),
+            [Err(error), _] | [_, Err(error)] => (Vec::new(), Some(error.words)),
+        };
+        let columns = table.columns.iter().enumerate().map(|(at, column)| Explored {
+            column: column.clone(),
+            cells: rows.iter().filter_map(|row| row.get(at).cloned()).collect(),
+            values: self.values(&table, &keys, column),
+        });
+        Ok(Outline {
+            columns: columns.collect(),
+            sisters,
+            is_large: keys.is_large(),
+            rows: rows.len(),
+            is_whole: rows.len() < ROWS,
+            unread,
+            keys: keys.unique,
+            name: table.name,
+            sql: table.sql,
+        })
+    }
+}
+
+impl Keys {
+    fn is_large(&self) -> bool {
+        self.rows.is_some_and(|rows| rows > COUNTED)
+    }
+}
 
 impl<E: Explorable> Explorer<E> {
     /// What a statement hands out, unless it takes too long.
@@ -125,27 +176,60 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    fn end(&mut self, outline: &Outline, direction: &str) -> Result<Vec<Vec<Value>>, DbError> {
-        let columns: Vec<_> = outline.columns.iter().map(E::glimpse).collect();
-        let sql = end(outline, &columns.join(", "), direction, ROWS);
-        self.read(&sql, |row| {
-            outline.columns.iter().zip(0..).map(|(column, at)| row.value(column, at)).collect()
-        })
+    fn values(&mut self, table: &Listed, keys: &Keys, column: &Column) -> Vec<Counted> {
+        let is_key = keys.unique.iter().any(|key| key[..] == [column.name.clone()]);
+        if matches!(column.holds, Holds::Documents | Holds::Bytes) || is_key {
+            return Vec::new();
+        }
+        let counted = self.counted(table, keys, column);
+        let Some(mut values) = counted.filter(|values| values.len() <= MOST_VALUES) else {
+            return Vec::new();
+        };
+        let checks: Vec<_> = keys.checks.iter().filter(|it| is_about(it, table, column)).collect();
+        let of_checks = checks.iter().flat_map(|check| literals(check));
+        let labels = column.legal.iter().flatten().cloned().chain(of_checks);
+        let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
+        let labels = labels.map(Value::Text).filter(|_| column.holds.is_text());
+        let is_integer = matches!(values.first(), Some((Value::Integer(_), _)));
+        let truth = |truth| {
+            if is_integer { Value::Integer(i64::from(truth)) } else { Value::Boolean(truth) }
+        };
+        let is_flag =
+            column.declared.to_ascii_uppercase().starts_with("BOOL") && !values.is_empty();
+        let truths = [false, true].map(truth).into_iter().filter(|_| is_flag);
+        for label in labels.chain(truths).collect::<Vec<_>>() {
+            if values.iter().all(|(value, _)| *value != label) {
+                values.push((label, 0));
+            }
+        }
+        let values = values.into_iter().map(|(value, rows)| {
+            let is_refused = checks.iter().any(|check| self.refuses(check, column, &value));
+            Counted { value, rows, is_refused }
+        });
+        values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
     }
 
     /// The values of a column with the number of rows, the most frequent first.
-    fn counted(&mut self, outline: &Outline, column: &Column) -> Option<Vec<(Value, u64)>> {
+    fn counted(
+        &mut self,
+        table: &Listed,
+        keys: &Keys,
+        column: &Column,
+    ) -> Option<Vec<(Value, u64)>> {
         // The key tells the rows apart that are in both ends.
-        let keys = outline.keys.first().into_iter().flatten().zip(0..);
-        let keys: String = keys.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
-        let value = format!("{} AS v{keys}", E::glimpse(column));
-        let of_ends = ["ASC", "DESC"].map(|direction| {
-            format!("SELECT * FROM ({}) AS part", end(outline, &value, direction, SAMPLED))
-        });
-        let rows = match (outline.is_large(), keys.is_empty()) {
-            (false, _) => format!("SELECT {value} FROM {}", outline.sql),
-            (true, true) => end(outline, &value, "ASC", SAMPLED),
-            (true, false) => of_ends.join(" UNION "),
+        let of_key = keys.unique.first().into_iter().flatten().zip(0..);
+        let of_key: String =
+            of_key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
+        let value = format!("{} AS v{of_key}", E::glimpse(column));
+        let end = |direction| end(table, keys, &value, direction, SAMPLED);
+        let rows = match (keys.is_large(), of_key.is_empty()) {
+            (false, _) => format!("SELECT {value} FROM {}", table.sql),
+            (true, true) => end("ASC"),
+            (true, false) => format!(
+                "SELECT * FROM ({}) AS a UNION SELECT * FROM ({}) AS b",
+                end("ASC"),
+                end("DESC")
+            ),
         };
         let sql = format!(
             "SELECT v, count(*) FROM ({rows}) AS r GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {}",
@@ -154,39 +238,32 @@ impl<E: Explorable> Explorer<E> {
         self.read(&sql, |row| (row.value(column, 0), row.count(1))).ok()
     }
 
-    /// Whether a CHECK constraint on this column alone refuses a value.
-    fn is_refused(&mut self, outline: &Outline, column: &Column, value: &Value) -> bool {
+    /// Whether a CHECK constraint on a column alone refuses a value.
+    fn refuses(&mut self, check: &str, column: &Column, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let literal = format!("'{}'", text.replace('\'', "''"));
         let name = quote(&column.name);
-        let refuses = |check: &str| {
-            let sql = format!(
-                "SELECT coalesce(NOT ({check}), false) FROM (SELECT {literal} AS {name}) AS one"
-            );
-            self.read(&sql, |row| row.truth(0)).is_ok_and(|refused| refused == [true])
-        };
-        checks(outline, column).any(refuses)
+        let sql = format!(
+            "SELECT coalesce(NOT ({check}), false) FROM (SELECT {literal} AS {name}) AS one"
+        );
+        self.read(&sql, |row| row.truth(0)).is_ok_and(|refused| refused == [true])
     }
 }
 
-/// The CHECK constraints on a column alone.
-fn checks<'o>(outline: &'o Outline, column: &'o Column) -> impl Iterator<Item = &'o str> {
-    let is_alone = |check: &&String| {
-        let read = identifiers(check);
-        let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
-        outline.columns.iter().all(|it| is_read(it) == (it.name == column.name))
-    };
-    outline.checks.iter().filter(is_alone).map(String::as_str)
+/// Whether a CHECK constraint reads a column alone.
+fn is_about(check: &str, table: &Listed, column: &Column) -> bool {
+    let read = identifiers(check);
+    let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
+    table.columns.iter().all(|it| is_read(it) == (it.name == column.name))
 }
 
 /// Rows of one end of a table.
-fn end(outline: &Outline, columns: &str, direction: &str, rows: usize) -> String {
-    let order = outline.keys.first().map(|key| {
+fn end(table: &Listed, keys: &Keys, columns: &str, direction: &str, rows: usize) -> String {
+    let order = keys.unique.first().map_or_else(String::new, |key| {
         let terms: Vec<_> = key.iter().map(|name| format!("{} {direction}", quote(name))).collect();
         format!(" ORDER BY {}", terms.join(", "))
     });
-    let order = order.unwrap_or_default();
-    format!("SELECT {columns} FROM {}{order} LIMIT {rows}", outline.sql)
+    format!("SELECT {columns} FROM {}{order} LIMIT {rows}", table.sql)
 }
 
 /// The texts in quotes in an expression of SQL.
@@ -194,60 +271,4 @@ fn literals(sql: &str) -> impl Iterator<Item = String> {
     let texts = tokens(sql).into_iter().map(|token| token.text);
     let texts = texts.filter_map(|text| text.strip_prefix('\'')?.strip_suffix('\''));
     texts.map(|text| text.replace("''", "'"))
-}
-
-impl<E: Explorable> Explore for Explorer<E> {
-    fn place(&self) -> String {
-        self.0.place()
-    }
-
-    fn tables(&mut self) -> Result<Vec<Listed>> {
-        self.0.table_names()?.iter().map(|name| self.0.listed(name)).collect()
-    }
-
-    fn outline(&mut self, name: &str) -> Result<Outline> {
-        let listed = self.0.listed(name)?;
-        let mut outline = self.0.outline(listed)?;
-        let prefix = outline.name.trim_end_matches(|c| c != '_');
-        let mut sisters = self.0.table_names()?;
-        sisters
-            .retain(|name| !prefix.is_empty() && name.starts_with(prefix) && *name != outline.name);
-        outline.sisters = sisters;
-        Ok(outline)
-    }
-
-    fn sample(&mut self, outline: &Outline) -> Sample {
-        let ends = ["ASC", "DESC"].map(|direction| self.end(outline, direction));
-        let [Ok(mut rows), Ok(mut last)] = ends else {
-            let why = ends.into_iter().find_map(Result::err).map(|error| error.words);
-            return Sample { unread: why, ..Sample::default() };
-        };
-        let is_whole = rows.len() < ROWS;
-        if !is_whole && !outline.keys.is_empty() {
-            last.reverse();
-            rows.extend(last);
-        }
-        Sample { rows, is_whole, unread: None }
-    }
-
-    fn values(&mut self, outline: &Outline, column: &Column) -> Vec<Counted> {
-        let counted = self.counted(outline, column);
-        let Some(mut values) = counted.filter(|values| values.len() <= MOST_VALUES) else {
-            return Vec::new();
-        };
-        let of_checks = checks(outline, column).flat_map(literals);
-        let labels = column.legal.iter().flatten().cloned().chain(of_checks);
-        let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
-        for label in labels.map(Value::Text) {
-            if column.holds.is_text() && values.iter().all(|(value, _)| *value != label) {
-                values.push((label, 0));
-            }
-        }
-        let refused = |(value, rows): (Value, u64)| {
-            let is_refused = self.is_refused(outline, column, &value);
-            Counted { value, rows, is_refused }
-        };
-        let values = values.into_iter().map(refused);
-        values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
-    }
 }

@@ -63,7 +63,7 @@ pub use claims::LineLock;
 pub use clock::Clock;
 pub use date::{Dates, Format, Spelling, Zone};
 pub use error::{Refusal, Retry, StoreError};
-pub use explore::{Counted, Explore, Outline, Sample};
+pub use explore::{Counted, Explore, Explored, Outline};
 pub use interrupt::{Interrupter, Interruptible};
 pub use location::{Access, Location, is_url};
 pub use mapping::*;

@@ -12,8 +12,7 @@ use super::{Database, Explore, sqlite};
 use crate::clock::Clock;
 use crate::mapping::Mapping;
 #[cfg(feature = "postgres")]
-use crate::postgres;
-use crate::postgres::{Server, pgmq};
+use crate::postgres::{self, Server, pgmq};
 
 #[derive(Debug, Clone)]
 pub enum Location {

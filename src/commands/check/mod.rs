@@ -1,87 +1,65 @@
-//! `backlog check`: whether the table, the handler and the crontab are as they must be. Nothing is
-//! written but by a rehearsal, and what is wrong in one place does not keep the others from being
-//! looked at.
+//! `backlog check`: checks the table, the handler and the crontab. Only a rehearsal writes, and an error in
+//! one place does not keep the others from being checked.
 
+mod handler;
 mod lines;
-mod programs;
 mod queues;
 mod rehearsal;
 
 use anyhow::Result;
-use backlog_schedule::{Instant, Schedule, Status, counted, json_line, span};
+use backlog_schedule::{Instant, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Database, Inspection, Pending, Table};
+use backlog_store::{Access, Inspection, Pending, StateDir, Table};
 use serde_json::json;
 
-use self::lines::QueueLines;
-use self::programs::of_command;
 use super::assemble::require;
 use super::{Console, open, passes, require_columns, state_dir};
 use crate::cli::Check;
-use crate::exit::{Exit, ExitError};
-use crate::handlers::placeholders::variables;
-use crate::handlers::{Signing, StreamSettings};
-use crate::options::{Environment, Handler, Queue, Resolved};
-use crate::report::{Finding, Level, Screen, findings_text};
+use crate::exit::Exit;
+use crate::options::{Handler, Queue, Resolved};
+use crate::report::{Finding, Findings, Level, LinePasses, Screen};
 
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
-        self.0.push(Finding { level, about, text: text.into(), statement: None });
-    }
-
-    fn ok(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Level::Ok, about, text);
-    }
-
-    fn warning(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Level::Warning, about, text);
-    }
-
-    fn error(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Level::Error, about, text);
-    }
-
-    fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
-        result.map_err(|error| self.error(about, chain(&error))).ok()
-    }
-}
+use lines::QueueLines;
 
 pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
-    let sources = resolved.sources;
-    let mut findings = Findings(Vec::new());
+    let (sources, clock) = (resolved.sources, console.clock);
+    let mut findings = Findings::default();
     for complaint in resolved.complaints() {
         findings.error("options", complaint);
     }
-    let queue = resolved.queue()?;
-    let schedule = resolved.schedule()?;
+    let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
     let distrusted = resolved.complaints_of_owners();
     for (about, why) in &distrusted {
         findings.error(about, why);
     }
-    let opened = || open(&queue, Access::ReadOnly, console.clock);
-    let is_trusted = distrusted.is_empty();
-    let database = is_trusted.then(|| findings.wrong("database", opened())).flatten();
+    let opened = distrusted.is_empty().then(|| open(&queue, Access::ReadOnly, clock));
+    let database = opened.and_then(|opened| findings.wrong("database", opened));
     let table = database.as_ref().map(|database| database.table());
     let lines = QueueLines::read(&queue, table, &console.screen);
     if schedule.is_none() && !lines.is_any() {
         findings.warning("schedule", "none is configured: write it into each line");
     }
     if let Some(file) = &sources.file {
-        let shown = file.path.display();
-        findings.ok("config", format!("{shown}, queue {}", queue.name));
+        let path = file.path.display();
+        findings.ok("config", format!("{path}, queue {}", queue.name));
         if let Some(what) = file.exposed() {
-            findings.error("config", format!("others can read {what}: chmod 600 {shown}"));
+            findings.error("config", format!("others can read {what}: chmod 600 {path}"));
         }
     }
-    let handler = resolved.handler(&queue);
-    let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
+    let chosen = resolved.handler(&queue);
     let mut is_running = false;
     if let Some(mut database) = database {
         database.leave_alone()?;
-        the_database(&mut findings, &queue, &mut *database);
-        the_pause(&mut findings, &queue, &*database, console.clock.now());
+        match database.obstacle() {
+            Ok(None) => findings.ok("database", database.place()),
+            Ok(Some(why)) => findings.error("database", format!("{}: {why}", database.place())),
+            Err(error) => findings.error("database", chain(&error)),
+        }
+        let state = findings.wrong("claims", state_dir(&queue, &*database));
+        if let Some(state) = &state {
+            check_state(&mut findings, &queue, state, database.table(), &console.screen);
+        }
+        let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
         let found = database.inspect(by_count)?;
         let deletion = findings.wrong("on_success", database.deletion()).flatten();
         let table = database.table();
@@ -94,35 +72,48 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         {
             findings.ok("schedule", schedule.policy.line());
         }
-        if let Ok(handler) = &handler {
-            findings.wrong("handler", require(handler.as_ref(), &queue, table));
-        }
-        if !matches!(handler, Ok(Some(Handler::Post(_) | Handler::Stream(_)))) {
-            the_variables(&mut findings, table);
+        let handler = chosen.as_ref().ok().and_then(Option::as_ref);
+        findings.wrong("handler", require(handler, &queue, table));
+        if !matches!(handler, Some(Handler::Post(_) | Handler::Stream(_))) {
+            handler::check_variables(&mut findings, table);
         }
         for condition in &queue.mapping.conditions {
-            findings.ok("where", condition.clone());
+            findings.ok("where", condition);
         }
-        the_table(&mut findings, table, &found, console.clock.now());
+        check_table(&mut findings, table, &found, clock.now());
         if let Some(what) = &deletion {
-            findings.warning("on_success", what.clone());
+            findings.warning("on_success", what);
         }
-        if found.reuses_ids && matches!(handler, Ok(Some(Handler::Post(_)))) {
+        if found.reuses_ids && matches!(handler, Some(Handler::Post(_))) {
             let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
-        queues::check(&mut findings, &queue, resolved, &mut *database, console.clock);
-        is_running = the_passes(&mut findings, &queue, resolved, &*database, &console.screen);
+        queues::check(&mut findings, &queue, resolved, &mut *database, clock);
+        if let Some(state) = state.filter(|state| !state.is_none()) {
+            let (table, screen) = (database.table(), &console.screen);
+            is_running = check_passes(&mut findings, resolved, &state, table, screen);
+        }
         if args.rehearse {
-            the_rehearsal(&mut findings, &queue, schedule.as_ref(), &handler, console);
+            let rehearsed =
+                rehearsal::check(&mut findings, &queue, schedule.as_ref(), handler, clock);
+            findings.wrong("rehearsal", rehearsed);
         }
     }
-    if let Some(handler) = findings.wrong("handler", handler.map_err(anyhow::Error::from)) {
-        let (level, text) = the_handler(handler.as_ref(), &sources.environment, lines.is_any());
-        findings.add(level, "handler", text);
+    if let Some(chosen) = findings.wrong("handler", chosen.map_err(anyhow::Error::from)) {
+        let (environment, has_lines) = (&sources.environment, lines.is_any());
+        handler::check(&mut findings, chosen.as_ref(), environment, has_lines);
     }
     lines.check(&mut findings, is_running);
+    print(&findings, &queue, args, console)
+}
+
+fn print(
+    findings: &Findings,
+    queue: &Queue,
+    args: &Check,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
     let text = if args.format.json {
         json_line(&json!({
@@ -133,142 +124,74 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             "findings": findings.0,
         }))
     } else {
-        findings_text(&findings.0)
+        findings.text()
     };
     console.out.write_all(text.as_bytes())?;
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
-fn the_handler(
-    handler: Option<&Handler>,
-    environment: &Environment,
-    has_lines: bool,
-) -> (Level, String) {
-    match handler {
-        None if has_lines => (Level::Ok, "each line has its own".into()),
-        None => (
-            Level::Warning,
-            "none is configured: set exec or post, or write the command behind `--` in each line"
-                .into(),
-        ),
-        Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
-            of_command(argv, environment, has_lines)
-        }
-        Some(Handler::Post(webhook)) => {
-            let signed = match &webhook.signing {
-                Signing::None => "not signed".into(),
-                Signing::Shared(_) => "signed".into(),
-                Signing::Own { column } => format!("signed with {column} of each record"),
-            };
-            (Level::Ok, format!("POST {}, {signed}", webhook.target))
-        }
-    }
-}
-
-/// The columns that a command finds in no variable.
-fn the_variables(findings: &mut Findings, table: &Table) {
-    let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    let without = variables(&names).into_iter().filter(|(_, variable)| variable.is_none());
-    let without: Vec<_> = without.map(|(name, _)| name).collect();
-    if !without.is_empty() {
-        let why = "have no variable, because their variables would have the same name";
-        findings.warning("handler", format!("the columns {} {why}", without.join(", ")));
-    }
-}
-
-/// Below this a table is read from one end to the other in no time.
-const SMALL: u64 = 100_000;
-/// How far a date may lie in the future without a word.
-const SKEW_SECS: i64 = 60;
-
-fn the_database(findings: &mut Findings, queue: &Queue, database: &mut dyn Database) {
-    let place = database.place();
-    match database.obstacle() {
-        Ok(None) => findings.ok("database", place),
-        Ok(Some(why)) => findings.error("database", format!("{place}: {why}")),
-        Err(error) => findings.error("database", chain(&error)),
-    }
-    let usable = || {
-        let state = state_dir(queue, database)?;
-        state.check_writable(&database.table().name).map(|lost| (state, lost))
-    };
-    match findings.wrong("claims", usable()) {
-        Some((_, Some(lost))) => findings.warning("claims", lost),
-        Some((state, None)) => {
-            let path = state.path().display();
+/// Checks where claims are kept, and whether there is a pause.
+fn check_state(
+    findings: &mut Findings,
+    queue: &Queue,
+    state: &StateDir,
+    table: &Table,
+    screen: &Screen,
+) {
+    match findings.wrong("claims", state.check_writable(&table.name)) {
+        Some(Some(lost)) => findings.warning("claims", lost),
+        Some(None) => {
             let by_server = if state.is_of_a_server() { "by the server, cursors " } else { "" };
-            findings.ok("claims", format!("kept {by_server}in {path}"));
+            findings.ok("claims", format!("kept {by_server}in {}", state.path().display()));
         }
         None => {}
     }
+    if let Some(pause) = state.pause(&queue.name, &table.name, screen.now) {
+        let pause = pause.sentence(|at| at.to_string());
+        findings.warning("pause", format!("{pause}; `backlog resume` ends it"));
+    }
 }
 
-/// The rehearsal of a pass that begins now.
-fn the_rehearsal(
+/// Reports the last pass of each line, as `status` does, and tells whether all lines run on time.
+fn check_passes(
     findings: &mut Findings,
-    queue: &Queue,
-    schedule: Option<&Schedule>,
-    handler: &Result<Option<Handler>, ExitError>,
-    console: &Console<'_>,
-) {
-    let handler = handler.as_ref().ok().and_then(Option::as_ref);
-    let Some(schedule) = schedule else {
-        let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
-        return findings.warning("rehearsal", why);
-    };
-    let rehearsed = rehearsal::check(findings, queue, schedule, handler, console.clock);
-    findings.wrong("rehearsal", rehearsed);
-}
-
-/// What the record of passes says of the lines, as `status` does; whether all of them run.
-fn the_passes(
-    findings: &mut Findings,
-    queue: &Queue,
     resolved: &Resolved<'_>,
-    database: &dyn Database,
+    state: &StateDir,
+    table: &Table,
     screen: &Screen,
 ) -> bool {
-    // Why there is no directory stands among the findings.
-    let Ok(state) = state_dir(queue, database) else { return false };
-    if state.is_none() {
-        return false;
-    }
     let (histories, unread) = state.histories(0);
     for error in unread {
         findings.warning("passes", format!("some are not known: {}", chain(&error)));
     }
-    let lines = passes::of_queue(resolved, database.table(), histories, screen.now);
-    let lines: Vec<_> = lines.iter().filter(|line| line.is_scheduled()).collect();
+    let mut lines = passes::of_queue(resolved, table, histories, screen.now);
+    lines.retain(LinePasses::is_scheduled);
     if lines.is_empty() {
         findings.warning("passes", "no pass yet: is cron running, is the line installed?");
     }
+    let mut is_running = !lines.is_empty();
     for line in &lines {
-        let policy = &line.history.line.policy;
-        let (why, is_silent) = (line.missing(screen.now), line.silent(screen.now).is_some());
-        let level = match &why {
+        let (missing, is_silent) = (line.missing(screen.now), line.silent(screen.now).is_some());
+        is_running &= line.is_judged() && !is_silent;
+        let level = match &missing {
             Some(_) => Level::Error,
             None if is_silent => Level::Warning,
             None => Level::Ok,
         };
-        let text = why.unwrap_or_else(|| line.in_short(screen));
+        let policy = &line.history.line.policy;
+        let text = missing.unwrap_or_else(|| line.in_short(screen));
         let asks = if is_silent { ": is cron running, is the line installed?" } else { "" };
         findings.add(level, "passes", format!("{policy}: {text}{asks}"));
     }
-    !lines.is_empty()
-        && lines.iter().all(|line| line.is_judged() && line.silent(screen.now).is_none())
+    is_running
 }
 
-fn the_pause(findings: &mut Findings, queue: &Queue, database: &dyn Database, now: Instant) {
-    // Why there is no directory stands among the findings.
-    let state = state_dir(queue, database).ok();
-    let pause = state.and_then(|state| state.pause(&queue.name, &database.table().name, now));
-    if let Some(pause) = pause {
-        let said = pause.sentence(|at| at.to_string());
-        findings.warning("pause", format!("{said}; `backlog resume` ends it"));
-    }
-}
+/// Below this number of rows, a table is read from one end to the other in no time.
+const SMALL: u64 = 100_000;
+/// How far a date may lie in the future.
+const SKEW_SECS: i64 = 60;
 
-fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
+fn check_table(findings: &mut Findings, table: &Table, found: &Inspection, now: Instant) {
     let rows = found.rows.map_or("its rows not counted".into(), |rows| counted(rows, "row"));
     let at_least = if found.pending.is_cut { "at least " } else { "" };
     let aside = if found.aside.is_empty() { String::new() } else { format!("; {}", found.aside) };
@@ -282,13 +205,13 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
         findings.error("table", why);
     }
     if let Some(why) = &found.hidden {
-        findings.warning("table", why.clone());
+        findings.warning("table", why);
     }
     for complaint in &table.complaints {
-        findings.error("columns", complaint.clone());
+        findings.error("columns", complaint);
     }
-    the_statuses(findings, table, found);
-    the_dates(findings, table.inserted.label(), &found.pending, now);
+    check_statuses(findings, table, found);
+    check_dates(findings, table.inserted.label(), &found.pending, now);
     if let Some((records, first)) = &found.pending.without_id {
         let records = counted(*records, "pending record");
         findings.error("ids", format!("{records} never tried, because the id is none: {first}"));
@@ -319,7 +242,7 @@ fn the_table(findings: &mut Findings, table: &Table, found: &Inspection, now: In
     }
 }
 
-fn the_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
+fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     let of = |status| found.values.iter().filter(move |value| value.status == status);
     let mapped = |status: Status| {
         let values: Vec<_> = of(status).map(|it| format!("{} ({})", it.shown, it.rows)).collect();
@@ -330,12 +253,15 @@ fn the_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
         findings.ok("status", shown.join("; "));
     } else if let Some(column) = table.statuses.column.as_ref().filter(|_| !found.values.is_empty())
     {
-        let column = &column.name;
-        findings.error("status", format!(
-            "no row has a value that is mapped to a status: write status = {{ column = {column:?}, new = \
-             ..., error = ..., success = ... }}, or if {column} is something else, status = false with \
-             `where`"
-        ));
+        let name = &column.name;
+        findings.error(
+            "status",
+            format!(
+                "no row has a value that is mapped to a status: write status = {{ column = {name:?}, \
+                 new = ..., error = ..., success = ... }}, or if {name} is something else, status = \
+                 false with `where`"
+            ),
+        );
     }
     for value in of(Status::Foreign) {
         let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
@@ -347,32 +273,33 @@ fn the_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     }
 }
 
-fn the_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
+fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
+    let formats = found.formats.iter().map(|(format, (rows, id))| {
+        format!("{format} in {}, such as {id}", counted(*rows, "record"))
+    });
     if found.formats.len() > 1 {
-        let each = found.formats.iter().map(|(format, (rows, id))| {
-            format!("{format} in {}, such as {id}", counted(*rows, "record"))
-        });
-        let each = each.collect::<Vec<_>>().join("; ");
+        let each = formats.collect::<Vec<_>>().join("; ");
         findings.warning("dates", format!("{column} is written in several ways: {each}"));
     } else if let Some(format) = found.formats.keys().next() {
         findings.ok("dates", format!("{column} is written as {format}"));
     }
-    if found.undated.rows > 0 {
-        let records = counted(found.undated.rows, "pending record");
-        let shown = found.undated.shown();
-        findings.error("dates", format!("{records} without a readable {column}: {shown}"));
-    }
-    if found.without_due_date.rows > 0 {
-        let records = counted(found.without_due_date.rows, "pending record");
-        let shown = found.without_due_date.shown();
-        findings.error("dates", format!("{records} never due, because that is no date: {shown}"));
+    for (undated, what) in [
+        (&found.undated, format!("without a readable {column}")),
+        (&found.without_due_date, "never due, because that is no date".into()),
+    ] {
+        if undated.rows > 0 {
+            let records = counted(undated.rows, "pending record");
+            findings.error("dates", format!("{records} {what}: {}", undated.shown()));
+        }
     }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
-        let text = format!(
-            "the newest pending record is from {newest}, {} from now: another clock, another zone \
-             of date_inserted, or a date to come",
-            span(newest.0 - now.0)
+        let ahead = span(newest.0 - now.0);
+        findings.warning(
+            "clock",
+            format!(
+                "the newest pending record is from {newest}, {ahead} from now: another clock, another \
+                 zone of date_inserted, or a date to come"
+            ),
         );
-        findings.warning("clock", text);
     }
 }

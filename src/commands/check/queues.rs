@@ -5,12 +5,10 @@ use backlog_schedule::counted;
 use backlog_store::{Access, Clock, Column, Database, Table};
 
 use super::super::open;
-use super::Findings;
 use crate::options::{Queue, Resolved, TypedOptions};
-use crate::report::Level;
+use crate::report::{Findings, Level};
 
-/// Looks at each other queue of backlog.toml in the same table. A queue that is only typed here is not
-/// one of them.
+/// Compares a queue of backlog.toml with each other queue in the same table.
 pub fn check(
     findings: &mut Findings,
     queue: &Queue,
@@ -18,35 +16,27 @@ pub fn check(
     database: &mut dyn Database,
     clock: Clock,
 ) {
-    if !resolved.sources.file.iter().any(|file| file.queues().any(|name| name == queue.name)) {
-        return;
-    }
-    for (label, other) in of_file(queue, resolved) {
-        if other.db.identity() != queue.db.identity() || are_shards(queue, &other) {
+    let sources = resolved.sources;
+    let queues = sources.queues().unwrap_or_default();
+    // What was typed is about this queue alone.
+    let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
+    let is_described = queues.contains(&queue.name);
+    for name in queues.into_iter().filter(|name| is_described && *name != queue.name) {
+        let other = sources.resolve(&typed, Some(&name)).and_then(|other| other.queue());
+        // What is wrong with it is found when it is checked itself.
+        let Ok(other) = other else { continue };
+        let shards = queue.shard.zip(other.shard);
+        let are_apart = shards.is_some_and(|(own, other)| own.is_apart_from(other));
+        if are_apart || other.db.identity() != queue.db.identity() {
             continue;
         }
-        // What is wrong with it is found where it is looked at itself.
         let Ok(there) = open(&other, Access::ReadOnly, clock) else { continue };
+        let label = format!("queue {name:?}");
         let found = complaint(queue, &other, &label, database, there.table());
         if let Some((level, why)) = findings.wrong("queues", found).flatten() {
             findings.add(level, "queues", why);
         }
     }
-}
-
-fn of_file(queue: &Queue, resolved: &Resolved<'_>) -> Vec<(String, Queue)> {
-    // What was typed is about this queue alone.
-    let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
-    let names = resolved.sources.file.iter().flat_map(|file| file.queues().collect::<Vec<_>>());
-    let other = |name: &str| {
-        let other = resolved.sources.resolve(&typed, Some(name)).ok()?.queue().ok()?;
-        Some((format!("queue {name:?}"), other))
-    };
-    names.filter(|name| *name != queue.name).filter_map(other).collect()
-}
-
-fn are_shards(queue: &Queue, other: &Queue) -> bool {
-    queue.shard.zip(other.shard).is_some_and(|(one, other)| one.is_apart_from(other))
 }
 
 fn complaint(

@@ -1,5 +1,5 @@
-//! Rehearsal of a pass, for `check --rehearse`: all that it may write for a record of each status, under
-//! its claim, and taken back.
+//! Rehearsal of a pass, for `check --rehearse`: writes all that a pass may write for a record of each status,
+//! under its claim, and takes it back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,53 +11,56 @@ use backlog_store::{Access, Claim, Claiming, Clock, Database, PossibleWrites, Re
 
 use super::super::assemble::Assembly;
 use super::super::open;
-use super::Findings;
 use crate::options::{Handler, Queue};
-use crate::report::Level;
+use crate::report::{Findings, Level};
 
 const ABOUT: &str = "rehearsal";
-/// How long a database that is locked is waited for.
+/// How long to wait for a database that is locked.
 const WAIT: Duration = Duration::from_secs(30);
-/// How many records are tried to be claimed, where passes hold others.
+/// Number of records to try to claim, where passes hold others.
 const CANDIDATES: usize = 20;
 
 pub fn check(
     findings: &mut Findings,
     queue: &Queue,
-    schedule: &Schedule,
+    schedule: Option<&Schedule>,
     handler: Option<&Handler>,
     clock: Clock,
 ) -> Result<()> {
+    let Some(schedule) = schedule else {
+        let why = "it goes by a schedule: say one, --ndays, --policy, --fibonacci or --progressive";
+        findings.warning(ABOUT, why);
+        return Ok(());
+    };
     let mut database = open(queue, Access::Pass(WAIT), clock)?;
     let mut assembly = Assembly::new(queue, schedule, &*database)?;
     assembly.line.capabilities.may_give_up = handler.is_some_and(Handler::gives_up);
     let rule = assembly.line.due_rule(clock.now(), false);
     let mut found = Vec::new();
     for status in Status::PENDING {
-        found.push((status, candidates(&mut *database, queue, status)?));
+        let ids = candidates(&mut *database, queue, status)?;
+        found.extend((!ids.is_empty()).then_some((status, ids)));
     }
-    if found.iter().all(|(_, ids)| ids.is_empty()) {
+    if found.is_empty() {
         findings.warning(ABOUT, "no record is pending: add one to rehearse a pass");
         return Ok(());
     }
     let mut store = database.into_store(&assembly.state, Retry::new(None, clock))?;
-    for (status, ids) in found.into_iter().filter(|(_, ids)| !ids.is_empty()) {
-        match claimed(&mut store, &ids)? {
-            Some(record) => {
-                let outcome = rehearse(&mut store, &rule, &record, clock);
-                let most = rule.schedule.limits.most_attempts(record.max_attempts);
-                let wrong = store.rehearse_way_back(&record, clock.now(), most);
-                store.release(&record.id);
-                let (level, text) = outcome?;
-                findings.add(level, ABOUT, text);
-                if let Some(wrong) = wrong? {
-                    findings.error(ABOUT, wrong);
-                }
-            }
-            None => findings.warning(
-                ABOUT,
-                format!("passes hold the {} records: try again when they are over", status.name()),
-            ),
+    for (status, ids) in found {
+        let Some(record) = claimed(&mut store, &ids)? else {
+            let name = status.name();
+            let held = format!("passes hold the {name} records: try again when they are over");
+            findings.warning(ABOUT, held);
+            continue;
+        };
+        let outcome = rehearse(&mut store, &rule, &record, clock);
+        let most = rule.schedule.limits.most_attempts(record.max_attempts);
+        let wrong = store.rehearse_way_back(&record, clock.now(), most);
+        store.release(&record.id);
+        let (level, text) = outcome?;
+        findings.add(level, ABOUT, text);
+        if let Some(wrong) = wrong? {
+            findings.error(ABOUT, wrong);
         }
     }
     store.finish()
@@ -76,20 +79,19 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
     Ok(ids)
 }
 
-/// The first of the records that nobody has, with its claim.
+/// The first of the records that no pass holds, claimed.
 fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
         for (_, claim) in store.claim_named(std::slice::from_ref(id))? {
-            match claim {
-                Claim::Held(record) => return Ok(Some(record)),
-                Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {}
+            if let Claim::Held(record) = claim {
+                return Ok(Some(record));
             }
         }
     }
     Ok(None)
 }
 
-/// What the table says to all that a pass may write for a record.
+/// Whether the table takes all that a pass may write for a record.
 fn rehearse(
     store: &mut Claiming,
     rule: &DueRule,
@@ -99,23 +101,24 @@ fn rehearse(
     let chains = rule.possible_writes(record, clock.now());
     let writes = PossibleWrites { record: record.clone(), chains };
     let without_errors = writes.without_errors();
-    let mut rehearse = |writes| store.rehearse(&[writes], &[]).map(|mut rehearsed| rehearsed.pop());
+    let mut rehearse = |writes| -> Result<_> {
+        let rehearsed = store.rehearse(&[writes], &[])?.pop();
+        Ok(rehearsed.unwrap_or(Rehearsal::ChangedMeanwhile))
+    };
     let of = format!("record {} ({})", record.id, record.status.name());
     let refused = |why: &str| (Level::Error, format!("{of} would not be tried: {why}"));
     let changed = || (Level::Warning, format!("{of} was changed meanwhile: try again"));
     Ok(match rehearse(writes)? {
-        Some(Rehearsal::Taken) => {
-            (Level::Ok, format!("the table takes what a pass may write for {of}"))
-        }
-        Some(Rehearsal::Locked(why)) => refused(&why),
-        Some(Rehearsal::Refused(why)) => match rehearse(without_errors)? {
-            Some(Rehearsal::Taken) => {
+        Rehearsal::Taken => (Level::Ok, format!("the table takes what a pass may write for {of}")),
+        Rehearsal::Locked(why) => refused(&why),
+        Rehearsal::ChangedMeanwhile | Rehearsal::Blocked => changed(),
+        Rehearsal::Refused(why) => match rehearse(without_errors)? {
+            Rehearsal::Taken => {
                 let text = "is written only without the text of an error";
                 (Level::Warning, format!("{of} {text}: {why}"))
             }
-            Some(Rehearsal::Refused(_) | Rehearsal::Locked(_)) => refused(&why),
-            Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => changed(),
+            Rehearsal::Refused(_) | Rehearsal::Locked(_) => refused(&why),
+            Rehearsal::ChangedMeanwhile | Rehearsal::Blocked => changed(),
         },
-        Some(Rehearsal::ChangedMeanwhile | Rehearsal::Blocked) | None => changed(),
     })
 }

@@ -8,7 +8,7 @@ use super::dialect::Param;
 use super::session::Session;
 use super::{PgEngine, Server, catalog};
 use crate::Access;
-use crate::explore::{Explorable, Explorer, Outline};
+use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Column, Holds, Listed, quote};
 
 /// Opens a database to be explored.
@@ -29,9 +29,9 @@ impl Explorable for PgEngine {
         listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
-    fn outline(&mut self, table: Listed) -> Result<Outline> {
+    fn keys(&mut self, table: &Listed) -> Result<Keys> {
         let of_table = [Param::text(&table.sql)];
-        let keys = self.column(
+        let unique = self.column(
             "SELECT ARRAY(SELECT a.attname::text FROM \
              pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
              JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid \
@@ -54,8 +54,7 @@ impl Explorable for PgEngine {
              WHERE contype = 'c' AND conrelid = $1::text::regclass",
             &of_table,
         )?;
-        let Listed { name, sql, columns, .. } = table;
-        Ok(Outline { name, sql, columns, keys, rows, checks, sisters: Vec::new() })
+        Ok(Keys { unique, rows, checks })
     }
 
     fn glimpse(column: &Column) -> String {

@@ -10,7 +10,7 @@ use super::SqliteEngine;
 use super::constraints::{checks, created, texts};
 use super::open::open_file;
 use crate::Access;
-use crate::explore::{Explorable, Explorer, Outline};
+use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Catalog, Column, Listed, quote};
 
 /// Opens an existing file to be explored.
@@ -33,7 +33,7 @@ impl Explorable for SqliteEngine {
     }
 
     /// The number of rows is that of the last row, as rows are numbered unless somebody else does.
-    fn outline(&mut self, table: Listed) -> Result<Outline> {
+    fn keys(&mut self, table: &Listed) -> Result<Keys> {
         let mut keys = unique_indexes(&self.connection, &table.name)?;
         let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
         let primary = texts(&self.connection, primary, [&table.name])?;
@@ -43,14 +43,10 @@ impl Explorable for SqliteEngine {
         }
         let last = format!("SELECT max(rowid) FROM {}", table.sql);
         let rows = self.connection.query_row(&last, [], |row| row.get::<_, Option<i64>>(0));
-        Ok(Outline {
-            keys,
+        Ok(Keys {
+            unique: keys,
             checks: checks(&created(&self.connection, &table.name)?),
             rows: rows.ok().flatten().map(i64::unsigned_abs),
-            sisters: Vec::new(),
-            name: table.name,
-            sql: table.sql,
-            columns: table.columns,
         })
     }
 

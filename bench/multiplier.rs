@@ -1,4 +1,4 @@
-//! The search for the multiplier of phases (src/hash.rs), among odd numbers that follow from a seed:
+//! The search for the multiplier of phases (crates/schedule/src/hash.rs), among odd numbers that follow from a seed:
 //!
 //! ```sh
 //! cargo run --release --example multiplier -- rate 1658526633   # rates some

@@ -3,9 +3,10 @@
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ValueHint};
 
-use crate::options::key::{Kind, group};
+use crate::options::Key;
+use crate::options::key::Kind;
+use crate::options::keys::{KEYS, group};
 use crate::options::value::tiers_or_switch;
-use crate::options::{KEYS, Key};
 
 /// The keys that are options of a subcommand, in the order of its help.
 pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {

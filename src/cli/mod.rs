@@ -15,11 +15,10 @@ mod typed;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use args::TableArgs;
 use backlog_schedule::Instant;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
-
-use args::TableArgs;
 use key_args::{args_of, global_args, handler_arg, is_about_a_queue, takes_handler};
 
 pub use args::{

@@ -7,8 +7,9 @@ use clap::Command;
 
 use super::help::example;
 use super::whole_command;
+use crate::options::Key;
 use crate::options::key::{EXEC, variable};
-use crate::options::{KEYS, Key};
+use crate::options::keys::KEYS;
 
 const PATH: &str = "docs/reference.md";
 /// The heading of the first section of keys.

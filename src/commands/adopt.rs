@@ -14,7 +14,7 @@ use super::{Console, Endings, Signals, check, open};
 use crate::adopt::{is_known, is_like_a_queue, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
-use crate::options::key::all;
+use crate::options::keys::all;
 use crate::options::{DEFAULT_QUEUE, Environment, Resolved, Sources, TypedOptions, location};
 
 pub fn run(

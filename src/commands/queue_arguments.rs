@@ -10,7 +10,8 @@ use backlog_store::ownership::OwnerRule;
 
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
-use crate::options::key::{EXEC, Key, Kind, group};
+use crate::options::key::{EXEC, Key, Kind};
+use crate::options::keys::group;
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Queue, Resolved};
 

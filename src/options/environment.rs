@@ -1,11 +1,11 @@
 //! The environment of a command line: the variables, and the directory.
 
-use backlog_store::TOKEN;
-use backlog_store::ownership::{self, OwnerRule};
-
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+use backlog_store::TOKEN;
+use backlog_store::ownership::{self, OwnerRule};
 
 use super::key::{Key, Kind, variable};
 use super::layers::{Layers, Origin};

@@ -4,15 +4,14 @@
 //! directory belong to root or to this user, and as root only if root alone can change them
 //! (`ownership.rs`).
 
-use backlog_schedule::{cut_line, one_line, unknown_name};
-use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
-use backlog_store::system_error::words;
-
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use backlog_schedule::{cut_line, one_line, unknown_name};
+use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
+use backlog_store::system_error::words;
 use toml::{Table, Value};
 
 use super::layers::{Layers, Origin};

@@ -1,8 +1,8 @@
 //! The handler that the options choose, checked.
 
-use backlog_store::system_error::chain;
-
 use std::ffi::OsString;
+
+use backlog_store::system_error::chain;
 
 use super::environment::{Environment, utf8};
 use super::key::Role;

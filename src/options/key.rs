@@ -1,7 +1,6 @@
 //! One setting, described once. The command line, the environment, backlog.toml, `--set`, the help, the
 //! manual page, completion and docs/reference.md all read this description.
 
-use super::keys::KEYS;
 use super::raw::Raw;
 use super::settings::Settings;
 
@@ -166,15 +165,6 @@ impl Key {
         Self { is_secret: true, ..self }
     }
 
-    pub fn named(name: &str) -> Option<&'static Self> {
-        all().find(|key| key.name == name)
-    }
-
-    /// The key of a long option, `max-runtime`.
-    pub fn of_option(long: &str) -> Option<&'static Self> {
-        all().find(|key| key.is_option && key.long == long)
-    }
-
     /// The default as text, if there is one.
     pub const fn default_words(&self) -> Option<&'static str> {
         match self.default {
@@ -188,26 +178,7 @@ impl Key {
     }
 }
 
-pub fn all() -> impl Iterator<Item = &'static Key> {
-    KEYS.iter().flat_map(|(_, keys)| *keys)
-}
-
-/// The keys of a group.
-pub fn group(name: &str) -> &'static [Key] {
-    KEYS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, keys)| keys)
-}
-
 /// The variable of a long option.
 pub fn variable(long: &str) -> String {
     format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
-}
-
-/// The key of this name, or an error that says where all keys are listed.
-pub fn require(name: &str) -> Result<&'static Key, String> {
-    let meant = || {
-        let key = Key::of_option(&name.replace('_', "-"));
-        key.map_or_else(String::new, |key| format!("; the key of the option is {}", key.name))
-    };
-    Key::named(name)
-        .ok_or_else(|| format!("no key {name:?}{}; docs/reference.md has them all", meant()))
 }

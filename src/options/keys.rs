@@ -1,15 +1,15 @@
 //! The table of keys: every setting of a queue, in groups.
 
+use backlog_schedule::parse_duration;
+
 use super::key::Kind::{Assignments, Choice, Column, Command, List, Optional, Path, Value};
 use super::key::{EXEC, Key, POST, Role};
 use super::ping::Ping;
-use super::settings::{replace, set};
-use super::table;
+use super::settings::Settings;
 use super::value::{
-    age, at_least_one, attempts, command, days, days_above_zero, duration_up_to_a_year, give_up_on,
-    handler, order, parse_percent, tiers, timeout, up_to_1024, whole_secs,
+    age, at_least_one, command, days, days_above_zero, duration_up_to_a_year, give_up_on, handler,
+    order, parse_percent, replace, set, tiers, timeout, up_to_1024, whole_secs,
 };
-use backlog_schedule::parse_duration;
 
 const COUNT: &str = "number, from 1 to 1,024";
 const AT_LEAST_ONE: &str = "number, at least 1";
@@ -34,7 +34,7 @@ const TABLE: &[Key] = &[
     .takes("path of a SQLite file, or postgres://user@host:port/database", "\"/srv/app/app.db\"")
     .in_short_help()
     .secret(),
-    Key::option("table", Value, "NAME", table::name, ["Name of the table", ""])
+    Key::option("table", Value, "NAME", |to, raw| to.table.set_name(raw), ["Name of the table", ""])
         .takes("name of a table", "\"orders\"")
         .default_text("BACKLOG")
         .in_short_help(),
@@ -69,7 +69,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "id",
         List,
-        table::id,
+        |to, raw| to.table.set_id(raw),
         "Column that identifies a record: a unique integer, text or UUID. The values of several columns \
          are shown and typed as 12,34.",
     )
@@ -78,7 +78,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "status",
         Column(&["column", "new", "error", "success", "archived"]),
-        table::status,
+        |to, raw| to.table.set_status(raw),
         "Column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. If a status has \
          several values, the first is written. \"{null}\" is NULL. Without `archived`, records cannot be \
          archived unless on_archive says how. `false` means that the table has no status: a row is pending \
@@ -92,7 +92,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "date_inserted",
         Column(&["column", "sql", "format", "zone"]),
-        table::date_inserted,
+        |to, raw| to.table.set_date_inserted(raw),
         "Column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, epoch-us, epoch-ns, \
          ticks, filetime, apple), each value is read as what it looks like, but never as one of the last \
          three formats. `zone` applies to dates without a zone: UTC (the default), +02:00 or Europe/Berlin. \
@@ -104,7 +104,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "failures",
         Column(&["column", "counts"]),
-        table::failures,
+        |to, raw| to.table.set_failures(raw),
         "Column that counts the failures of a record. With counts = \"attempts\" it counts the successful \
          attempt too. A column with other content is refused.",
     )
@@ -113,7 +113,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "last_failure",
         Column(&["column", "format"]),
-        table::last_failure,
+        |to, raw| to.table.set_last_failure(raw),
         "Column of the date of the last failure. A column with other content is refused. `format` is one of \
          those of date_inserted; ticks, filetime and apple of date_inserted apply here too.",
     )
@@ -122,7 +122,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "last_error",
         Column(&["column", "max"]),
-        table::last_error,
+        |to, raw| to.table.set_last_error(raw),
         "Column of the error of the last failure. The error is cut to what the type of the column takes, or \
          to `max` characters.",
     )
@@ -131,7 +131,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "payload",
         Value,
-        table::payload,
+        |to, raw| to.table.set_payload(raw),
         "Column that is sent byte by byte as the handler's standard input or the webhook's body, instead of \
          the whole record as JSON.",
     )
@@ -139,7 +139,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "on_success",
         Assignments,
-        table::on_success,
+        |to, raw| to.table.set_on_success(raw),
         "Columns that a success sets besides the status: to a constant, {now}, {null}, or {+1} to add one, \
          {+60} to add sixty. \"delete\" deletes the row instead.",
     )
@@ -150,7 +150,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "on_failure",
         Assignments,
-        table::on_failure,
+        |to, raw| to.table.set_on_failure(raw),
         "Columns that a failure sets besides; {error} is its error. A column that is set to {next}, the next \
          attempt by the policy, decides from then on when a record is due: it is read as well, `retry` sets \
          it to now, and a policy that counts failures needs no last_failure.",
@@ -159,7 +159,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "on_archive",
         Assignments,
-        table::on_archive,
+        |to, raw| to.table.set_on_archive(raw),
         "Columns that are set when a record is archived. Without a status column they must make `where` \
          false.",
     )
@@ -167,7 +167,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "on_restore",
         Assignments,
-        table::on_restore,
+        |to, raw| to.table.set_on_restore(raw),
         "Columns that are set when an archived record is restored, or when `retry` makes it due. Without a \
          status column they must make `where` true again.",
     )
@@ -175,7 +175,7 @@ const MAPPING: &[Key] = &[
     Key::setting(
         "where_archived",
         Value,
-        table::where_archived,
+        |to, raw| to.table.set_where_archived(raw),
         "SQL condition of the archived rows among those that do not meet `where`: `status` and `list` show \
          them, and `restore` brings them back. If there is a status column, they have one of its values for \
          NEW, ERROR or ARCHIVED.",
@@ -246,7 +246,7 @@ const SCHEDULE: &[Key] = &[
     .takes("percentage", "\"50%\"")
     .default_text("100%; 0% with --fibonacci")
     .role(Role::ScheduleDetail),
-    Key::option("max_attempts", Value, "N", attempts, [
+    Key::option("max_attempts", Value, "N", Settings::set_max_attempts, [
         "Archive a record when its N-th attempt fails",
         "Needs the column FAILURES. In the environment, MAX_EMAILS_RETRY_ATTEMPTS is the limit of the queue \
          emails.",
@@ -443,3 +443,33 @@ const HANDLER: &[Key] = &[
     .default_text("those of the system")
     .role(Role::Webhook),
 ];
+
+impl Key {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        all().find(|key| key.name == name)
+    }
+
+    /// The key of a long option, `max-runtime`.
+    pub fn of_option(long: &str) -> Option<&'static Self> {
+        all().find(|key| key.is_option && key.long == long)
+    }
+}
+
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().flat_map(|(_, keys)| *keys)
+}
+
+/// The keys of a group.
+pub fn group(name: &str) -> &'static [Key] {
+    KEYS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, keys)| keys)
+}
+
+/// The key of this name, or an error that says where all keys are listed.
+pub fn require(name: &str) -> Result<&'static Key, String> {
+    let meant = || {
+        let key = Key::of_option(&name.replace('_', "-"));
+        key.map_or_else(String::new, |key| format!("; the key of the option is {}", key.name))
+    };
+    Key::named(name)
+        .ok_or_else(|| format!("no key {name:?}{}; docs/reference.md has them all", meant()))
+}

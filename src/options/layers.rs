@@ -1,14 +1,14 @@
 //! Layers of values, one for each source of options, and how a higher layer replaces a lower one.
 
-use backlog_schedule::{one_line, unknown_name};
-use backlog_store::{is_url, without_password};
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use backlog_schedule::{one_line, unknown_name};
+use backlog_store::{is_url, without_password};
 use toml::{Table, Value};
 
-use super::key::{Default as KeyDefault, EXEC, Key, Kind, POST, Role, all, variable};
+use super::key::{Default as KeyDefault, EXEC, Key, Kind, POST, Role, variable};
+use super::keys::all;
 use super::raw::Raw;
 use super::settings::Settings;
 use crate::handlers::{Header, without_login};

@@ -1,11 +1,11 @@
 //! The queue that the options describe: where its records are, and what their table means.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use backlog_schedule::{Id, Shard};
 use backlog_store::system_error::chain;
 use backlog_store::{Location, Mapping, is_url};
-
-use std::ffi::OsString;
-use std::path::PathBuf;
 
 use super::environment::Environment;
 use crate::exit::{ExitError, usage};

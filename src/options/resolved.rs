@@ -8,7 +8,8 @@ use backlog_store::ownership::{Kind, OwnerRule};
 use backlog_store::{certificates, is_url, kept_beside};
 
 use super::file::{File, require_queue_name};
-use super::key::{EXEC, Key, POST, Role, group};
+use super::key::{EXEC, Key, POST, Role};
+use super::keys::group;
 use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;

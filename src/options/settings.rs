@@ -1,14 +1,16 @@
 //! The parsed values of all keys.
 
-use backlog_schedule::{Order, Shard};
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backlog_schedule::{Order, Shard};
+use backlog_store::Name;
+
 use super::Ping;
+use super::raw::Raw;
 use super::table::TableSettings;
-use super::value::{Attempts, GiveUpOn};
+use super::value::{Attempts, GiveUpOn, at_least_one};
 use crate::engine::RateLimit;
 
 /// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
@@ -60,11 +62,19 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
 }
 
-pub fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
-    replace(field, value.map(Some))
-}
-
-pub fn replace<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
-    *field = value?;
-    Ok(())
+impl Settings {
+    /// A number, or `{ column = "max_tries" }`.
+    pub fn set_max_attempts(&mut self, raw: Raw) -> Result<(), String> {
+        let max_attempts = match raw.as_table() {
+            Some(parts) => {
+                let column = parts.get("column").and_then(toml::Value::as_str);
+                let column = column.ok_or("name the column")?;
+                self.table.mapping.max_attempts = Some(Name::given(column));
+                Attempts::OfEachRecord
+            }
+            None => Attempts::Max(raw.parse(at_least_one)?),
+        };
+        self.max_attempts = Some(max_attempts);
+        Ok(())
+    }
 }

@@ -1,9 +1,9 @@
 //! The sources of options besides the command line: the environment and backlog.toml.
 
-use backlog_store::ownership::Kind;
-
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use backlog_store::ownership::Kind;
 
 use super::environment::Environment;
 use super::file::File;

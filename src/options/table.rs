@@ -1,20 +1,18 @@
 //! The keys of the mapping: the columns of a table, and what their values mean.
 
-use backlog_schedule::{Status, Value as Cell, parse_integer};
-use backlog_store::secure_file;
-
 use std::path::Path;
 
-use toml::{Table, Value};
-
-use super::raw::{OPEN, Raw};
-use super::settings::{Settings, replace, set};
-use super::value::{at_least_one, chosen, several};
-use crate::exit::{ExitError, usage};
+use backlog_schedule::{Status, Value as Cell, parse_integer};
+use backlog_store::secure_file;
 use backlog_store::{
     Assigned, Assignment, DateSource, Format, Mapping, Name, STATUS, StatusColumn, StatusValues,
     Zone, usual_values,
 };
+use toml::{Table, Value};
+
+use super::raw::{OPEN, Raw};
+use super::value::{at_least_one, chosen, replace, set, several};
+use crate::exit::{ExitError, usage};
 
 /// The error about a question of `adopt` without an answer.
 pub const OPEN_QUESTION: &str = "a question is open: write the answer in place of ?";
@@ -28,6 +26,102 @@ pub struct TableSettings {
 }
 
 impl TableSettings {
+    pub fn set_name(&mut self, raw: Raw) -> Result<(), String> {
+        replace(&mut self.mapping.table, raw.into_text().map(Name::given))
+    }
+
+    pub fn set_id(&mut self, raw: Raw) -> Result<(), String> {
+        let columns = several(raw)?;
+        if columns.is_empty() {
+            return Err("write a column, or several".into());
+        }
+        self.mapping.id = columns.into_iter().map(Name::given).collect();
+        Ok(())
+    }
+
+    pub fn set_status(&mut self, raw: Raw) -> Result<(), String> {
+        if raw == Raw::Toml(Value::Boolean(false)) {
+            self.mapping.status = StatusColumn::None;
+            return Ok(());
+        }
+        let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+        let column = parts.read("column", Raw::into_text)?;
+        let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
+        let [new, error, success, archived] = values;
+        self.status = Some((column, [new?, error?, success?, archived?]));
+        Ok(())
+    }
+
+    pub fn set_date_inserted(&mut self, raw: Raw) -> Result<(), String> {
+        let mapping = &mut self.mapping;
+        if raw == Raw::Toml(Value::Boolean(false)) {
+            mapping.inserted = DateSource::None;
+            return Ok(());
+        }
+        let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+        let column = parts.read("column", Raw::into_text)?;
+        match (column, parts.read("sql", Raw::into_text)?) {
+            (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
+            (Some(column), None) => mapping.inserted = DateSource::Column(Name::given(column)),
+            (None, Some(sql)) => mapping.inserted = DateSource::Expression(sql),
+            (None, None) => {}
+        }
+        mapping.dates.format = parts.read("format", format)?;
+        mapping.dates.zone = parts.read("zone", |raw| raw.parse(zone))?.unwrap_or(Zone::UTC);
+        Ok(())
+    }
+
+    pub fn set_failures(&mut self, raw: Raw) -> Result<(), String> {
+        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+        parts.column(&mut mapping.failures)?;
+        let counts = parts.read("counts", |raw| chosen(raw, &["failures", "attempts"]))?;
+        mapping.counts_attempts = counts == Some("attempts");
+        Ok(())
+    }
+
+    pub fn set_last_failure(&mut self, raw: Raw) -> Result<(), String> {
+        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+        parts.column(&mut mapping.last_failure)?;
+        replace(&mut mapping.last_failure_format, parts.read("format", format))
+    }
+
+    pub fn set_last_error(&mut self, raw: Raw) -> Result<(), String> {
+        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
+        parts.column(&mut mapping.last_error)?;
+        replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
+    }
+
+    pub fn set_payload(&mut self, raw: Raw) -> Result<(), String> {
+        set(&mut self.mapping.payload, raw.into_text())
+    }
+
+    pub fn set_on_success(&mut self, raw: Raw) -> Result<(), String> {
+        let mapping = &mut self.mapping;
+        if raw.as_str() == Some("delete") {
+            mapping.deletes_finished = true;
+            return Ok(());
+        }
+        let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
+        replace(&mut mapping.on_success, assignments(raw, legal))
+    }
+
+    pub fn set_on_failure(&mut self, raw: Raw) -> Result<(), String> {
+        replace(&mut self.mapping.on_failure, assignments(raw, COLUMNS_TO_SET))
+    }
+
+    pub fn set_on_archive(&mut self, raw: Raw) -> Result<(), String> {
+        let legal = format!("{COLUMNS_TO_SET}; a command is exec_on_archive = [\"...\"]");
+        replace(&mut self.mapping.on_archive, assignments(raw, &legal))
+    }
+
+    pub fn set_on_restore(&mut self, raw: Raw) -> Result<(), String> {
+        replace(&mut self.mapping.on_restore, assignments(raw, COLUMNS_TO_SET))
+    }
+
+    pub fn set_where_archived(&mut self, raw: Raw) -> Result<(), String> {
+        set(&mut self.mapping.archived, raw.into_text())
+    }
+
     /// The mapping for rows that meet these conditions.
     pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
         let mut mapping = Mapping { conditions, ..self.mapping };
@@ -39,102 +133,6 @@ impl TableSettings {
         }
         Ok(mapping)
     }
-}
-
-pub fn name(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    replace(&mut to.table.mapping.table, raw.into_text().map(Name::given))
-}
-
-pub fn id(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let columns = several(raw)?;
-    if columns.is_empty() {
-        return Err("write a column, or several".into());
-    }
-    to.table.mapping.id = columns.into_iter().map(Name::given).collect();
-    Ok(())
-}
-
-pub fn status(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    if raw == Raw::Toml(Value::Boolean(false)) {
-        to.table.mapping.status = StatusColumn::None;
-        return Ok(());
-    }
-    let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
-    let column = parts.read("column", Raw::into_text)?;
-    let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
-    let [new, error, success, archived] = values;
-    to.table.status = Some((column, [new?, error?, success?, archived?]));
-    Ok(())
-}
-
-pub fn date_inserted(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let mapping = &mut to.table.mapping;
-    if raw == Raw::Toml(Value::Boolean(false)) {
-        mapping.inserted = DateSource::None;
-        return Ok(());
-    }
-    let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
-    let column = parts.read("column", Raw::into_text)?;
-    match (column, parts.read("sql", Raw::into_text)?) {
-        (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
-        (Some(column), None) => mapping.inserted = DateSource::Column(Name::given(column)),
-        (None, Some(sql)) => mapping.inserted = DateSource::Expression(sql),
-        (None, None) => {}
-    }
-    mapping.dates.format = parts.read("format", format)?;
-    mapping.dates.zone = parts.read("zone", |raw| raw.parse(zone))?.unwrap_or(Zone::UTC);
-    Ok(())
-}
-
-pub fn failures(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-    parts.column(&mut mapping.failures)?;
-    let counts = parts.read("counts", |raw| chosen(raw, &["failures", "attempts"]))?;
-    mapping.counts_attempts = counts == Some("attempts");
-    Ok(())
-}
-
-pub fn last_failure(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-    parts.column(&mut mapping.last_failure)?;
-    replace(&mut mapping.last_failure_format, parts.read("format", format))
-}
-
-pub fn last_error(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let (mapping, mut parts) = (&mut to.table.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-    parts.column(&mut mapping.last_error)?;
-    replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
-}
-
-pub fn payload(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    set(&mut to.table.mapping.payload, raw.into_text())
-}
-
-pub fn on_success(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let mapping = &mut to.table.mapping;
-    if raw.as_str() == Some("delete") {
-        mapping.deletes_finished = true;
-        return Ok(());
-    }
-    let legal = "write columns to set, { sent_at = \"{now}\" }, or \"delete\"";
-    replace(&mut mapping.on_success, assignments(raw, legal))
-}
-
-pub fn on_failure(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    replace(&mut to.table.mapping.on_failure, assignments(raw, COLUMNS_TO_SET))
-}
-
-pub fn on_archive(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let legal = format!("{COLUMNS_TO_SET}; a command is exec_on_archive = [\"...\"]");
-    replace(&mut to.table.mapping.on_archive, assignments(raw, &legal))
-}
-
-pub fn on_restore(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    replace(&mut to.table.mapping.on_restore, assignments(raw, COLUMNS_TO_SET))
-}
-
-pub fn where_archived(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    set(&mut to.table.mapping.archived, raw.into_text())
 }
 
 const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";

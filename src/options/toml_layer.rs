@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use toml::{Table, Value};
 
-use super::key::{Key, Kind, require};
+use super::key::{Key, Kind};
+use super::keys::require;
 use super::layers::{Layers, Origin};
 use super::raw::{OPEN, text};
 use super::table::OPEN_QUESTION;

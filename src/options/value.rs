@@ -1,17 +1,14 @@
 //! Parsers of values. An error names the legal values.
 
-use backlog_schedule::{DAY, Instant, Order, parse_duration, split_id};
-use backlog_store::Name;
-
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use backlog_schedule::{DAY, Instant, Order, parse_duration, split_id};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::raw::{Raw, texts};
-use super::settings::Settings;
 use crate::handlers::GivesUp;
 
 pub use backlog_schedule::parse_percent;
@@ -22,21 +19,6 @@ pub enum Attempts {
     Max(u32),
     /// Each record has its own, in a column.
     OfEachRecord,
-}
-
-/// A number, or `{ column = "max_tries" }`.
-pub fn attempts(to: &mut Settings, raw: Raw) -> Result<(), String> {
-    let max_attempts = match raw.as_table() {
-        Some(parts) => {
-            let column = parts.get("column").and_then(toml::Value::as_str);
-            let column = Name::given(column.ok_or("name the column")?);
-            to.table.mapping.max_attempts = Some(column);
-            Attempts::OfEachRecord
-        }
-        None => Attempts::Max(raw.parse(at_least_one)?),
-    };
-    to.max_attempts = Some(max_attempts);
-    Ok(())
 }
 
 /// An instant, or a duration before now.
@@ -251,4 +233,14 @@ where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+/// Sets a field to a parsed value.
+pub fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    replace(field, value.map(Some))
+}
+
+pub fn replace<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
 }

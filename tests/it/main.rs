@@ -27,6 +27,7 @@ mod help;
 mod inspect;
 mod json;
 mod large;
+mod layers;
 mod limits;
 mod lost_claims;
 mod mapping;

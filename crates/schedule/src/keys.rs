@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::spec::{PolicyOptions, Shape};
 use crate::time::{DAY, parse_duration};
 
 /// Unless `max=` says otherwise.
@@ -14,7 +13,7 @@ const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
 const MOST_RETRIES: u32 = 100;
 const COMMON: [&str; 2] = ["max", "spread"];
 
-/// One policy: how it is written, and how its waits come about.
+/// How one policy is written.
 pub struct Form {
     pub name: &'static str,
     /// Without the keys that every policy has.
@@ -22,7 +21,6 @@ pub struct Form {
     /// Whether there are values without a key, which are in a list.
     pub is_list: bool,
     pub example: &'static str,
-    pub make: fn(&Keys, PolicyOptions) -> Result<Shape, String>,
 }
 
 type Parse<T> = fn(&str) -> Result<T, String>;

@@ -7,7 +7,6 @@
 //! series, and one with an error in that which its last failure began. Where it does not, the last
 //! error says so, behind the note of a snooze.
 
-use crate::record::Record;
 use crate::time::{Instant, WRITABLE};
 
 /// `snoozed until 2026-11-21T03:40:00Z: HTTP 429 Too Many Requests`
@@ -80,17 +79,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// The series of a record as it was claimed.
-    pub fn of(record: &Record, source: SeriesSource) -> Self {
-        let text = record.last_error.as_deref().unwrap_or_default();
-        let text = split_snooze(text).map_or(text, |(_, error)| error);
+    pub(crate) fn of(last_error: &str, failed_at: Option<Instant>, source: SeriesSource) -> Self {
+        let text = split_snooze(last_error).map_or(last_error, |(_, error)| error);
         if let Some(number) = marked(text) {
             return Self { number, source };
         }
-        let failed_at = record
-            .last_failure_at
-            .filter(|at| record.failures > 0 || Some(*at) > record.inserted_at)
-            .filter(|_| source == SeriesSource::LastFailure);
+        let failed_at = failed_at.filter(|_| source == SeriesSource::LastFailure);
         // An error that has no instant is of a record that was restored, or it is not ours.
         let number = (!text.is_empty()).then(|| failed_at.map_or(0, |at| at.0));
         Self { number, source }
@@ -141,6 +135,7 @@ fn marked(text: &str) -> Option<Option<i64>> {
 mod tests {
     use super::*;
     use crate::id::Id;
+    use crate::record::Record;
 
     const AT: Instant = Instant(1_795_232_400);
 
@@ -154,13 +149,13 @@ mod tests {
     }
 
     fn number(failures: u32, last_failure_at: Option<Instant>, last_error: &str) -> Option<i64> {
-        Series::of(&record(failures, last_failure_at, last_error), SeriesSource::LastFailure).number
+        record(failures, last_failure_at, last_error).series(SeriesSource::LastFailure).number
     }
 
     #[test]
     fn a_row_tells_its_series() {
         assert_eq!(
-            Series::of(&Record::new(Id::Integer(7), None), SeriesSource::LastFailure).number,
+            Record::new(Id::Integer(7), None).series(SeriesSource::LastFailure).number,
             None
         );
         for (failures, at, last_error, expected) in [
@@ -178,8 +173,7 @@ mod tests {
         ] {
             assert_eq!(number(failures, at, last_error), expected, "{last_error}");
         }
-        let told_by_error =
-            |text| Series::of(&record(1, Some(AT), text), SeriesSource::LastError).number;
+        let told_by_error = |text| record(1, Some(AT), text).series(SeriesSource::LastError).number;
         assert_eq!(told_by_error("HTTP 500: no"), Some(0));
         assert_eq!(told_by_error("next key 17: no"), Some(17));
     }
@@ -201,16 +195,15 @@ mod tests {
         ] {
             assert_eq!(number(1, Some(AT), last_error), Some(AT.0), "{last_error}");
         }
-        let series = Series::of(&Record::new(Id::Integer(7), None), SeriesSource::LastFailure);
+        let series = Record::new(Id::Integer(7), None).series(SeriesSource::LastFailure);
         let error = "next key 17: no";
         assert_eq!(series.answered(error, AT), format!("failed: {error}"));
     }
 
     #[test]
     fn a_mark_is_written_where_the_row_does_not_tell() {
-        let of = |last_error: &str| {
-            Series::of(&record(1, Some(AT), last_error), SeriesSource::LastFailure)
-        };
+        let of =
+            |last_error: &str| record(1, Some(AT), last_error).series(SeriesSource::LastFailure);
         let later = Instant(AT.0 + 1);
         for (last_error, carried, answered) in [
             ("", "", "no"),

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{Id, hexadecimal};
-use crate::last_error;
-use crate::last_error::SeriesSource;
+use crate::last_error::{self, Series, SeriesSource};
 use crate::names::unknown_name;
 use crate::time::Instant;
 use crate::visible::{cut, cut_line};
@@ -215,6 +214,13 @@ impl Record {
             snoozed_until: self.last_error.as_deref().and_then(last_error::snoozed_until),
             has_begun: self.last_error.as_deref().is_some_and(last_error::is_begun),
         }
+    }
+
+    /// Its series of attempts, as it was claimed.
+    pub fn series(&self, source: SeriesSource) -> Series {
+        let is_of_an_attempt = |at: &Instant| self.failures > 0 || Some(*at) > self.inserted_at;
+        let failed_at = self.last_failure_at.filter(is_of_an_attempt);
+        Series::of(self.last_error.as_deref().unwrap_or_default(), failed_at, source)
     }
 
     /// A value of its row as a handler gets it, which may not be UTF-8: of an id as the id is shown.

@@ -1,6 +1,6 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::last_error::{OPEN, Series, UNSENT, begun, not_snoozed, snoozed};
+use crate::last_error::{OPEN, UNSENT, begun, not_snoozed, snoozed};
 use crate::record::{
     Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
@@ -53,7 +53,7 @@ pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Sett
     let attempt = record.next_attempt();
     let last_error = begun(attempt, now);
     let last_error = match capabilities.series {
-        Some(source) => Series::of(record, source).carried(OPEN, &last_error),
+        Some(source) => record.series(source).carried(OPEN, &last_error),
         None => last_error,
     };
     let counter = failed(attempt, now, last_error);
@@ -91,7 +91,7 @@ pub fn settle(
         }
     };
     let error = outcome.error().unwrap_or_default();
-    let series = capabilities.series.map(|source| Series::of(record, source));
+    let series = capabilities.series.map(|source| record.series(source));
     let error = match (series, outcome) {
         (None, _) => error.into(),
         (Some(series), Outcome::Unanswered { reach, .. }) => {
@@ -310,7 +310,7 @@ mod tests {
         /// The series of the attempt that comes to this, if it is sent.
         fn live(&mut self, event: Event, now: Instant) -> Option<Option<i64>> {
             let before = self.record.clone();
-            let number = Series::of(&before, self.capabilities.series.unwrap()).number;
+            let number = before.series(self.capabilities.series.unwrap()).number;
             let error = || "HTTP 500: no".to_string();
             let after = Some(std::time::Duration::from_secs(60));
             let unanswered = |reach| Outcome::Unanswered { error: error(), reach };

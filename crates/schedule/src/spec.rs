@@ -51,7 +51,10 @@ pub fn format_secs(secs: i64) -> String {
 /// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
 pub type Shape = (Delays, Option<(Delays, Jitter)>);
 
-const FORMS: [Form; 10] = [
+/// The formula of a policy.
+type Formula = fn(&Keys, PolicyOptions) -> Result<Shape, String>;
+
+const FORMS: [(Form, Formula); 10] = [
     form("constant", &["delay"], "constant:delay=5m", constant),
     form("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
     form(
@@ -75,20 +78,20 @@ const FORMS: [Form; 10] = [
     form("even", &["first", "ratio"], "even", even),
     form("sidekiq", &[], "sidekiq", sidekiq),
     form("buckets", &[], "buckets", buckets),
-    Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h", make: list },
+    (Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" }, list),
 ];
 
 const fn form(
     name: &'static str,
     keys: &'static [&'static str],
     example: &'static str,
-    make: fn(&Keys, PolicyOptions) -> Result<Shape, String>,
-) -> Form {
-    Form { name, keys, is_list: false, example, make }
+    formula: Formula,
+) -> (Form, Formula) {
+    (Form { name, keys, is_list: false, example }, formula)
 }
 
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
-    FORMS.iter().map(|form| form.name).chain(["sns"])
+    FORMS.iter().map(|(form, _)| form.name).chain(["sns"])
 }
 
 pub fn policy_file(spec: &str) -> Option<&str> {
@@ -110,12 +113,11 @@ pub fn parse_policy(
         let backoff = options.backoff(spec, &typed, waits, spread(options.spread));
         return Ok(Backoff { max_attempts: Some(last), ..backoff });
     }
-    let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let names = FORMS.iter().map(|form| form.name);
-        return Err(unknown_name("policy", name, names.chain(["sns"])));
+    let Some((form, formula)) = FORMS.iter().find(|(form, _)| form.name == name) else {
+        return Err(unknown_name("policy", name, policy_names()));
     };
     let keys = Keys::parse(form, rest)?;
-    let (base, drawn) = (form.make)(&keys, options)?;
+    let (base, drawn) = formula(&keys, options)?;
     let percent = keys.get("spread", parse_percent)?.or(options.spread);
     let (base, jitter) = match (drawn, percent) {
         (Some(drawn), None) => drawn,

@@ -1,6 +1,6 @@
 //! The seam between a table store and a database: what an engine does in its own way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +8,12 @@ use anyhow::Result;
 use backlog_schedule::{Id, Query, Value};
 
 use super::error::{DbError, DbResult};
-use super::table::{Cells, Charged, Table};
-use super::table_store::{SqlDatabase, TableStore};
-use super::{
-    Claim, EndHandlers, Inspection, Interrupter, Moved, RowConstraints, RowWrite, Sessions,
-    WriteResult,
-};
+use super::table::{Cells, Table};
+use crate::inspection::Inspection;
+use crate::store::{Claim, EndHandlers, Interrupter, Moved, Sessions};
+use crate::writes::{Charged, RowConstraints, RowWrite, WriteResult};
 
-/// A database, in its own way. What is called as in [`Store`](super::Store) is what is meant there.
+/// A database, in its own way. What is called as in [`Store`](crate::store::Store) is what is meant there.
 pub trait Engine: Sized + Send + 'static {
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
@@ -141,17 +139,31 @@ pub trait Engine: Sized + Send + 'static {
     fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints>;
 
     fn interrupter(&self) -> Option<Interrupter>;
+}
 
-    /// Makes sessions anew that are lost, with what they held.
-    fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
-        Err(store.database.engine.explain(why, "read"))
+/// An open database and the table in it that the command is about.
+pub struct SqlDatabase<E> {
+    pub engine: E,
+    pub table: Table,
+    /// Messages that were said already, so that each is said once.
+    pub said: HashSet<String>,
+}
+
+impl<E: Engine> SqlDatabase<E> {
+    pub fn new(engine: E, table: Table) -> Self {
+        Self { engine, table, said: HashSet::new() }
+    }
+
+    /// What was read, or its failure as the user is told it.
+    pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
+        read.map_err(|error| self.engine.explain(error, "read"))
     }
 }
 
 /// Changes with their numbers, by which results name them.
 pub type Changes<'a> = [(usize, &'a RowWrite<'a>)];
 
-/// What makes a claim end with its process, called as in [`Store`](super::Store).
+/// What makes a claim end with its process, called as in [`Store`](crate::store::Store).
 pub trait Locks<E: Engine>: Send {
     fn most(&self) -> usize;
 
@@ -163,7 +175,7 @@ pub trait Locks<E: Engine>: Send {
     /// Claims what nobody has, and reads it after that.
     fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>>;
 
-    /// See [`Store::wants_ahead`](super::Store::wants_ahead).
+    /// See [`Store::wants_ahead`](crate::store::Store::wants_ahead).
     fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
         0
     }
@@ -186,7 +198,7 @@ pub trait Locks<E: Engine>: Send {
         Hold::Unbroken
     }
 
-    /// See [`Store::hold_off`](super::Store::hold_off).
+    /// See [`Store::hold_off`](crate::store::Store::hold_off).
     fn hold_off(&self) -> Option<Duration> {
         None
     }

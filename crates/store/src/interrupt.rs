@@ -13,47 +13,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::{
-    Claim, Claiming, Database, EndHandlers, Found, IsDue, Moved, Page, PossibleWrites, Reader,
-    Rehearsal, Retry, RowConstraints, RowWrite, Sessions, StateDir, Store, Wakeup, WriteResult,
-};
+use crate::database::Database;
 use crate::mutex::lock;
+use crate::retry::{Operation, Retry, StoreStop};
+use crate::state_dir::StateDir;
 use crate::stop::Stop;
+use crate::store::{
+    Claim, Claiming, EndHandlers, Found, IsDue, Moved, Page, Reader, Sessions, Store, Wakeup,
+};
 use crate::system_error::words;
-
-pub type Interrupter = Box<dyn FnMut() + Send>;
+use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 /// A statement is interrupted again until it ends: an interrupt between two statements is lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long after the grace a settlement may run: killed handlers are written as well.
-const MARGIN: Duration = Duration::from_secs(2);
-
-/// The stop of a pass, and the operation of the store that it ends.
-pub struct StoreStop {
-    pub stop: Arc<Stop>,
-    operation: Mutex<Operation>,
-}
-
-/// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
-enum Operation {
-    Nothing,
-    Search,
-    Settlement,
-}
-
-impl StoreStop {
-    pub fn ends_operation(&self) -> bool {
-        match *lock(&self.operation) {
-            Operation::Nothing => false,
-            Operation::Search => self.stop.is_asked(),
-            Operation::Settlement => {
-                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-                last.is_some_and(|last| self.stop.clock.until(last).is_zero())
-            }
-        }
-    }
-}
-
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.

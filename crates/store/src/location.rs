@@ -4,15 +4,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "postgres")]
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Database, Explore, sqlite};
+use super::sqlite;
 use crate::clock::Clock;
+use crate::database::{Access, Database};
+use crate::explore::Explore;
 use crate::mapping::Mapping;
 #[cfg(feature = "postgres")]
 use crate::postgres::{self, Server, pgmq};
+#[cfg(not(feature = "postgres"))]
+use crate::scheme::is_url;
 
 #[derive(Debug, Clone)]
 pub enum Location {
@@ -20,15 +23,6 @@ pub enum Location {
     /// With the queue of pgmq there, if it is one.
     #[cfg(feature = "postgres")]
     Server(Arc<Server>, Option<String>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// No statement can write: a condition is SQL, and calls whatever it likes.
-    ReadOnly,
-    ReadWrite,
-    /// To work records off, and to wait no longer than this for whoever has it locked.
-    Pass(Duration),
 }
 
 impl Location {
@@ -149,18 +143,6 @@ impl fmt::Display for Location {
             Self::Server(server, _) => f.write_str(&server.shown()),
         }
     }
-}
-
-/// The scheme of a PostgreSQL URL, and what follows it.
-pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
-        let (start, rest) = text.split_at_checked(scheme.len())?;
-        start.eq_ignore_ascii_case(scheme).then_some((start, rest))
-    })
-}
-
-pub fn is_url(text: &str) -> bool {
-    split_scheme(text).is_some()
 }
 
 #[cfg(not(feature = "postgres"))]

@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use anyhow::Result;
 use backlog_schedule::{Counter, Facts, Id, Instant, Query, Record, Status};
 
-use super::{
-    Charged, Claim, Found, IsDue, Page, PossibleWrites, Reader, Rehearsal, RowWrite, Store,
-    WriteResult,
-};
 use crate::mutex::lock;
+use crate::store::{Claim, Found, IsDue, Page, Reader, Store};
+use crate::writes::{Charged, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
 pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;

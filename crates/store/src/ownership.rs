@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Group, User};
 use rustix::fs::{FileType, Stat};
 
-use crate::secure_file;
-use crate::secure_file::{Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
+use crate::secure_file::{self, Followed, GROUP_WRITE, OTHERS_WRITE, STICKY, is_root};
 
 /// How a command applies the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use backlog_schedule::{Id, Key, Query, counted};
 use log::Level;
 
-use super::survey::Undated;
 use super::table::{Cells, Membership, Places};
-use super::{IsDue, Page};
+use crate::inspection::Undated;
+use crate::store::{IsDue, Page};
 
 pub struct PageBuilder<'a> {
     selection: &'a Query,

@@ -30,55 +30,6 @@ const SHOWN_ERROR: usize = 4_096;
 /// How many characters of a status are read. No value that is mapped is as long.
 const LONGEST_STATUS: usize = 4_096;
 
-pub trait Dialect: Sync {
-    fn literal(&self, value: &Value) -> String;
-
-    fn cell(&self, column: &Column) -> String;
-
-    /// The same, compared byte by byte whatever its collation.
-    fn exact(&self, column: &Column) -> String {
-        self.cell(column)
-    }
-
-    /// The same at a place among others, under a name that no order takes for the column.
-    fn selected(&self, column: &Column, _place: usize) -> String {
-        self.cell(column)
-    }
-
-    /// The beginning of a column of text, of so many characters.
-    fn beginning(&self, column: &Column, chars: usize) -> String;
-
-    /// The cell of a column of any type, of whose text no more is read than so many characters.
-    fn cut(&self, column: &Column, chars: usize) -> String;
-
-    /// The parameter with this number, from 1, as a value of a column.
-    fn bind(&self, number: usize, column: &Column) -> String;
-
-    /// A literal as a value of a column.
-    fn typed(&self, literal: &str, column: &Column) -> String;
-
-    /// Conditions of rows that can be in the window, one for each statement that an index serves in this order.
-    fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String>;
-
-    /// Condition of rows whose phase can be in a range; `None` where the program finds them faster.
-    fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String>;
-
-    /// Conditions of rows with no insertion date, or maybe none, that do not sort into the window.
-    fn undated(&self, table: &Table, window: &Window) -> Vec<String>;
-
-    /// The insertion date as an instant; `None` where the database cannot tell it.
-    fn inserted_at(&self, table: &Table) -> Option<String>;
-
-    /// An instant to compare that with.
-    fn instant(&self, at: Instant) -> String;
-
-    /// Whether NULL comes last in the order of insertion.
-    fn is_null_last(&self, order: Order) -> bool;
-
-    /// Whether a partial index serves only what repeats its condition word by word.
-    fn is_verbatim(&self) -> bool;
-}
-
 /// The search for all pending records that have an age.
 pub fn recent() -> Query {
     Query {

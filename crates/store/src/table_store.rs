@@ -3,7 +3,6 @@
 mod rehearsal;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -12,36 +11,22 @@ use backlog_schedule::{
     Counter, Id, Instant, Query, Record, Settlement, Status, Transition, Value, Window,
 };
 
-use super::engine::{Ask, Changes, Engine, Hold, Locks, Seen};
-use super::error::{DbError, DbResult, Kind, OrRefused, Reconnecting, Retry, reconnect_pause};
+use super::engine::{Ask, Changes, Engine, Hold, Locks, Seen, SqlDatabase};
+use super::error::{DbError, DbResult, Kind, OrRefused};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_params};
-use super::survey::Undated;
 use super::table::{Cells, Places, Selected, Table};
-use super::{
-    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, NOT_PENDING, NOT_TAKEN, Page,
-    PossibleWrites, Reader, Rehearsal, RowConstraints, RowWrite, STILL_PENDING, Sessions, Store,
-    Wakeup, WriteResult,
+use crate::inspection::Undated;
+use crate::retry::{Reconnecting, Retry, reconnect_pause};
+use crate::store::{
+    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, Page, Reader, Sessions, Store, Wakeup,
+};
+use crate::writes::{
+    NOT_PENDING, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
+    WriteResult,
 };
 
-/// An open database and the table in it that the command is about.
-pub struct SqlDatabase<E> {
-    pub engine: E,
-    pub table: Table,
-    /// Messages that were said already, so that each is said once.
-    said: HashSet<String>,
-}
-
 impl<E: Engine> SqlDatabase<E> {
-    pub fn new(engine: E, table: Table) -> Self {
-        Self { engine, table, said: HashSet::new() }
-    }
-
-    /// What was read, or its failure as the user is told it.
-    pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
-        read.map_err(|error| self.engine.explain(error, "read"))
-    }
-
     pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
         let Table { inserted, dates, .. } = &self.table;
         let sql = self.table.insert(self.table.require_payload()?, payloads.len());
@@ -223,7 +208,11 @@ pub struct TableStore<E: Engine> {
     /// Since when heartbeats cannot reach the server.
     lost_at: Option<Monotonic>,
     stage: Stage,
+    recover: Recover<E>,
 }
+
+/// Makes sessions anew that are lost, with what they held.
+pub type Recover<E> = fn(&mut TableStore<E>, &DbError) -> Result<()>;
 
 #[derive(PartialEq, Eq)]
 enum Stage {
@@ -234,7 +223,12 @@ enum Stage {
 }
 
 impl<E: Engine> TableStore<E> {
-    pub fn new(database: SqlDatabase<E>, locks: E::Locks, retry: Retry) -> Self {
+    pub fn new(
+        database: SqlDatabase<E>,
+        locks: E::Locks,
+        retry: Retry,
+        recover: Recover<E>,
+    ) -> Self {
         Self {
             locks,
             database,
@@ -244,6 +238,7 @@ impl<E: Engine> TableStore<E> {
             is_used: false,
             lost_at: None,
             stage: Stage::Begun,
+            recover,
         }
     }
 
@@ -398,7 +393,7 @@ impl<E: Engine> Reconnecting for TableStore<E> {
     }
 
     fn recover(&mut self, why: DbError) -> Result<()> {
-        E::recover(self, why)
+        (self.recover)(self, &why)
     }
 
     /// A command that is no pass waits for a row that is locked.

@@ -22,7 +22,8 @@ pub fn check(
     let typed = TypedOptions { known: resolved.typed.known.clone(), ..TypedOptions::default() };
     let is_described = queues.contains(&queue.name);
     for name in queues.into_iter().filter(|name| is_described && *name != queue.name) {
-        let other = sources.resolve(&typed, Some(&name)).and_then(|other| other.queue());
+        let other = sources.resolve(&typed, Some(&name));
+        let other = other.and_then(Resolved::require_usable).and_then(|other| other.queue());
         // What is wrong with it is found when it is checked itself.
         let Ok(other) = other else { continue };
         let shards = queue.shard.zip(other.shard);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Series, Value};
+use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Value};
 use backlog_store::system_error::chain;
 use backlog_store::{Stage, Stop, lock};
 use http::{HeaderMap, HeaderValue, Response};
@@ -237,7 +237,7 @@ impl Client {
         let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
         let name = webhook::name(table, &id, &inserted);
-        let series = series.and_then(|source| Series::of(record, source).number);
+        let series = series.and_then(|source| record.series(source).number);
         let value = &|column: &str| value(record, column);
         let mut headers = self.common.clone();
         let key = webhook.key.fill(&name, series, value)?;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::Id;
 
-use crate::Claim;
 use crate::clock::Clock;
+use crate::store::Claim;
 
 /// How old a record that was claimed ahead may be; and how long ago the last round, for that to be worth
 /// it: nothing waits beside a slow handler in the hands of its pass that others could work on.

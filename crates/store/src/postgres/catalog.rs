@@ -10,11 +10,11 @@ use tokio_postgres::Row;
 use super::PgEngine;
 use super::dialect::{Param, Postgres, value};
 use super::session::Session;
-use crate::RowConstraints;
 use crate::date::Spelling;
 use crate::error::{DbError, Kind};
 use crate::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 use crate::tokens::identifiers;
+use crate::writes::RowConstraints;
 
 /// The message for a lookup that failed: what the database said, or what the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {

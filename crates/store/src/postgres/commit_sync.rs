@@ -12,8 +12,7 @@ use super::server::Failure;
 use super::session::Session;
 use crate::clock::Clock;
 use crate::error::DbError;
-use crate::table::Charged;
-use crate::{RowWrite, WriteResult};
+use crate::writes::{Charged, RowWrite, WriteResult};
 
 /// A transaction that writes to the log, and commits as this user's transactions do: that makes durable
 /// whatever was committed before. One that writes nothing, though it has a number, flushes nothing.

@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::sql::{Dialect, EVERY, NEVER, by_count, number_has_phase};
-use crate::table::{Cell, Cells, Column, Holds, Table, quote};
+use crate::sql::{EVERY, NEVER, by_count, number_has_phase};
+use crate::table::{Cell, Cells, Column, Dialect, Holds, Table, quote};
 
 /// A parameter of a statement.
 #[derive(Debug, Clone)]

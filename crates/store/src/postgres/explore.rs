@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::dialect::Param;
 use super::session::Session;
 use super::{PgEngine, Server, catalog};
-use crate::Access;
+use crate::database::Access;
 use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Column, Holds, Listed, quote};
 

@@ -30,16 +30,17 @@ use super::commit_sync::CommitSync;
 use super::dialect::Param;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
 use super::statements::{
-    self, claims, granted, held_keys, lock_and_read, lock_and_read_singly, seen, take_locks, unlock,
+    self, Keys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, seen, take_locks,
+    unlock,
 };
 use super::{PgEngine, Server};
 use crate::clock::Clock;
-use crate::engine::{Ask, Engine, Hold, Locks, Seen};
+use crate::database::Access;
+use crate::engine::{Ask, Engine, Hold, Locks, Seen, SqlDatabase};
 use crate::error::DbError;
-use crate::table::Charged;
-use crate::table_store::SqlDatabase;
+use crate::store::{Claim, EndHandlers, Sessions};
 use crate::watchdog::Watchdog;
-use crate::{Access, Claim, EndHandlers, RowWrite, Sessions, WriteResult};
+use crate::writes::{Charged, RowWrite, WriteResult};
 use recovery::HOLD_OFF;
 
 const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
@@ -58,9 +59,6 @@ const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 /// 30 s. Handlers have ended by then (see `CLAIMS_STAND_FOR`).
 const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 30; \
                           SET tcp_keepalives_count = 4";
-
-/// The keys of the first and the second lock of a record.
-pub type Keys = [i64; 2];
 
 /// The table is named as in SQL.
 fn keys_of(table: &str, id: &Id) -> Keys {

@@ -27,17 +27,21 @@ pub use explore::explore;
 pub use server::{Server, certificates, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
-use super::error::{DbError, Kind, Reconnecting};
+use super::error::DbError;
 use super::sql::recent;
 use super::table::{Holds, Table, quote};
-use super::table_store::{SqlDatabase, TableStore};
-use super::{
-    Access, Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite, StateDir,
-};
+use super::table_store::TableStore;
 use crate::clock::Clock;
+use crate::database::{Access, Database};
+use crate::engine::SqlDatabase;
+use crate::inspection::Inspection;
 use crate::mapping::Mapping;
+use crate::retry::Retry;
+use crate::state_dir::StateDir;
+use crate::store::{Claiming, Interrupter};
+use crate::writes::{RowConstraints, RowWrite};
 use dialect::{Param, param};
-use locks::{LineSession, PgLocks};
+use locks::{LineSession, PgLocks, recover};
 use pgmq::{Queue, Work};
 use session::{FIRST_ANSWER_LIMIT, Session};
 
@@ -274,14 +278,6 @@ impl Engine for PgEngine {
     fn interrupter(&self) -> Option<Interrupter> {
         Some(self.session.server.interrupter())
     }
-
-    fn recover(store: &mut TableStore<Self>, why: DbError) -> Result<()> {
-        if why.kind == Kind::ReadOnly {
-            store.engine().session.wait_for_writes();
-            return Ok(());
-        }
-        locks::recover(store, &why)
-    }
 }
 
 impl Database for SqlDatabase<PgEngine> {
@@ -332,7 +328,7 @@ impl Database for SqlDatabase<PgEngine> {
             Some(queue) => Box::new(Work::new(queue, *self, retry)),
             None => {
                 let locks = PgLocks::new(retry.clock, self.engine.line.take());
-                Box::new(TableStore::new(*self, locks, retry))
+                Box::new(TableStore::new(*self, locks, retry, recover))
             }
         })
     }

@@ -11,10 +11,10 @@ use tokio_postgres::{Client, Error as SqlError, Row};
 use super::dialect::Request;
 use super::session::{Session, query};
 use super::{PgEngine, statements};
-use crate::RowWrite;
 use crate::engine::Ask;
 use crate::error::DbError;
 use crate::table::Table;
+use crate::writes::RowWrite;
 
 const DEFERRABLE: &str = "SELECT FROM pg_catalog.pg_constraint WHERE condeferrable \
                           UNION ALL SELECT FROM pg_catalog.pg_trigger WHERE tgdeferrable LIMIT 1";

@@ -15,8 +15,9 @@ use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
 use super::server::{Connection, Failure, Server, is_lack_of_connections};
-use crate::Access;
-use crate::error::{DbError, Kind, PAUSE};
+use crate::database::Access;
+use crate::error::{DbError, Kind};
+use crate::retry::PAUSE;
 use crate::system_error::words;
 
 /// Settings for the spelling of values. A pooler keeps these apart for each of its clients.

@@ -8,13 +8,16 @@ use backlog_schedule::Id;
 use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
-use super::locks::Keys;
 use super::session::{Session, values_set_in_query};
 use crate::engine::{Ask, Seen};
 use crate::error::DbError;
-use crate::sql::{Dialect, id_param};
-use crate::table::{Cells, Charged, Column, Holds, Role, Selected, Table, Term, Verb, quote};
-use crate::{Claim, RowWrite};
+use crate::sql::id_param;
+use crate::store::Claim;
+use crate::table::{Cells, Column, Dialect, Holds, Role, Selected, Table, Term, Verb, quote};
+use crate::writes::{Charged, RowWrite};
+
+/// The keys of the first and the second lock of a record.
+pub type Keys = [i64; 2];
 
 /// The rows that a statement is given: some of its parameters are their columns, by names of our own.
 #[derive(Default)]

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, Params, Result};
 
-use crate::RowConstraints;
 use crate::table::Table;
 use crate::tokens::{Token, condition_of_index, identifiers, tokens};
+use crate::writes::RowConstraints;
 
 /// The clauses after `ON CONFLICT` that do more than fail the statement. ABORT, the default, is not one.
 const CONFLICT_CLAUSES: [&str; 4] = ["REPLACE", "IGNORE", "FAIL", "ROLLBACK"];

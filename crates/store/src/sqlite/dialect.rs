@@ -9,8 +9,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Params, Row, params_from_iter};
 
 use crate::date::{Format, Stretch};
-use crate::sql::{Dialect, EVERY, due_params, number_has_phase};
-use crate::table::{Cell, Cells, Column, Holds, Role, Table, Term, Verb, names, quote};
+use crate::sql::{EVERY, due_params, number_has_phase};
+use crate::table::{Cell, Cells, Column, Dialect, Holds, Role, Table, Term, Verb, names, quote};
 
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use super::SqliteEngine;
 use super::constraints::{checks, created, texts};
 use super::open::open_file;
-use crate::Access;
+use crate::database::Access;
 use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Catalog, Column, Listed, quote};
 

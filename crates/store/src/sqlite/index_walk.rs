@@ -7,8 +7,8 @@ use rusqlite::{Connection, Result};
 
 use super::dialect::Sqlite;
 use crate::date::{Format, Spelling, text_bound};
-use crate::sql::{Dialect, by_count};
-use crate::table::{Column, Table, quote};
+use crate::sql::by_count;
+use crate::table::{Column, Dialect, Table, quote};
 
 /// The counts of failures of a table, and what is looked for by them.
 struct Counts<'a> {

@@ -17,16 +17,15 @@ use super::SqliteEngine;
 use super::dialect::bound;
 use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::claims::Claims;
-use crate::engine::{Engine, Locks};
+use crate::engine::{Engine, Locks, SqlDatabase};
 use crate::error::{DbError, DbResult, Kind, StoreError};
 use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
 use crate::state_dir::{ClaimsPlace, StateDir};
+use crate::store::{Claim, Moved};
 use crate::table::{Column, Selected, Table, joined};
-use crate::table_store::SqlDatabase;
 use crate::watchdog::Watchdog;
-use crate::{Claim, Moved};
 
 type SqliteDatabase = SqlDatabase<SqliteEngine>;
 

@@ -28,11 +28,16 @@ use super::engine::{Ask, Changes, Engine, Index, Seen};
 use super::error::{DbError, DbResult};
 use super::sql::{direction, id_params, recent};
 use super::state_dir::StateDir;
-use super::table::{Charged, Column, Table, Verb, joined, names, quote};
-use super::table_store::{SqlDatabase, TableStore};
+use super::table::{Column, Table, Verb, joined, names, quote};
+use super::table_store::TableStore;
 use super::tokens::{condition_of_index, identifiers};
-use super::{Claiming, Database, Inspection, Interrupter, Retry, RowConstraints, RowWrite};
+use crate::database::Database;
+use crate::engine::SqlDatabase;
+use crate::inspection::Inspection;
+use crate::retry::Retry;
+use crate::store::{Claiming, Interrupter};
 use crate::system_error::words;
+use crate::writes::{Charged, RowConstraints, RowWrite};
 use dialect::{bound, due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
@@ -283,7 +288,9 @@ impl Database for SqlDatabase<SqliteEngine> {
             bail!("could not use {}: {why}", self.engine.place());
         }
         let locks = SqliteLocks::new(&self.table, state)?;
-        Ok(Box::new(TableStore::new(*self, locks, retry)))
+        Ok(Box::new(TableStore::new(*self, locks, retry, |store, why| {
+            Err(why.explain(&store.database.engine.place(), "read"))
+        })))
     }
 }
 

@@ -1,8 +1,7 @@
 //! Opening of a SQLite file, the checks before anything is done with it, and the wait for its locks.
 
 use std::collections::HashMap;
-use std::fs;
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,12 +17,13 @@ use rusqlite::{Connection, Error as SqlError, OpenFlags, TransactionBehavior};
 use super::dialect::value;
 use super::errors::explain;
 use crate::clock::Clock;
+use crate::database::Access;
+use crate::engine::SqlDatabase;
 use crate::mapping::Mapping;
-use crate::secure_file::{GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
+use crate::retry::Retry;
+use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
 use crate::system_error::words;
 use crate::table::Table;
-use crate::table_store::SqlDatabase;
-use crate::{Access, Retry, secure_file};
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
 const FULL_TEXT: [(&str, i32); 7] = [

@@ -4,9 +4,8 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata};
-use std::io;
 use std::io::ErrorKind::{NotFound, PermissionDenied};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -18,9 +17,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::secure_file;
 use crate::secure_file::{
-    Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
+    self, Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
 };
 use crate::system_error::words;
 

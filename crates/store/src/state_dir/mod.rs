@@ -1,5 +1,12 @@
 //! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
 //! passes, what is known of failures, pauses, and the notes of passes at work. No record is lost with it.
+//!
+//! Beside a database it is `FILE.backlog`, with a server `~/.local/state/backlog`. A damaged file counts as
+//! absent, except a pause. `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab
+//! line and per record. `LINE.cursor` says where the next pass continues, `LINE.history` (history.rs) has
+//! the last 1,500 to 3,000 passes, `TABLE.failures` the causes (failures.rs), `TABLE.paused` a pause
+//! (pause.rs), and `passes` the marks of running passes (pass_note.rs). The time of `LINE.hung`,
+//! `LINE.unreported` and the like is that of the last message, which is printed once an hour at most.
 
 mod directory;
 mod exact_id;

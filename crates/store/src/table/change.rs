@@ -7,11 +7,11 @@ use backlog_schedule::{
 };
 
 use super::{Column, Effect, Table, distinct};
-use crate::RowWrite;
 use crate::date::Zone;
 use crate::engine::Ask;
 use crate::mapping::Assigned;
 use crate::sql::id_param;
+use crate::writes::{Charged, RowWrite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verb {
@@ -57,11 +57,6 @@ pub enum Role {
     /// It grows by so much, NULL being 0, and has no value of its own.
     Grow(i64),
 }
-
-/// The [`Table::charge_columns`] as a charge, triggers and the table itself left them. Where claims
-/// cannot be lost these are just the [`Table::guard_columns`].
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Charged(pub Vec<Value>);
 
 /// What is set, each column once.
 struct Sets<'a>(Vec<Term<'a>>);

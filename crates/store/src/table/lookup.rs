@@ -12,7 +12,7 @@ use crate::mapping::{
     Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
     usual_values,
 };
-use crate::sql::Dialect;
+use crate::table::Dialect;
 
 /// Where `add` puts what it is given, unless another column is named.
 const PAYLOAD: &str = "PAYLOAD";

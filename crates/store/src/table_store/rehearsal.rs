@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use backlog_schedule::{Counter, Instant, Record, Settlement, Status, Transition, counted};
 
-use super::{SqlDatabase, Stage, TableStore};
-use crate::engine::{Ask, Engine};
+use super::{Stage, TableStore};
+use crate::engine::{Ask, Engine, SqlDatabase};
 use crate::error::{DbError, DbResult, Kind};
 use crate::sql::{EVERY, id_params};
-use crate::table::{Charged, Selected};
-use crate::{NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING};
+use crate::table::Selected;
+use crate::writes::{
+    Charged, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
+};
 
 type Wrong = DbResult<Option<String>>;
 

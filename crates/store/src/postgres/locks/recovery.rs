@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Held, LOCK, PgLocks};
-use crate::engine::Engine;
-use crate::error::{DbError, Reconnecting};
+use crate::engine::{Engine, SqlDatabase};
+use crate::error::{DbError, Kind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
 use crate::postgres::statements::{granted, held_by_others, take_locks};
-use crate::table_store::{SqlDatabase, TableStore};
+use crate::retry::Reconnecting;
+use crate::table_store::TableStore;
 
 /// How long no new record is claimed after all claims of all passes may have been lost, as in a restart of
 /// the server. Meanwhile each pass takes back the records of its running handlers.
@@ -31,6 +32,10 @@ const OLD_BACKENDS: usize = 16;
 
 /// Makes lost sessions again, and takes back the locks that they held.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
+    if why.kind == Kind::ReadOnly {
+        store.database.engine.session.wait_for_writes();
+        return Ok(());
+    }
     store.connect_again(why, |store| {
         let TableStore { locks, database, .. } = store;
         // A server that shuts down ends one session after the other, so both are asked.

@@ -20,11 +20,12 @@ use super::dialect::{Param, Postgres};
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::clock::Clock;
+use crate::database::Access;
+use crate::engine::SqlDatabase;
 use crate::error::DbError;
 use crate::mapping::{DateSource, Mapping, Name, StatusColumn, usual_values};
 use crate::table::{Catalog, Column, Listed, Table, missing, quote};
-use crate::table_store::SqlDatabase;
-use crate::{Access, RowWrite};
+use crate::writes::RowWrite;
 
 pub use work::Work;
 

@@ -16,18 +16,16 @@ use backlog_schedule::{Id, Instant, Record, Status, Transition, counted};
 use super::{
     ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN, missing_function, number,
 };
-use crate::engine::Engine;
-use crate::error::{DbError, Kind, OrRefused, Reconnecting, Refusal, Retry};
+use crate::engine::{Engine, SqlDatabase};
+use crate::error::{DbError, Kind, OrRefused, Refusal};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
+use crate::retry::{Reconnecting, Retry};
+use crate::store::{Claim, EndHandlers, Interrupter, Reader, Store, Wakeup};
 use crate::table::Selected;
-use crate::table_store::SqlDatabase;
 use crate::watchdog::{Watchdog, boottime};
-use crate::{
-    Charged, Claim, EndHandlers, Interrupter, PossibleWrites, Reader, Rehearsal, RowConstraints,
-    RowWrite, Store, Wakeup, WriteResult,
-};
+use crate::writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 /// How soon leases are extended again that could not be.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

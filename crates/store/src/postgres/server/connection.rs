@@ -2,8 +2,6 @@
 //! works only while somebody waits for an answer; it has no thread.
 
 use std::cell::Cell;
-use std::future;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+use std::{future, io};
 
 use rustix::net::{Shutdown, shutdown, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -26,8 +26,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::mutex::lock;
 use crate::ownership::user_name;
+use crate::store::{Interrupter, Sessions, Wakeup};
 use crate::watchdog::boottime;
-use crate::{Interrupter, Sessions, Wakeup};
 use connection::{Exchange, Handle, Handshake, open_socket, runtime};
 use endpoint::{Address, Endpoint, endpoints};
 use failure::{Kind, Refusal, failure};

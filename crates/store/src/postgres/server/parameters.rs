@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use backlog_schedule::listed;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::location::split_scheme;
+use crate::scheme::split_scheme;
 
 /// The parameters of a URL, and the variables that stand in for them, where libpq has any.
 const KNOWN: [(&str, &str); 20] = [

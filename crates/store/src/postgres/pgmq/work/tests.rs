@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use backlog_schedule::{Counter, Settlement, Transition};
 
 use super::*;
-use crate::Access;
 use crate::clock::Clock;
+use crate::database::Access;
 use crate::mapping::Mapping;
 use crate::mutex::lock;
 use crate::postgres::Server;

@@ -11,10 +11,9 @@ use backlog_store::{Count, Pause};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::aligned;
 use super::failures::{top_failures, top_failures_json, top_failures_of_all};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
-use super::screen::{Column, Screen, grouped, table};
+use super::screen::{Column, Screen, grouped, padded, table};
 
 /// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
@@ -194,6 +193,22 @@ fn counts_table(counts: &[Count], screen: &Screen) -> String {
     }
     rows.iter_mut().for_each(|row| drop(row.drain(1..=COLUMNS)));
     aligned(&rows)
+}
+
+/// Lines with the first column aligned to the left and the others to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| padded(cell, width, column > 0));
+        cells.collect::<Vec<_>>().join("  ") + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 pub fn status_text(report: &StatusReport, screen: &Screen) -> String {

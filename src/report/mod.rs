@@ -1,4 +1,4 @@
-//! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
+//! Reports as text and as JSON: on a table, a check, and a pass. Nothing here prints.
 
 mod failures;
 mod metrics;
@@ -29,8 +29,8 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    Listing, dry_run_line, explanation, list_json, next_attempt_line, unscheduled, unstored,
-    verdict_line,
+    dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line, unscheduled,
+    unstored, verdict_line,
 };
 pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
@@ -45,7 +45,7 @@ pub use thresholds::{FIGURES, Figure, Severity, Source, Thresholds, line as seve
 pub enum Level {
     Ok,
     Warning,
-    /// To be mended, or records are lost sight of.
+    /// To be fixed: otherwise records are missed.
     Error,
 }
 
@@ -54,7 +54,7 @@ pub struct Finding {
     pub level: Level,
     pub about: &'static str,
     pub text: String,
-    /// An SQL statement that mends it.
+    /// An SQL statement that fixes it.
     pub statement: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Findings {
 }
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-/// The members that all lines of a pass share are those of `pass`.
+/// `pass` has the members that all lines of a pass share.
 pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
     json_line(&json!({

@@ -1,6 +1,6 @@
-//! Standard error: the log, the progress bar and the last word. All three go through here, so
-//! that they do not write over each other. Nothing panics if it cannot be written. What is said has
-//! paths, names and others' words in it, so hidden characters are escaped here.
+//! Standard error: the log, the progress bar and the summary. All three go through here, so that they do not write
+//! over each other. Nothing panics if it cannot be written. Hidden characters are escaped, because messages quote
+//! paths, names and texts of others.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -15,7 +15,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
-/// How many characters fit into a line of an output, if that is a terminal.
+/// Number of columns of an output that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = output.is_terminal().then(|| tcgetwinsize(output).ok())?;
     let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
@@ -23,25 +23,25 @@ pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
 }
 
 const LOG: &str = "RUST_LOG";
-/// Below this a progress bar is counts alone.
+/// Below this width a progress bar shows counts only.
 const NARROW: usize = 60;
 const USUAL_WIDTH: usize = 80;
 
 #[derive(Clone)]
 pub struct Terminal {
     bars: MultiProgress,
-    /// Whether a person is looking. Cron mails every line.
+    /// Whether standard error is a terminal. Cron mails every line.
     pub attended: bool,
-    /// In characters, if so.
+    /// In characters, if it is.
     pub width: Option<usize>,
-    /// The queue that everything is about by now, if it has a name.
+    /// The name of the queue in work, if it has one.
     queue: Arc<Mutex<Option<String>>>,
-    /// Whether one line is enough of many that say the same.
+    /// Whether one line is enough for errors with the same cause.
     pub folds: bool,
 }
 
 impl Terminal {
-    /// Sets up the log: warnings at a terminal, errors from cron; `-v` and `RUST_LOG` say otherwise.
+    /// Sets up the log: warnings at a terminal, errors under cron, unless `-v` or `RUST_LOG` is given.
     pub fn new(verbose: u8) -> Self {
         let width = width(&io::stderr());
         let attended = width.is_some();
@@ -76,7 +76,7 @@ impl Terminal {
         terminal
     }
 
-    /// From here on every line names this queue, or none.
+    /// From now on each line names this queue, or none.
     pub fn name_queue(&self, queue: Option<&str>) {
         *lock(&self.queue) = queue.map(String::from);
     }
@@ -90,14 +90,14 @@ impl Terminal {
         self.write(&format!("{}{line}", self.queue()));
     }
 
-    /// Behind the path of backlog.toml the queue is named as well, and once is enough.
+    /// Names the queue once, although the error may name it after the path of backlog.toml.
     pub fn say_error(&self, error: &anyhow::Error) {
         let queue = self.queue();
         let error = chain(error).replacen(&format!(": {queue}"), ": ", 1);
         self.write(&format!("backlog: {queue}{error}"));
     }
 
-    /// Several lines of our own, which are fit for a terminal.
+    /// Writes lines that need no escape.
     pub fn say_lines(&self, lines: &str) {
         let _ = self.bars.suspend(|| io::stderr().write_all(lines.as_bytes()));
     }
@@ -110,7 +110,7 @@ impl Terminal {
         Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
-    /// Asks which of several it is, if somebody is there to answer; an answer that is none is asked again.
+    /// Asks for one of several choices, if somebody can answer, until the answer is legal.
     pub fn choose(&self, question: &str, choices: &[String]) -> anyhow::Result<Option<usize>> {
         if choices.is_empty() || !self.attended || !io::stdin().is_terminal() {
             return Ok(None);
@@ -148,7 +148,7 @@ impl Terminal {
             true => counts.into(),
             false => format!("{{bar:16}} {counts}, {{eta}} left"),
         };
-        // The template is a constant; were it wrong, the default is no loss.
+        // The template is a constant, so the default is never used.
         let style = ProgressStyle::with_template(&template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style.with_key("rate", |state: &ProgressState, text: &mut dyn fmt::Write| {

@@ -160,16 +160,12 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// `NULL in 21 rows`
+    /// `NULL in 21 rows, set in 19`
     pub fn emptiness(&self) -> String {
         let is_null = self.conditions()[0].ends_with("IS NULL");
-        let none = if is_null { "NULL" } else { "empty" };
-        format!("{none} in {}", counted(self.empty_rows() as u64, "row"))
-    }
-
-    /// The number of rows of the sample in which it has a value.
-    pub fn set_rows(&self) -> usize {
-        self.cells.len() - self.empty_rows()
+        let (none, empty) = (if is_null { "NULL" } else { "empty" }, self.empty_rows());
+        let set = self.cells.len() - empty;
+        format!("{none} in {}, set in {set}", counted(empty as u64, "row"))
     }
 
     /// If it divides rows that would be pending, in how many it is set, and the conditions of both parts.
@@ -223,7 +219,7 @@ impl<'a> Column<'a> {
     pub fn facts(&self) -> Option<String> {
         let name = self.name();
         if self.is_date() && self.empty_rows() > 0 {
-            return Some(format!("  {name}: {}, set in {}", self.emptiness(), self.set_rows()));
+            return Some(format!("  {name}: {}", self.emptiness()));
         }
         let is_never_set = self.values.iter().all(|counted| counted.value.is_null());
         let is_fact = self.distinct() > usize::from(!is_never_set);

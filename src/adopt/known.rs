@@ -5,8 +5,8 @@ use backlog_schedule::listed;
 use backlog_store::{Counted, Listed};
 use toml::{Table, Value};
 
-use super::Proposal;
 use super::columns::{Column, Columns};
+use super::proposal::Proposal;
 use super::words::{Role, role};
 use crate::terminal::Terminal;
 

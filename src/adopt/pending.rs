@@ -6,8 +6,8 @@ use backlog_store::{Counted, quoted_if_needed};
 use toml::Value as Toml;
 
 use super::columns::{Column, Columns, display};
+use super::proposal::{Proposal, toml};
 use super::words::{Meaning, Role, meaning};
-use super::{Proposal, toml};
 
 /// What the lines about pending records leave for later ones.
 #[derive(Default)]
@@ -224,10 +224,8 @@ impl Columns<'_> {
 
     fn by_date(&self, column: &Column<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
         let [is_empty, _] = column.conditions();
-        let (empty, set) = (column.emptiness(), column.set_rows());
-        proposal.comment(&format!(
-            "a record is pending while {is_empty}: it is {empty}, and set in {set}"
-        ));
+        let rows = column.emptiness();
+        proposal.comment(&format!("a record is pending while {is_empty}: it is {rows}"));
         let rows = 0..column.cells.len();
         let waiting: Vec<_> = rows.filter(|row| column.is_empty_at(*row)).collect();
         self.narrow(column, Some(is_empty), &waiting, false, proposal)?;

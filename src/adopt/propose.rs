@@ -8,8 +8,8 @@ use toml::{Table, Value as Toml};
 
 use super::columns::{Column, Columns};
 use super::pending::Pending;
+use super::proposal::{Choice, Proposal, toml};
 use super::words::Role;
-use super::{Choice, Proposal, toml};
 use crate::terminal::Terminal;
 
 pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Result<Proposal<'t>> {

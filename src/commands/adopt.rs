@@ -98,15 +98,14 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
     let found = [with(is_known), with(is_like_a_queue)].into_iter().find(|it| !it.is_empty());
-    let only = found.as_ref().filter(|found| found.len() == 1).map(|_| 0);
+    if let Some([only]) = found.as_deref() {
+        return Ok(only.clone());
+    }
     let mut names = found.unwrap_or_else(|| with(|_| true));
     if names.is_empty() {
         bail!("there are no tables in {place}");
     }
-    let index = match only {
-        Some(only) => Some(only),
-        None => console.terminal.choose("which table is the queue?", &names)?,
-    };
+    let index = console.terminal.choose("which table is the queue?", &names)?;
     index.map(|index| names.swap_remove(index)).ok_or_else(|| {
         let names = listed(names.iter().map(String::as_str));
         usage(format!("which table? name it with --table: {names}")).into()

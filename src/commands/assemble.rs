@@ -1,5 +1,5 @@
-//! Assembly of a pass from options and table: the crontab line with what its last pass left, and
-//! the handlers. A pass, a dry run, a simulation, and what is said of the next pass begin here.
+//! Assembly of a pass from options and table: the crontab line with the cursor of its last pass, and the handlers.
+//! Passes, dry runs, simulations and reports on the next pass begin here.
 
 use std::ffi::OsString;
 use std::iter;
@@ -29,37 +29,36 @@ use crate::options::{self, PassSettings, Queue};
 pub struct Assembly {
     pub line: CronLine,
     pub state: StateDir,
-    /// What tells the line from others in the state directory. The handler does not count, because
-    /// two lines with different ones would be after the same records.
+    /// The name of the line in the state directory. It does not depend on the handler, because two lines with different
+    /// handlers would try the same records.
     pub name: LineName,
     pub last: LineState,
 }
 
 impl Assembly {
-    /// To look only: whoever does may have no right to the cursor.
+    /// For reports. An unreadable cursor is only a warning.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
-        let mut assembly = Self::at_first(queue, schedule, database)?;
-        let taken_up = assembly.take_up(database.table(), Purpose::Read);
-        taken_up.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
+        let mut assembly = Self::without_cursor(queue, schedule, database)?;
+        let read = assembly.read_cursor(database.table(), Purpose::Read);
+        read.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
         Ok(assembly)
     }
 
-    /// With the lock of the line, of which one pass runs at a time. `None` if one does, unless this
-    /// is to `wait`.
+    /// With the lock of the line, or without it if another pass has it and this one does not `wait`.
     pub fn locked(
         queue: &Queue,
         schedule: &Schedule,
         database: &mut dyn Database,
         wait: bool,
     ) -> Result<(Self, Option<LineLock>)> {
-        let mut assembly = Self::at_first(queue, schedule, database)?;
+        let mut assembly = Self::without_cursor(queue, schedule, database)?;
         let line = assembly.key();
         let lock = match assembly.state.prepare()? {
             true => assembly.state.lock_line(&line, wait)?,
             false => database.lock_line(&line, wait)?.then(LineLock::of_session),
         };
         if lock.is_some() {
-            assembly.take_up(database.table(), Purpose::Write)?;
+            assembly.read_cursor(database.table(), Purpose::Write)?;
         }
         Ok((assembly, lock))
     }
@@ -68,18 +67,18 @@ impl Assembly {
         self.name.to_string()
     }
 
-    fn at_first(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
+    fn without_cursor(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = state_dir(queue, database)?;
         let table = database.table();
-        let policy = line_policy(queue, &schedule);
+        let policy = line_policy(&schedule, &queue.mapping.conditions, queue.shard);
         let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
         let line = CronLine::new(schedule, table.capabilities());
         Ok(Self { line, state, name, last: LineState::default() })
     }
 
-    fn take_up(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
+    fn read_cursor(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
         let last = self.state.line_state(&self.key(), purpose)?;
         self.line.cursor = last.cursor.taken_up(table.id.len());
         self.line.later.clone_from(&last.later);
@@ -115,24 +114,14 @@ impl Assembly {
 }
 
 /// The policy of a crontab line as it is typed, with the condition and the shard that narrow the records.
-pub fn line_policy(queue: &Queue, schedule: &Schedule) -> String {
-    policy_text(schedule, &queue.mapping.conditions, queue.shard)
-}
-
-/// The same of what backlog.toml alone says of a line.
-pub fn policy_of_file(described: &(Schedule, Vec<String>, Option<Shard>)) -> String {
-    let (schedule, conditions, shard) = described;
-    policy_text(schedule, conditions, *shard)
-}
-
-fn policy_text(schedule: &Schedule, conditions: &[String], shard: Option<Shard>) -> String {
+pub fn line_policy(schedule: &Schedule, conditions: &[String], shard: Option<Shard>) -> String {
     let conditions = conditions.iter().map(|it| format!(" --where {it}"));
     let shard = shard.map(|shard| format!(" --shard {shard}"));
     iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
 }
 
-/// The table of a queue, to be looked at, and what a pass would begin with, if a schedule is chosen.
-pub fn look(
+/// The table of a queue, open for reading, and the assembly of a pass, if there is a schedule.
+pub fn open_to_read(
     queue: &Queue,
     schedule: Option<&Schedule>,
     clock: Clock,
@@ -142,7 +131,7 @@ pub fn look(
     Ok((database, assembly.transpose()?))
 }
 
-/// The context of all handlers of a pass, of which `token` marks those of no other, and `run` names it.
+/// The context of the handlers of a pass. `token` marks them, and `run` is the name of the pass.
 pub fn context(
     queue: &Queue,
     settings: &PassSettings,
@@ -186,10 +175,9 @@ fn columns(table: &Table) -> placeholders::Columns<'_> {
     }
 }
 
-/// Fails if a command could run a value of a record, or if a placeholder in it is no column.
+/// Fails if a command could run a value of a record as code, or if a placeholder is no column.
 pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
     let columns = columns(table);
-    // The arguments of the others hold no columns.
     let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
     for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
@@ -202,11 +190,11 @@ pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Ta
     Ok(())
 }
 
-/// Fails if the table lacks what the handler needs, or a command could run a value of a record.
+/// Fails if the table lacks what the handler needs, or a command could run a value of a record as code.
 pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
     refuse_placeholders(handler, queue, table)?;
-    // The first record is archived by the time that they are needed.
+    // Otherwise the error would come after the first record is archived.
     if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
         bail!("--on-archive: {why}");
     }
@@ -226,14 +214,14 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     let secret = webhook.signing.column().map(|column| (column, "--secret-column"));
     let columns = columns(table);
     let missing = url.chain(key).find(|(name, _)| !columns.has(name));
-    // A secret is in a column; `{id}` may be none.
+    // `{id}` need not be a column, but a secret is in one.
     let missing =
         missing.or_else(|| secret.filter(|(name, _)| !placeholders::has(&columns.names, name)));
     let Some((column, option)) = missing else { return Ok(()) };
     bail!(usage(format!("{option}: {}", columns.unknown(column))))
 }
 
-/// The handlers of a pass: those of records heed a part of its stop, `of_pass`.
+/// The handlers of a pass. Those of records heed a part of its stop, `of_pass`.
 pub fn handlers(
     handler: Option<options::Handler>,
     on_archive: Option<Vec<OsString>>,

@@ -1,5 +1,5 @@
-//! `backlog init`, `add`, `archive`, `restore` and `retry`: what a person writes to a table by hand.
-//! Like a pass, an edit changes a row only under its claim and only if its status is the expected one.
+//! `backlog init`, `add`, `archive`, `restore` and `retry`. Like a pass, an edit changes a row only under its claim,
+//! and only if its status is the expected one.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -31,7 +31,6 @@ pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exi
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
     let schemas = if args.minimal {
-        // The three columns that every table needs and the payload, nothing else.
         [include_str!("minimal.sql"), include_str!("minimal.postgres.sql")]
     } else {
         [include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql")]
@@ -44,7 +43,7 @@ pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exi
     confirm(console.out, &format!("{done} {what} in {}", queue.db))
 }
 
-/// How many records one transaction takes.
+/// Number of records in a transaction.
 const ADDED: usize = 1000;
 
 pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
@@ -67,14 +66,14 @@ pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
     confirm(console.out, &format!("added {}", counted(added as u64, "record")))
 }
 
-/// Says what was done. Where that cannot be said, it is done all the same.
+/// Prints what was done. The error says that it was done although it could not be printed.
 pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
     let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
     said.with_context(|| format!("{done}, but this could not be said"))?;
     Ok(Exit::Done)
 }
 
-/// One JSON document per line; blank lines are passed over.
+/// Adds a JSON document for each line. Blank lines are skipped.
 fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
     let (mut added, mut added_up_to) = (0, 0);
     let mut batch = Vec::with_capacity(ADDED);
@@ -111,7 +110,7 @@ fn document(payload: &[u8]) -> Result<&str> {
     Ok(text)
 }
 
-/// How many records are claimed and changed at a time.
+/// Number of records that are claimed and changed at a time.
 const EDITED: usize = 200;
 
 /// The verb of an edit: the statuses that it starts from, and the transition that it makes.
@@ -121,7 +120,7 @@ pub struct Verb {
     /// As in `would archive 3 records`.
     would: &'static str,
     from: &'static [Status],
-    /// Those of them that are meant where no record is named.
+    /// Those of them that are changed if no record is named.
     of_many: &'static [Status],
     to: (Transition, Counter),
     /// Fails if the table cannot show the transition.
@@ -146,12 +145,12 @@ pub const RESTORE: Verb = Verb {
     require: Table::require_told_archived,
 };
 
-/// NEW is due under every policy, and has never run out of attempts.
+/// Sets NEW, which is due by every policy.
 pub const RETRY: Verb = Verb {
     done: "made due",
     would: "make due",
     from: &[Status::Error, Status::Archived, Status::New],
-    // What the application has put off stays so, unless it is named.
+    // NEW records that the application has put off are changed only by name.
     of_many: &[Status::Error],
     to: (Transition::Renewed, Counter::AsBefore),
     require: Table::require_renewal,
@@ -161,27 +160,25 @@ struct Work<'a> {
     store: Box<dyn Store>,
     verb: &'a Verb,
     queue: &'a Queue,
-    /// The statuses that records may have to be changed, and the cause that they failed by, if one was
-    /// chosen.
+    /// The statuses of the records to change.
     from: Vec<Status>,
     cause: Option<CauseFilter>,
     dry_run: bool,
     now: Instant,
     out: &'a mut dyn Write,
     done: u64,
-    /// The first of those that were brought back.
+    /// The first of the restored records.
     renewed: Vec<Id>,
-    /// Tries later if a pass has records in hand. Fails where an id stands for none, or one is refused.
     exit: Exit,
 }
 
-/// Of so many records that were brought back it is said when they are tried next.
-const TOLD: usize = 5;
+/// Number of restored records whose next attempt is printed.
+const NEXT_ATTEMPTS: usize = 5;
 
-/// More records than this are not changed on a terminal without a question.
+/// Number of records above which a terminal asks before they are changed.
 const MANY: usize = 1_000;
 
-/// Edits the records with the ids that are typed, or those that are chosen otherwise.
+/// Edits the records with these ids, or those that other options choose.
 pub fn edit(
     resolved: &Resolved<'_>,
     verb: &Verb,
@@ -202,7 +199,7 @@ pub fn edit(
         return confirm(console.out, "nothing was changed");
     }
     let schedule = resolved.schedule_of_passes().filter(|_| verb.to.1 == Counter::Reset);
-    // Whatever is wrong with the schedule is for a pass to say.
+    // A pass reports errors of the schedule.
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let line = assembly.map(|assembly| assembly.line);
     let state = state_dir(&queue, &*database)?;
@@ -221,24 +218,23 @@ pub fn edit(
         renewed: Vec::new(),
         exit: Exit::Done,
     };
-    let ids = if args.ids.is_empty() { chosen } else { work.named(&args.ids, id_columns)? };
+    let ids = if args.ids.is_empty() { chosen } else { work.find_named(&args.ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
-        work.work_off(batch)?;
+        work.edit_batch(batch)?;
     }
     let records = counted(work.done, "record");
     let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
     writeln!(work.out, "{done} {records}")?;
     if let Some(line) = line {
-        // A server notes the instant of the change, which may be later than the begin.
+        // A server uses its own clock, so the change may be later than the begin.
         let rule = line.due_rule(console.clock.now(), false);
-        work.tell_next_attempts(&rule, &console.screen)?;
+        work.print_next_attempts(&rule, &console.screen)?;
     }
     Ok(work.exit)
 }
 
 impl Edit {
-    /// The statuses of the records that are meant. `conditions` are those that were typed: one chooses
-    /// records as well, where that of backlog.toml only narrows.
+    /// The statuses of the records to change. A typed condition chooses records; those of backlog.toml only narrow.
     fn statuses(&self, verb: &Verb, conditions: &[String]) -> Result<Vec<Status>> {
         let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();
         if self.ids.is_empty() && !is_chosen && conditions.is_empty() {
@@ -259,7 +255,7 @@ impl Edit {
     }
 }
 
-/// The ids of the records that are chosen by what they are, if none are named.
+/// The ids of the records that options choose, if none are named.
 fn chosen(
     verb: &Verb,
     args: &Edit,
@@ -288,14 +284,14 @@ fn chosen(
     Ok((ids, cause))
 }
 
-/// Whether a record is one of those to be changed. One that is NEW can only be made due if it waits.
+/// Whether a record is to be changed. A NEW one can only be made due if it waits.
 fn is_to_be_changed(verb: &Verb, record: &Record, from: &[Status], now: Instant) -> bool {
     let waits = record.due_at.is_some_and(|due_at| due_at > now);
     let is_due = record.status == Status::New && !waits && verb.to.0 == Transition::Renewed;
     from.contains(&record.status) && !is_due
 }
 
-/// Whether a person at a terminal wants so many records changed. Nobody else is asked.
+/// Asks at a terminal whether to change this number of records.
 fn confirmed(verb: &Verb, records: usize, console: &Console<'_>) -> Result<bool> {
     if !console.terminal.attended || !io::stdin().is_terminal() {
         return Ok(true);
@@ -305,20 +301,20 @@ fn confirmed(verb: &Verb, records: usize, console: &Console<'_>) -> Result<bool>
 }
 
 impl Work<'_> {
-    fn named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
+    fn find_named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         for id in typed {
             match find(self.store.reader(), id, columns)? {
-                // Whoever types an id twice means one record.
+                // An id may be typed twice.
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),
-                Err(why) => self.tell(&one_line(id), Exit::Failed, &why)?,
+                Err(why) => self.print_unchanged(&one_line(id), Exit::Failed, &why)?,
             }
         }
         Ok(ids)
     }
 
-    fn work_off(&mut self, batch: &[Id]) -> Result<()> {
+    fn edit_batch(&mut self, batch: &[Id]) -> Result<()> {
         let mut claimed = Vec::new();
         let result = self.claim(batch, &mut claimed).and_then(|()| self.change(&claimed));
         for record in &claimed {
@@ -341,7 +337,7 @@ impl Work<'_> {
                     (Exit::Done, format!("is {}, and is left so", cut_line(&record.status_text)))
                 }
                 Claim::Held(mut record) => {
-                    // A person may have been asked for a while.
+                    // It may have changed since the question.
                     let record_of = Arc::make_mut(&mut record);
                     if self.cause.as_ref().is_none_or(|cause| cause.holds(record_of)) {
                         claimed.push(record);
@@ -355,7 +351,7 @@ impl Work<'_> {
                 Claim::Gone => (Exit::Failed, GONE.into()),
                 Claim::Unreadable(why) => (Exit::Failed, format!("it could not be read: {why}")),
             };
-            self.tell(&id, exit, &why)?;
+            self.print_unchanged(&id, exit, &why)?;
         }
         Ok(())
     }
@@ -377,7 +373,7 @@ impl Work<'_> {
             let (exit, why) = match applied {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
-                    if self.renewed.len() < TOLD {
+                    if self.renewed.len() < NEXT_ATTEMPTS {
                         self.renewed.push(record.id.clone());
                     }
                     continue;
@@ -390,12 +386,12 @@ impl Work<'_> {
                     (Exit::Failed, &*format!("the table refuses it: {why}"))
                 }
             };
-            self.tell(&record.id, exit, why)?;
+            self.print_unchanged(&record.id, exit, why)?;
         }
         Ok(())
     }
 
-    fn tell_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
+    fn print_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
         for id in &self.renewed {
             if let Found::Record(record) = self.store.reader().read(id)? {
                 let verdict = rule.verdict(record.facts());
@@ -405,8 +401,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Says why a record was not changed, which may make the exit worse.
-    fn tell(&mut self, id: &dyn Display, exit: Exit, why: &str) -> Result<()> {
+    /// Prints why a record was not changed, and keeps the worst exit.
+    fn print_unchanged(&mut self, id: &dyn Display, exit: Exit, why: &str) -> Result<()> {
         self.exit = self.exit.max(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }

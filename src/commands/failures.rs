@@ -1,4 +1,4 @@
-//! `backlog failures`: why records fail, since when, and how many; and which records that are.
+//! `backlog failures`: the causes of failures, with their records.
 
 use std::ops::ControlFlow::Continue;
 
@@ -33,16 +33,15 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
-/// A filter of the records that failed by one cause, which a person has named.
+/// A filter for the records that failed by one cause.
 pub struct CauseFilter {
     failed: Failed,
     cause: Cause,
-    /// Those among which it is one.
     causes: Causes,
 }
 
 impl CauseFilter {
-    /// Of the causes by which records with one of these statuses failed.
+    /// Finds the cause among those of records with these statuses.
     pub fn new(
         meant: &str,
         queue: &Queue,
@@ -61,12 +60,12 @@ impl CauseFilter {
     }
 }
 
-/// What tells the failed records of a table, with the errors that it has no column for.
+/// Recognises the failed records of a table, and knows errors that it has no column for.
 pub struct Failed {
     pub known: Failures,
-    /// Whether the table itself tells which records have failed.
+    /// Whether the table shows which records have failed.
     is_told: bool,
-    /// Whether a pass over the table runs here now, which may have records in hand.
+    /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
 }
 
@@ -77,7 +76,6 @@ impl Failed {
         Ok(Self::new(&state, database.table(), &histories))
     }
 
-    /// By the histories of all lines of the database.
     pub fn new(state: &StateDir, table: &Table, histories: &[LineHistory]) -> Self {
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
         let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
@@ -102,7 +100,7 @@ impl Failed {
         Ok(causes)
     }
 
-    /// Whether a record has failed, or was given up, for what is known of it then.
+    /// Whether a record has failed or was given up. Its error is filled in if it is known.
     pub fn is(&self, record: &mut Record) -> bool {
         self.known.fill_in(record);
         if self.has_in_hand(record) {
@@ -116,7 +114,7 @@ impl Failed {
         }
     }
 
-    /// Whether a pass most likely has the record in hand: it counts as failed until that ends.
+    /// Whether a pass most likely has the record in hand.
     pub fn has_in_hand(&self, record: &Record) -> bool {
         self.is_running && record.last_error.as_deref().is_some_and(last_error::is_begun)
     }
@@ -127,7 +125,7 @@ pub fn kept_errors(queue: &Queue, database: &dyn Database) -> Result<Failures> {
     Ok(known(&state_dir(queue, database)?, database.table()))
 }
 
-/// What the state directory knows of a table's failures. To look only: it may belong to others.
+/// The failures of a table in the state directory, which may belong to others.
 fn known(state: &StateDir, table: &Table) -> Failures {
     state.failures(&table.name).unwrap_or_else(|error| {
         log::warn!("{}: errors that no column holds are not known", chain(&error));

@@ -6,8 +6,9 @@ mod assemble;
 mod check;
 mod crontab;
 mod edit;
+mod explain;
 mod failures;
-mod look;
+mod list;
 mod monitoring;
 mod passes;
 mod pause;
@@ -37,7 +38,7 @@ use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedO
 use crate::report::{self, Screen};
 use crate::terminal::Terminal;
 
-/// The console of a command: its clock, standard error, and standard output with what shows it.
+/// The console of a command: its clock, standard error and standard output.
 pub struct Console<'a> {
     pub clock: Clock,
     pub terminal: &'a Terminal,
@@ -59,7 +60,7 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         run_command(&cli, &options, &sources, console)
     });
     console.endings.wait(&console.clock, &console.signals);
-    // One that has come since the pass was over.
+    // A signal that came after the pass.
     let signal = console.signals.first().filter(|_| result.is_ok());
     if let Some(signal) = signal {
         return Ok(Exit::Signal(signal));
@@ -111,8 +112,8 @@ fn run_command(
         Command::Adopt(args) => adopt::run(options, args, &sources.environment, console),
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
-        Command::List(args) => look::list(&one()?, args, console),
-        Command::Explain(args) => look::explain(&one()?, &args.ids, console),
+        Command::List(args) => list::run(&one()?, args, console),
+        Command::Explain(args) => explain::run(&one()?, &args.ids, console),
         Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
         Command::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
         Command::Retry(args) => edit::edit(&one()?, &edit::RETRY, args, console),
@@ -128,10 +129,10 @@ fn run_command(
     }
 }
 
-/// Stands before the output of one of several queues, where that does not name it.
+/// The heading of the output of one of several queues.
 const HEADING: &str = "queue {}:\n";
 
-/// A command for one queue. The flag says that no other queue's output stands above.
+/// A command for one queue. The flag marks the first queue.
 type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
 
 /// The environment with root's rule as the command applies it.
@@ -142,7 +143,7 @@ fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
     Ok(Environment { rule, ..environment })
 }
 
-/// How root's rule is applied, unless the option or its variable waives it.
+/// The rule for owners of files, which the option or its variable waives.
 fn owner_rule(
     usual: OwnerRule,
     global: &Global,
@@ -156,7 +157,7 @@ fn owner_rule(
     Ok(if is_waived { OwnerRule::Waived } else { usual })
 }
 
-/// The queues that a command may be about.
+/// The queues of a command.
 struct Queues<'a> {
     sources: &'a Sources,
     typed: &'a TypedOptions,
@@ -180,7 +181,7 @@ impl Queues<'_> {
         Ok(self.sources.queues()?)
     }
 
-    /// The queues of which the status is an overview. The passes are those of one queue.
+    /// The queues of an overview by `status`. Passes are those of one queue.
     fn of_status(&self, args: &cli::Status) -> Result<Option<Vec<String>>> {
         if args.format.queues.all_queues {
             return self.all().map(Some);
@@ -190,8 +191,8 @@ impl Queues<'_> {
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 
-    /// Runs a command for the queue that is chosen, or for each queue of backlog.toml. What stops one of
-    /// them does not stop the next, but a signal does. Without a heading the output is JSON.
+    /// Runs a command for the chosen queue, or for each queue of backlog.toml. An error in one does not stop the next,
+    /// but a signal does. Without a heading the output is JSON.
     fn run(
         &self,
         is_about_all: bool,
@@ -210,7 +211,7 @@ impl Queues<'_> {
             let resolved = self.sources.resolve(self.typed, Some(queue));
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
                 let resolved = resolved.require_usable()?;
-                // What panics over one queue has said so, and is no reason to leave the others.
+                // A panic has printed its message, and does not stop the others.
                 let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
             });
@@ -234,14 +235,14 @@ impl Queues<'_> {
     }
 }
 
-/// Writes the manual pages below a directory, where `man` looks for them: `man1/backlog.1`.
+/// Writes the manual pages into a directory for `man`: `man1/backlog.1`.
 fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     for page in cli::pages()? {
         let section = directory.join("man1");
         let path = section.join(&page.file);
         let made = fs::create_dir_all(&section);
         let written = made.and_then(|()| {
-            // A link in a directory that others prepared may be anybody's.
+            // Others may have made the link.
             let is_link = section.is_symlink() || path.is_symlink();
             let replace = || secure_file::replace(&path, &page.text, 0o644);
             if is_link { Err(secure_file::no_file()) } else { replace() }
@@ -271,13 +272,13 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
     queue.db.open(&queue.mapping, access, clock)
 }
 
-/// The state directory of a queue. Passes over a server's tables go on without that of a user's home.
+/// The state directory of a queue. With a server, passes go on without that of a user's home.
 fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
     let state = database.state_dir(queue.state_dir.as_deref())?;
     Ok(if queue.names_state_dir { state } else { state.optional() })
 }
 
-/// Fails if the table has not the columns that the schedule goes by.
+/// Fails if the table lacks columns that the schedule needs.
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if table.capabilities().keeps_schedule && matches!(schedule.policy, Policy::Age(_)) {
         bail!(usage(
@@ -313,7 +314,7 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// The record with an id of so many columns, as it is typed; or why there is none.
+/// The record with an id of this number of columns, as it is typed; or why there is none.
 fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
         match reader.read(&id)? {

@@ -1,5 +1,4 @@
-//! The record of passes: as a pass writes it, as `status` reads it, and the complaint about a pass
-//! that hangs.
+//! The record of passes, written by passes and read by `status`, and the message about a pass that hangs.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -14,16 +13,17 @@ use backlog_store::{
     ownership,
 };
 
-use super::assemble::{Assembly, policy_of_file};
+use super::archived::ArchivedRecords;
+use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::options::{PassSettings, Resolved};
 use crate::report::{GONE_AFTER, LinePasses, Passes};
 
-/// The least of a tick, where a line has none of its own: cron counts in minutes.
+/// Minimum length of a tick: cron counts in minutes.
 const LEAST_TICK: i64 = 60;
 
-/// The record of a pass, which the pass and its observer share. Without one the pass goes on.
+/// The record of a pass, which the pass and its observer share. If it cannot be written, the pass goes on.
 #[derive(Clone)]
 pub struct PassLog {
     /// The name of the pass.
@@ -37,7 +37,8 @@ pub struct PassLog {
 struct Notes {
     record: Option<PassRecord>,
     failures: NewFailures,
-    /// Whether that was said of the record.
+    archived: ArchivedRecords,
+    /// Whether an error of the record was logged.
     is_incomplete: bool,
 }
 
@@ -54,12 +55,13 @@ impl PassLog {
         let state = &assembly.state;
         let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
         let opened = (!state.is_none()).then(|| state.pass_record(entry));
-        // A message of a queue has a place for its error in the archive only.
+        // A message of a queue can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
         let notes = Arc::new(Mutex::new(Notes {
             record: opened.and_then(noted),
             failures,
+            archived: ArchivedRecords::default(),
             is_incomplete: false,
         }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
@@ -70,7 +72,7 @@ impl PassLog {
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
-        let Notes { record, failures, is_incomplete } = &mut *lock(&self.notes);
+        let Notes { record, failures, is_incomplete, .. } = &mut *lock(&self.notes);
         let Attempt { id, outcome, .. } = attempt.attempt;
         match outcome {
             Outcome::Success => failures.succeeded(id),
@@ -95,6 +97,10 @@ impl PassLog {
         }
     }
 
+    pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
+        act(&mut lock(&self.notes).archived)
+    }
+
     /// All attempts of the line so far, if they are recorded.
     pub fn totals(&self) -> Option<Counts> {
         lock(&self.notes).record.as_ref().map(PassRecord::totals)
@@ -105,7 +111,7 @@ impl PassLog {
         lock(&self.notes).failures.causes.clone()
     }
 
-    /// Notes how the pass has ended: with a tally, or why with an error.
+    /// Records how the pass has ended: with a tally or an error.
     pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally, String>, exit: Exit) {
         let (end, error) = match result {
             Err(error) => (PassEnd::Failed, Some(error.clone())),
@@ -121,7 +127,7 @@ impl PassLog {
             },
         };
         self.with(|record| {
-            // Where an error has ended the pass, what was counted until then stands.
+            // After an error, the last counts remain.
             if let Ok(tally) = result {
                 *record.counts() = counts(tally);
             }
@@ -153,19 +159,21 @@ fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant
         schedule: settings.schedule.line(),
         host: host_name(),
         every: settings.every,
-        of_file: settings.described.as_ref().map(policy_of_file)
-            == Some(assembly.name.policy.clone()),
+        of_file: settings.described.as_ref().is_some_and(|(schedule, conditions, shard)| {
+            line_policy(schedule, conditions, *shard) == assembly.name.policy
+        }),
         hangs_after: hangs_after(settings),
         ..PassEntry::new(assembly.name.clone(), run.into(), began)
     }
 }
 
-/// How often a policy has its line run, in seconds; how often one by age alone does is up to cron.
+/// The interval of the passes of a policy in seconds. By age alone it is up to cron.
 pub fn own_interval(policy: &Policy) -> Option<i64> {
     (!matches!(policy, Policy::Age(_))).then(|| policy.every_secs())
 }
 
-/// The longer of ten ticks and twice the time that a handler has, and no less than the rate needs.
+/// Seconds without an outcome after which a pass hangs: at least ten ticks, twice the timeout, and twice the time
+/// between two attempts.
 fn hangs_after(settings: &PassSettings) -> Option<i64> {
     let secs = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     let timeout = secs(settings.timeout?).saturating_mul(2);
@@ -186,8 +194,8 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The report on the passes of these lines. `unread` says why other histories are not known; of the
-/// last passes as many as `recent` are told one by one.
+/// The report on the passes of these lines. `unread` are errors of other histories; `recent` is the number of passes to
+/// list.
 pub fn report(
     state: &StateDir,
     lines: Vec<LinePasses>,
@@ -205,8 +213,8 @@ pub fn report(
     }
 }
 
-/// The passes of a queue's lines among the histories of a database. A line that has not run for long is
-/// forgotten, and one that backlog.toml described and describes no more.
+/// The passes of a queue's lines among the histories of a database, without lines that have not run for long or that
+/// were removed from backlog.toml.
 pub fn of_queue(
     resolved: &Resolved<'_>,
     table: &Table,
@@ -214,12 +222,13 @@ pub fn of_queue(
     now: Instant,
 ) -> Vec<LinePasses> {
     let is_file = resolved.sources.file.is_some();
-    let described = resolved.described().as_ref().map(policy_of_file);
+    let described = resolved.described();
+    let described =
+        described.map(|(schedule, conditions, shard)| line_policy(&schedule, &conditions, shard));
     let is_own = |history: &LineHistory| {
         let LineHistory { line, entries, is_running, .. } = history;
         let Some(last) = entries.last() else { return false };
         let is_gone = is_file && last.of_file && described.as_ref() != Some(&line.policy);
-        // The clock of the last pass may have been behind.
         let latest = entries.iter().map(|entry| entry.last_began().0).max().unwrap_or_default();
         let is_old = now.0.saturating_sub(latest) > GONE_AFTER;
         let is_forgotten = !is_running && (is_gone || is_old);
@@ -237,8 +246,7 @@ pub fn user_name() -> String {
     ownership::user_name(uid).unwrap_or_else(|| uid.to_string())
 }
 
-/// What a pass does that finds its line taken: nothing, but if the pass there hangs, it says so once
-/// an hour.
+/// The result of a pass whose line is locked. It reports once an hour that the running pass hangs.
 pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
     let history = assembly.state.history(&assembly.name);
@@ -251,8 +259,7 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     Ok(Exit::TryLater)
 }
 
-/// `the pass of this line that began at ... (pid 7 on web1) has had no outcome for 3 h`; with advice only
-/// if the process is there: anybody who may write the database may have written the file.
+/// The message about a pass that hangs. It has advice only if the process exists here: others may write the file.
 fn hang(history: &LineHistory, now: Instant) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
     let PassEntry { began, pid, host, uid, .. } = running;

@@ -1,5 +1,5 @@
-//! `backlog pause` and `resume`: whether passes may begin attempts. A pause is a file in the state
-//! directory, which each pass of its queue or table looks for before it claims records.
+//! `backlog pause` and `resume`. A pause is a file in the state directory, for which each pass of the queue or table
+//! looks before it claims records.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::cli::Pause as PauseArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
-/// The queue or the table that is paused or resumed, with the state directory that says so.
+/// The queue or the table that is paused or resumed.
 struct Target {
     state: StateDir,
     scope: PauseScope,
     /// The option that takes the name of the table.
     table_option: &'static str,
-    /// What was chosen, and the table as the database spells it.
+    /// The queue, and the table as the database spells it.
     queue: Queue,
     table: String,
-    /// The passes of the lines in the scope, as far as they are known.
+    /// The recorded passes of the lines in the scope.
     histories: Vec<LineHistory>,
 }
 
@@ -44,7 +44,7 @@ impl Target {
         let (of_queue, of_table) = (PauseScope::Queue, PauseScope::Table);
         let is_named = resolved.is_named;
         let scope = if is_named { of_queue(queue.name.clone()) } else { of_table(table.clone()) };
-        // What cannot be read of the passes keeps nobody from a pause.
+        // Passes that cannot be read do not prevent a pause.
         let (mut histories, _) = state.histories(1);
         histories.retain(|it| scope.covers(&it.line.queue, &it.line.table));
         Ok(Self { state, scope, table_option, queue, table, histories })
@@ -59,7 +59,7 @@ impl Target {
         format!("`backlog resume {option} {quoted}`")
     }
 
-    /// The scopes of the other kind that lines of this one are in.
+    /// The table of a queue, or the queues of a table.
     fn others(&self) -> Vec<PauseScope> {
         match &self.scope {
             PauseScope::Queue(_) => vec![PauseScope::Table(self.table.clone())],

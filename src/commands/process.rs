@@ -1,10 +1,9 @@
-//! `backlog process`: one pass, or with `--dry-run` what it would do.
+//! `backlog process`: a pass, or with `--dry-run` what it would do.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow::Continue;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -19,7 +18,6 @@ use backlog_store::{
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
-use super::archived::ArchivedRecords;
 use super::assemble::{self, Assembly, handlers, require};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
@@ -39,24 +37,21 @@ pub fn run(
 ) -> Result<Exit> {
     let (clock, run) = (console.clock, random_hex::<8>()?);
     let began = clock.monotonic();
-    let archived = ArchivedRecords::new();
     let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal);
     let signals = console.signals.begin_pass();
-    let result = locked(queue, settings, console, run, &archived, &mut monitoring, &signals);
-    let summed_up = archived.sum_up(queue, resolved);
-    summed_up.unwrap_or_else(|error| log::error!("{error}"));
+    let result = locked(resolved, queue, settings, console, run, &mut monitoring, &signals);
     let took = clock.monotonic().saturating_duration_since(began);
-    monitoring.end(&result, took, &clock, &mut console.endings, &console.signals);
+    monitoring.end(&result, took, &clock, &mut console.endings);
     result
 }
 
 /// The pass under the lock of its line, which is free when this returns.
 fn locked(
+    resolved: &Resolved<'_>,
     queue: &Queue,
     settings: &PassSettings,
-    console: &mut Console<'_>,
+    console: &Console<'_>,
     run: String,
-    archived: &ArchivedRecords,
     monitoring: &mut Monitoring<'_>,
     signals: &StoppedBySignals,
 ) -> Result<Exit> {
@@ -76,24 +71,21 @@ fn locked(
     let began = clock.monotonic();
     let log =
         PassLog::open(&assembly, settings, database.table(), run, clock.now(), terminal.attended);
-    let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
-    let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
-    let pass = LockedPass { queue, settings, terminal, log: &log, archived, stop, signals };
-    let result = pass.run(database, assembly);
+    let result = run_locked(database, assembly, queue, settings, console, &log, signals);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     let (ended, exit) = match result {
         Ok(tally) => {
             let summary = report::summary(&tally, elapsed);
             let causes = |width| {
                 let screen = Screen { width, now: clock.now() };
-                report::top_failures(&log.causes(), &screen)
+                report::top_failures(&[("", &log.causes())], &screen)
             };
-            // That it found a pause is said already.
+            // The pause was reported when it was found.
             if terminal.attended && tally != Tally::paused() {
                 terminal.say(&summary);
                 terminal.say_lines(&causes(terminal.width));
             }
-            monitoring.sum_up(format!("{summary}\n{}", causes(None)));
+            monitoring.set_summary(format!("{summary}\n{}", causes(None)));
             let exit = outcome(&tally, settings.strict);
             (Ok(tally), exit)
         }
@@ -101,84 +93,80 @@ fn locked(
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
     log.end(clock.now(), elapsed, &ended, code);
-    monitoring.measure(code, elapsed, log.totals(), clock.now());
+    monitoring.write_metrics(code, elapsed, log.totals(), clock.now());
+    let summed_up = log.with_archived(|archived| archived.sum_up(queue, resolved));
+    summed_up.unwrap_or_else(|error| log::error!("{error}"));
     exit
 }
 
-struct LockedPass<'a> {
-    queue: &'a Queue,
-    settings: &'a PassSettings,
-    terminal: &'a Terminal,
-    log: &'a PassLog,
-    archived: &'a ArchivedRecords,
-    stop: Arc<Stop>,
-    signals: &'a StoppedBySignals,
-}
-
-impl LockedPass<'_> {
-    fn run(self, database: Box<dyn Database>, mut assembly: Assembly) -> Result<Tally> {
-        let Self { queue, settings, terminal, log, archived, stop, signals } = self;
-        let (clock, now) = (stop.clock, log.began);
-        let token = random_hex::<16>()?;
-        let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
-        let capabilities = &mut assembly.line.capabilities;
-        capabilities.may_give_up = settings.handler.as_ref().is_some_and(Handler::gives_up);
-        capabilities.series = context.series;
-        let time = assembly.line.pass_time(now, settings.limits.drain);
-        let policy = &assembly.line.schedule.policy;
-        // A new one is not for everybody to read: errors may quote what the records hold.
-        let joblog = settings.joblog.as_deref().map(|path| {
-            let opened = secure_file::append(path, 0o640);
-            opened.with_context(|| format!("could not open the joblog {}", path.display()))
-        });
-        let observer = PassObserver {
-            joblog_context: json!({
-                "run": log.run,
-                "queue": context.queue,
-                "table": context.table,
-                "policy": policy.line(),
-                "tick": now.tick_begin(policy.every_secs()),
-            }),
-            joblog: joblog.transpose()?,
-            joblog_result: Ok(()),
-            state: assembly.state.clone(),
-            line_name: assembly.name.clone(),
-            line: assembly.key(),
-            line_state: LineState {
-                began_at: Some(now),
-                began_behind: time.span.map(|span| span.after),
-                later: assembly.line.slots_later(now),
-                ..assembly.last.clone()
-            },
-            is_saved: false,
-            log: log.clone(),
-            archived: archived.clone(),
-            clock,
-            terminal: terminal.clone(),
-            most: settings.limits.max_records.unwrap_or(u64::MAX),
-            bar: ProgressBar::hidden(),
-            failed: 0,
-            told: HashSet::new(),
-        };
-        let pass =
-            assembly.pass(database, settings, now, stop.clone(), &token, Box::new(observer))?;
-        // It goes when the pass has ended, however that was.
-        let mut _running = None;
-        let tally = engine::run(pass, |wake| {
-            signals.heed(wake)?;
-            log.begin();
-            _running = assembly.state.begin_pass(&token)?;
-            handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
-        });
-        let tally = tally?;
-        if tally.found_nothing {
-            say_if_unmapped(queue, &assembly, clock, terminal)?;
-        }
-        Ok(tally)
+fn run_locked(
+    database: Box<dyn Database>,
+    mut assembly: Assembly,
+    queue: &Queue,
+    settings: &PassSettings,
+    console: &Console<'_>,
+    log: &PassLog,
+    signals: &StoppedBySignals,
+) -> Result<Tally> {
+    let (clock, now) = (console.clock, log.began);
+    let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
+    let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
+    let token = random_hex::<16>()?;
+    let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
+    let capabilities = &mut assembly.line.capabilities;
+    capabilities.may_give_up = settings.handler.as_ref().is_some_and(Handler::gives_up);
+    capabilities.series = context.series;
+    let time = assembly.line.pass_time(now, settings.limits.drain);
+    let policy = &assembly.line.schedule.policy;
+    // Others cannot read a new one: errors may quote records.
+    let joblog = settings.joblog.as_deref().map(|path| {
+        let opened = secure_file::append(path, 0o640);
+        opened.with_context(|| format!("could not open the joblog {}", path.display()))
+    });
+    let observer = PassObserver {
+        joblog_context: json!({
+            "run": log.run,
+            "queue": context.queue,
+            "table": context.table,
+            "policy": policy.line(),
+            "tick": now.tick_begin(policy.every_secs()),
+        }),
+        joblog: joblog.transpose()?,
+        joblog_result: Ok(()),
+        state: assembly.state.clone(),
+        line_name: assembly.name.clone(),
+        line_state: LineState {
+            began_at: Some(now),
+            began_behind: time.span.map(|span| span.after),
+            later: assembly.line.slots_later(now),
+            ..assembly.last.clone()
+        },
+        is_saved: false,
+        log: log.clone(),
+        clock,
+        terminal: console.terminal.clone(),
+        most: settings.limits.max_records.unwrap_or(u64::MAX),
+        bar: ProgressBar::hidden(),
+        failed: 0,
+        logged_causes: HashSet::new(),
+    };
+    let pass = assembly.pass(database, settings, now, stop.clone(), &token, Box::new(observer))?;
+    // Removed when the pass has ended, however it ended.
+    let mut _running = None;
+    let tally = engine::run(pass, |wake| {
+        signals.heed(wake)?;
+        log.begin();
+        _running = assembly.state.begin_pass(&token)?;
+        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
+    });
+    let tally = tally?;
+    if tally.found_nothing {
+        say_if_unmapped(queue, &assembly, clock, console.terminal)?;
     }
+    Ok(tally)
 }
 
-/// What a pass would do now: the same candidates in the same order. Nothing is claimed or written.
+/// Prints what a pass would do now, in its order. Nothing is claimed or written.
 pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
     let mut reader = open(queue, Access::ReadOnly, console.clock)?;
     reader.table().require_sound_counters()?;
@@ -197,8 +185,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     let counts = rule.capabilities.has_counter;
     let mut candidates = DueQueue::new(&plan, rule.clone());
     let mut left = limits.max_records.unwrap_or(u64::MAX);
-    // What is said of each due record at once, or, of an id that is not unique, below.
-    let (mut told, mut ambiguous) = (HashSet::new(), HashSet::new());
+    let (mut printed, mut ambiguous) = (HashSet::new(), HashSet::new());
     while left > 0
         && let Some(Candidate { id, .. }) = candidates.next_few(1, &mut *reader)?.pop()
     {
@@ -214,7 +201,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
                     console.out.write_all(
                         verdict_line(&record, verdict, counts, &console.screen).as_bytes(),
                     )?;
-                    told.insert(id);
+                    printed.insert(id);
                 }
             }
         }
@@ -222,7 +209,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     let mut is_pending = false;
     reader.scan(&Status::PENDING, settings.order, None, &mut |record| {
         is_pending = true;
-        if told.contains(&record.id) {
+        if printed.contains(&record.id) {
             return Ok(Continue(()));
         }
         let verdict = rule.verdict(record.facts());
@@ -231,7 +218,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
         } else if left == 0 && matches!(verdict, Verdict::Due(_) | Verdict::Archive(_)) {
             dry_run_line(&record, "skip", "due, but beyond --max-records")
         } else {
-            // What is due all the same has come since the due ones were read.
+            // A due one was inserted after the due ones were read.
             verdict_line(&record, verdict, counts, &console.screen)
         };
         writeln!(console.out, "{}", console.screen.fit(&line))?;
@@ -245,8 +232,8 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
 
 const UNMAPPED_NAMED: usize = 5;
 
-/// Says that nothing is pending because no row has a status that is mapped, which else would pass
-/// for a queue without work. Cron is told so once a day: a table may be so for good.
+/// Reports that no row has a status that is mapped, because such a table looks like a queue without work. Under cron
+/// once a day.
 fn say_if_unmapped(
     queue: &Queue,
     assembly: &Assembly,
@@ -271,7 +258,7 @@ fn say_if_unmapped(
     Ok(())
 }
 
-/// What the rows have for a status, if none of it is mapped to one of ours.
+/// The statuses of the rows, if none of them is mapped to ours.
 fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>> {
     let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
     let rows: u64 = foreign.iter().map(|count| count.rows).sum();
@@ -290,7 +277,7 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
     )))
 }
 
-/// So many random bytes in hexadecimal: the mark of this pass's handlers, or its name.
+/// Random bytes in hexadecimal.
 fn random_hex<const BYTES: usize>() -> Result<String> {
     let mut bytes = [0; BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -319,34 +306,31 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
     Ok(if is_done { Exit::Done } else { Exit::Failed })
 }
 
-/// The observer of a pass: keeps the joblog, the cursor and the progress bar up to date.
+/// The observer of a pass: writes the joblog, the cursor and the progress bar.
 struct PassObserver {
-    /// Its lines are appended in one write each, so that passes may share it.
+    /// Each line is appended by one write, so that passes may share the file.
     joblog: Option<File>,
-    /// The members that all of its lines share.
     joblog_context: Json,
-    /// A line that cannot be written does not end the pass: its outcome is in the table.
+    /// The first error of the joblog, which does not end the pass.
     joblog_result: Result<()>,
     state: StateDir,
     line_name: LineName,
-    line: String,
     line_state: LineState,
     is_saved: bool,
     log: PassLog,
-    archived: ArchivedRecords,
     clock: Clock,
     terminal: Terminal,
-    /// How many attempts there may be.
+    /// Maximum number of attempts.
     most: u64,
     bar: ProgressBar,
     failed: u64,
-    /// The causes of which the log has a line.
-    told: HashSet<Cause>,
+    /// The causes that were logged.
+    logged_causes: HashSet<Cause>,
 }
 
 impl PassObserver {
     fn save(&mut self) {
-        self.state.save_line_state(&self.line, &self.line_state);
+        self.state.save_line_state(&self.line_name.to_string(), &self.line_state);
         self.is_saved = true;
     }
 }
@@ -362,7 +346,6 @@ impl Observer for PassObserver {
             self.bar.set_message(report::grouped(self.failed));
         }
         self.bar.inc(1);
-        // Others may have become due meanwhile.
         if self.bar.length() < Some(self.bar.position()) {
             self.bar.set_length(self.bar.position());
         }
@@ -381,7 +364,7 @@ impl Observer for PassObserver {
         let pause = self.state.pause(&line.queue, &line.table, now)?;
         let screen = Screen { width: self.terminal.width, now };
         let sentence = pause.sentence(|at| screen.at(at));
-        // Of one that nobody has meant so cron is to hear.
+        // Under cron, a pause that could not be read is reported.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
             && self.state.may_complain(&self.line_name, "unread", now)
@@ -392,11 +375,12 @@ impl Observer for PassObserver {
     }
 
     fn wants_log_line(&mut self, error: &str) -> bool {
-        !self.terminal.folds || self.told.insert(Cause::of(Some(error)))
+        !self.terminal.folds || self.logged_causes.insert(Cause::of(Some(error)))
     }
 
     fn archived(&mut self, record: &Record, error: Option<&str>) -> bool {
-        self.archived.add(&record.id, error, self.clock.now())
+        let now = self.clock.now();
+        self.log.with_archived(|archived| archived.add(&record.id, error, now))
     }
 
     fn shown(&self, at: Instant) -> String {
@@ -411,7 +395,6 @@ impl Observer for PassObserver {
     }
 
     fn finished(&mut self) -> Result<()> {
-        // The last counts are drawn before the bar goes.
         self.bar.abandon();
         self.bar.finish_and_clear();
         if !self.is_saved {

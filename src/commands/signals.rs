@@ -1,4 +1,4 @@
-//! The signals that stop the program. One thread hears them for all passes, one after the other.
+//! The signals that stop the program. One thread receives them for all passes.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,11 +17,10 @@ pub struct Signals(Arc<Mutex<Heard>>);
 struct Heard {
     is_listening: bool,
     first: Option<i32>,
-    /// How many have come.
     count: usize,
-    /// What stops the pass that has something to do.
+    /// Stops the pass that runs.
     wake: Option<Wake>,
-    /// Whether the program waits for what it looks at the signals itself.
+    /// Whether the program waits and looks for signals itself.
     is_awaited: bool,
 }
 
@@ -41,7 +40,7 @@ impl Signals {
         lock(&self.0).count
     }
 
-    /// Does something that ends by itself when a signal comes.
+    /// Does something that ends when a signal comes.
     pub fn await_for<T>(&self, act: impl FnOnce() -> T) -> T {
         lock(&self.0).is_awaited = true;
         let done = act();
@@ -49,7 +48,7 @@ impl Signals {
         done
     }
 
-    /// Where no handler runs and nothing is awaited there is nothing to lose, as before the first pass.
+    /// Without a pass and a wait, a signal ends the program at once.
     fn hear(&self, signal: i32) {
         let mut heard = lock(&self.0);
         heard.first.get_or_insert(signal);
@@ -61,8 +60,8 @@ impl Signals {
         }
     }
 
-    /// A hangup is heeded unless the parent process has had it ignored, as nohup does. If the ends of child
-    /// processes are ignored, the system forgets how they ended: then they are listened for, too.
+    /// SIGHUP counts unless the parent process ignores it, as nohup does. If SIGCHLD is ignored, the system discards the
+    /// exit statuses of children, so it gets a handler.
     fn listen(&self) -> Result<()> {
         let ignored = IgnoredSignals::of_this_process();
         let ignores = |signal| ignored.is_some_and(|it| it.contains(signal));
@@ -82,7 +81,7 @@ impl Signals {
 }
 
 impl StoppedBySignals {
-    /// The pass has something to do, so a signal stops it in order from now on.
+    /// From now on, a signal stops the pass in order.
     pub fn heed(&self, wake: Wake) -> Result<()> {
         let Self(signals) = self;
         if !lock(&signals.0).is_listening {

@@ -1,7 +1,8 @@
-//! `backlog simulate`: the load that policies make, for records made up or for those of the table.
+//! `backlog simulate`: the load of policies, for made-up records or those of the table.
 
 use std::io::Write;
 use std::ops::ControlFlow::Continue;
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context, Result};
 use backlog_schedule::{Capabilities, DAY, Id, Instant, Order, Record, Schedule, Status};
@@ -30,7 +31,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
         start,
         secs: args.span.unwrap_or(usual_secs),
     };
-    // What the engine logs is said of real records.
+    // The log of the engine is about real records.
     log::set_max_level(log::LevelFilter::Off);
     let runs = simulate(&scenario, &lines, *clock)?;
     if args.jsonl {
@@ -52,21 +53,16 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     Ok(Exit::Done)
 }
 
-/// Each line on a thread of its own, as many at a time as there are processors.
+/// Each line on a thread of its own.
 fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec<Run>> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut runs = Vec::with_capacity(lines.len());
-    for batch in lines.chunks(processors) {
-        std::thread::scope(|scope| {
-            let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
-            let threads: Vec<_> = batch.iter().map(run).collect();
-            for thread in threads {
-                runs.push(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-            }
-            anyhow::Ok(())
-        })?;
-    }
-    Ok(runs)
+    std::thread::scope(|scope| {
+        let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
+        let threads: Vec<_> = lines.iter().map(run).collect();
+        let join = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
 }
 
 /// Records that are all inserted at the start.
@@ -97,7 +93,7 @@ fn of_table(
     let lines = schedules.iter().map(line).collect::<Result<_>>()?;
     let mut rows = Vec::new();
     database.scan(&Status::PENDING, Order::Oldest, None, &mut |record| {
-        // Only what a policy goes by is kept of them.
+        // Only what policies depend on is kept.
         if queue.holds(&record.id) {
             let kept = Record::new(record.id, record.inserted_at);
             let Record { status, failures, last_failure_at, due_at, .. } = record;

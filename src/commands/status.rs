@@ -1,5 +1,5 @@
-//! `backlog status`: how many records there are, what is due, the passes, and why records fail; on a
-//! screen, as JSON, as a page, as figures for Prometheus, and held to limits.
+//! `backlog status`: records, passes and failures as text, as JSON, as a page, as figures for Prometheus, and compared
+//! with limits.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;
@@ -9,7 +9,7 @@ use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, l
 use backlog_store::system_error::chain;
 use backlog_store::{Access, Clock, LineName, PASSES_OF_A_DAY};
 
-use super::assemble::look;
+use super::assemble::open_to_read;
 use super::failures::Failed;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
 use super::{Console, open, passes, state_dir};
@@ -21,7 +21,7 @@ use crate::report::{
     StatusReport, Thresholds, keep_older, severity_line,
 };
 
-/// What was found of a queue, which is known as far as its options make sense.
+/// The status of a queue, and its options as far as they make sense.
 struct Looked {
     queue: Option<Queue>,
     status: QueueStatus,
@@ -30,24 +30,14 @@ struct Looked {
 /// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
     let thresholds = thresholds(args)?;
-    let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
     if let Some(policy) = &args.forget {
         return forget(resolved, policy, console);
     }
-    let looked = look_at(resolved, depth, clock);
-    answer(vec![looked], args, &thresholds, console, |mut found, console| {
-        let (_, report) = found.swap_remove(0);
-        let report = report?;
-        let text = match args.format.json {
-            true => json_line(&report),
-            false => report::status_text(&report, &console.screen),
-        };
-        console.out.write_all(text.as_bytes())?;
-        Ok(Exit::Done)
-    })
+    let looked = vec![look_at(resolved, args, &thresholds, console.clock)];
+    answer(looked, false, args, &thresholds, console)
 }
 
-/// Removes what is known of the passes of a line, which is none any more.
+/// Removes the record of the passes of a line.
 fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let database = open(&queue, Access::ReadOnly, console.clock)?;
@@ -70,7 +60,7 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
-/// All queues on one screen. One that cannot be looked at says why in its place.
+/// All queues on one screen. One that cannot be read says why in its place.
 pub fn overview(
     queues: &[String],
     sources: &Sources,
@@ -79,47 +69,30 @@ pub fn overview(
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let thresholds = thresholds(args)?;
-    let (depth, clock) = (Depth::of(args, &thresholds), console.clock);
     let look = |queue: &String| {
         let resolved = sources.resolve(typed, Some(queue));
         match resolved.and_then(Resolved::require_usable) {
-            Ok(resolved) => look_at(&resolved, depth, clock),
+            Ok(resolved) => look_at(&resolved, args, &thresholds, console.clock),
             Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
         }
     };
     let looked = queues.iter().map(look).collect();
-    answer(looked, args, &thresholds, console, |found, console| {
-        let exits = found.iter().map(|(_, it)| it.as_ref().err().map_or(Exit::Done, exit::of));
-        let exit = exits.max().unwrap_or(Exit::Done);
-        let text = match args.format.json {
-            true => found.iter().map(queue_json).collect(),
-            false => report::overview_text(&found, &console.screen),
-        };
-        console.out.write_all(text.as_bytes())?;
-        Ok(exit)
-    })
+    answer(looked, true, args, &thresholds, console)
 }
 
-fn queue_json((queue, report): &QueueStatus) -> String {
-    match report {
-        Ok(report) => json_line(report),
-        Err(error) => report::unknown_queue_json(queue, error),
-    }
-}
-
-/// The limits of `--warn-if` and `--fail-if`. They are parsed before a connection is made.
+/// The limits of `--warn-if` and `--fail-if`.
 fn thresholds(args: &cli::Status) -> Result<Thresholds> {
     let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
     Ok(thresholds.map_err(usage)?)
 }
 
-/// Writes what was found wherever it is wanted, and shows it, or holds it to the limits that are set.
+/// Writes the page and the metrics if they are wanted, and prints the status or the state by the limits that are set.
 fn answer(
     looked: Vec<Looked>,
+    is_overview: bool,
     args: &cli::Status,
     thresholds: &Thresholds,
     console: &mut Console<'_>,
-    show: impl FnOnce(Vec<QueueStatus>, &mut Console<'_>) -> Result<Exit>,
 ) -> Result<Exit> {
     let mut least = Exit::Done;
     if let Some(path) = &args.table_metrics
@@ -129,7 +102,7 @@ fn answer(
         least = Exit::Failed;
     }
     let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
-    let found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
+    let mut found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
     if let Some(path) = &args.html {
         let made = make_page(&found, path, mode, console);
         if !args.has_limits() {
@@ -137,20 +110,42 @@ fn answer(
         }
         made.map_or_else(|error| log::error!("{}", chain(&error)), drop);
     }
-    if !args.has_limits() {
-        return Ok(show(found, console)?.max(least));
+    if args.has_limits() {
+        let (severity, line) = thresholds.judge(&found);
+        console.out.write_all(line.as_bytes())?;
+        return Ok(match severity {
+            Severity::Ok => Exit::Done,
+            Severity::Warning => Exit::Warning,
+            Severity::Critical => Exit::Critical,
+            Severity::Unknown => Exit::Unknown,
+        });
     }
-    let (severity, line) = thresholds.judge(&found);
-    console.out.write_all(line.as_bytes())?;
-    Ok(match severity {
-        Severity::Ok => Exit::Done,
-        Severity::Warning => Exit::Warning,
-        Severity::Critical => Exit::Critical,
-        Severity::Unknown => Exit::Unknown,
-    })
+    if let Some((_, report)) = found.pop_if(|_| !is_overview) {
+        let report = report?;
+        let text = match args.format.json {
+            true => json_line(&report),
+            false => report::status_text(&report, &console.screen),
+        };
+        console.out.write_all(text.as_bytes())?;
+        return Ok(least);
+    }
+    let text = match args.format.json {
+        true => found.iter().map(queue_json).collect(),
+        false => report::overview_text(&found, &console.screen),
+    };
+    console.out.write_all(text.as_bytes())?;
+    let exits = found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
+    Ok(exits.fold(least, Exit::max))
 }
 
-/// The answer to monitoring that cannot be given.
+fn queue_json((queue, report): &QueueStatus) -> String {
+    match report {
+        Ok(report) => json_line(report),
+        Err(error) => report::unknown_queue_json(queue, error),
+    }
+}
+
+/// The answer to monitoring if the status is not known.
 pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit> {
     console.out.write_all(severity_line(Severity::Unknown, &chain(error)).as_bytes())?;
     Ok(Exit::Unknown)
@@ -162,18 +157,20 @@ fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
         for Looked { queue, status: (_, report) } in looked {
             let Some(queue) = queue else { continue };
             let labels = Labels::of_table(&queue.db.shown(), &queue.name, queue.table_name());
-            match report {
-                Ok(report) => metrics.of_table(&labels, report),
-                Err(_) => metrics.of_unreadable_table(&labels, now),
-            }
+            metrics.of_table(&labels, now, report.as_ref().ok());
         }
     })
 }
 
-fn look_at(resolved: &Resolved<'_>, depth: Depth, clock: Clock) -> Looked {
+fn look_at(
+    resolved: &Resolved<'_>,
+    args: &cli::Status,
+    thresholds: &Thresholds,
+    clock: Clock,
+) -> Looked {
     match resolved.queue() {
         Ok(queue) => {
-            let report = report_on(&queue, resolved, depth, clock);
+            let report = report_on(&queue, resolved, args, thresholds, clock);
             Looked { status: (queue.name.clone(), report), queue: Some(queue) }
         }
         Err(error) => {
@@ -183,55 +180,30 @@ fn look_at(resolved: &Resolved<'_>, depth: Depth, clock: Clock) -> Looked {
     }
 }
 
-/// How much is told one by one: of the last passes, and of the newest archived records. More of the
-/// passes are read where limits are set for what they came to.
-#[derive(Clone, Copy)]
-struct Depth {
-    passes: usize,
-    read: usize,
-    archived: usize,
-    /// Whether the rows of each status are counted.
-    counts: bool,
-    /// Whether each pending record is read.
-    scans: bool,
-}
-
-impl Depth {
-    fn of(args: &cli::Status, thresholds: &Thresholds) -> Self {
-        // Everything is shown, unless only limits are to be checked.
-        let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
-        let (passes, archived) = match args.html {
-            Some(_) => (report::PASSES, report::ARCHIVED),
-            None => (args.passes, 0),
-        };
-        let of_limits = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
-        Self {
-            passes,
-            read: passes.max(of_limits),
-            archived,
-            counts: is_whole || thresholds.need(Source::Counts),
-            scans: is_whole || thresholds.need(Source::PendingRecords),
-        }
-    }
-}
-
 fn report_on(
     queue: &Queue,
     resolved: &Resolved<'_>,
-    depth: Depth,
+    args: &cli::Status,
+    thresholds: &Thresholds,
     clock: Clock,
 ) -> Result<StatusReport> {
+    // If only limits are checked, only the sources of their figures are read.
+    let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
+    let reads = |source| is_whole || thresholds.need(source);
+    let (recent, most_archived) =
+        if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
+    let of_a_day = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
     let now = clock.now();
-    let (mut database, assembly) = look(queue, resolved.schedule()?.as_ref(), clock)?;
+    let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), clock)?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
-    let counts = match depth.counts {
+    let counts = match reads(Source::Counts) {
         true => database.census(&BANDS.map(|days| days * DAY), now)?,
         false => Vec::new(),
     };
     let mut oldest_pending = None;
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = state_dir(queue, &*database)?;
-    let (histories, unread) = state.histories(depth.read);
+    let (histories, unread) = state.histories(recent.max(of_a_day));
     let known = Failed::new(&state, database.table(), &histories);
     let lines = passes::of_queue(resolved, database.table(), histories, now);
     let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
@@ -254,18 +226,18 @@ fn report_on(
         if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
             let reason = verdict.reason().filter(|_| !is_in_hand);
             let since = reason.and_then(|why| rule.due_since(record.facts(), why, next_pass));
-            // It was not due at that pass, or not there, whatever its date is.
+            // The last complete pass would have tried it.
             let since = since.map(|since| since.max(last_complete.unwrap_or(since)));
             due.add(&record, verdict, since, now);
         }
         Ok(Continue(()))
     };
-    if depth.scans {
+    if reads(Source::PendingRecords) {
         database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
     }
     known.known.date(&mut causes);
     let has_archived = counts.iter().any(|count| count.status == Status::Archived);
-    let most = if has_archived { depth.archived } else { 0 };
+    let most = if has_archived { most_archived } else { 0 };
     let mut archived = Vec::new();
     if most > 0 {
         // There may be a million.
@@ -277,7 +249,7 @@ fn report_on(
         })?;
     }
     let paused = state.pause(&queue.name, &database.table().name, now);
-    let passes = passes::report(&state, lines, &unread, depth.passes, now);
+    let passes = passes::report(&state, lines, &unread, recent, now);
     Ok(StatusReport {
         db: database.place(),
         table: database.table().name.clone(),

@@ -1,8 +1,7 @@
-//! A crontab line as its passes see it, which go on from each other; and the cursor of a running
-//! pass: the place from which the next pass of its line goes on.
+//! A crontab line, and the cursor of a running pass: the place from which the next pass of the line goes on.
 //!
-//! By slots the cursor passes over records whose attempts have not ended: those are listed beside it,
-//! with how often. So a pass that is killed costs no record its slot, and none gets one twice.
+//! By slots the cursor goes past records whose attempts have not ended. They are listed beside it, with the number
+//! of attempts begun: if the pass is killed, no record loses its slot or gets one twice.
 
 use std::collections::HashMap;
 
@@ -29,16 +28,15 @@ impl CronLine {
         Self { schedule, capabilities, cursor: Cursor::default(), later: Vec::new() }
     }
 
-    /// Where a pass by slots begins; nowhere where each record says itself when it is due. What was reached
-    /// too long ago was reached by a clock that was wrong, and could not be caught up with.
+    /// Where a pass by slots begins. A slot that was reached too long ago was reached by a wrong clock.
     pub fn reached(&self, now: Instant) -> Option<Slot> {
         let every_secs = self.schedule.policy.every_secs();
         let ticks = now.saturating_sub(MOST_BEHIND).tick(every_secs)..=now.tick(every_secs);
         self.slots_reached().filter(|slot| ticks.contains(&slot.tick)).max()
     }
 
-    /// The slots that passes have reached and that lie after the clock of this one. Either their clocks were
-    /// ahead or the clock of this pass is behind, so it leaves them to later passes.
+    /// The slots after the clock of this pass that passes have reached: one of the clocks was wrong, so they are left to
+    /// later passes.
     pub fn slots_later(&self, now: Instant) -> Vec<Slot> {
         let tick = now.tick(self.schedule.policy.every_secs());
         let mut later: Vec<_> = self.slots_reached().filter(|slot| slot.tick > tick).collect();
@@ -54,7 +52,7 @@ impl CronLine {
         last.is_some_and(|last| last.tick > now.tick(self.schedule.policy.every_secs()))
     }
 
-    /// The slot that the last pass has reached, and those that it has left.
+    /// The slot that the last pass has reached, and those that it left to later passes.
     fn slots_reached(&self) -> impl Iterator<Item = Slot> {
         let Capabilities { keeps_schedule, has_due_column, .. } = self.capabilities;
         let last = self.cursor.reached.as_ref().and_then(Position::slot);
@@ -73,7 +71,7 @@ impl CronLine {
         DueRule { schedule: self.schedule.clone(), capabilities: self.capabilities, time, kept }
     }
 
-    /// The order of a pass. It goes on from the last one by slots, and where a limit may cut it short.
+    /// The order of a pass. By slots, and if a limit may cut it short, it goes on from the last one.
     pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
         let may_be_cut_short = limits.max_records.is_some()
             || limits.max_runtime.is_some()
@@ -94,34 +92,34 @@ impl CronLine {
     }
 }
 
-/// How far a pass may be behind and still go on from the last one.
+/// Maximum age of a slot from which a pass goes on.
 const MOST_BEHIND: i64 = 366 * DAY;
-/// How many slots are remembered that lie after the clock of the last pass: one for each jump of the clock.
+/// Maximum number of slots after the clock that are kept: one for each jump of the clock.
 const MOST_LATER: usize = 4;
 
-/// Bytes of ids that fit in a page, which no kill can cut in two. The others are listed apart.
+/// Bytes of ids that fit in a page, whose write no kill interrupts. The others are listed apart.
 const MOST_LISTED: usize = 2_048;
-/// More attempts for one slot are not begun: the record may be what kills the passes.
+/// Maximum number of attempts begun for one slot: the record may be what kills the passes.
 const MOST_BEGUN: u32 = 3;
-/// What an entry takes besides its id.
+/// Bytes of an entry besides its id.
 const ENTRY: usize = 48;
 
 #[derive(Debug, Default)]
 pub struct PassCursor {
-    /// The slot, or the failed record, that the pass has come to in the order of its plan.
+    /// The slot or the failed record that the pass has come to.
     last: Option<Position>,
-    /// Records whose slots have come, and that are still to be tried for them.
+    /// Records whose slots have come and that are still to be tried.
     kept: HashMap<Id, Kept>,
     pub stuck: Option<Key>,
     is_capped: bool,
     /// Whether a limited pass has come to a failed record.
     is_on_its_way: bool,
-    /// Whether the next pass would go on from elsewhere than was last noted.
+    /// Whether the cursor has changed since it was last noted.
     is_news: bool,
 }
 
 impl PassCursor {
-    /// A limited pass whose limit new records use up leaves the place of the last one to the next.
+    /// Begins where the last pass ended: if new records use up the limit, the place stays as it was.
     pub fn new(span: Option<Span>, plan: &Plan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
@@ -141,13 +139,12 @@ impl PassCursor {
             let last = self.last.as_ref().and_then(Position::slot);
             self.last = last.max(Some(slot)).map(Position::Slot);
         } else if self.is_capped && record.status == Status::Error {
-            // The first one counts at once, so that even a pass that is killed each time gets on.
+            // The first one is noted at once, so that passes which are killed each time make progress.
             self.is_news |= !std::mem::replace(&mut self.is_on_its_way, true);
             self.last = Some(Position::Key(record.key()));
         }
     }
 
-    /// A record's slot has come, and it is still to be tried for it.
     pub fn keep(&mut self, id: &Id, slot: Slot) -> &mut Kept {
         self.is_news = true;
         let kept = || Kept { id: id.clone(), slot, begun: 0 };
@@ -158,7 +155,7 @@ impl PassCursor {
         self.is_news |= self.kept.remove(id).is_some();
     }
 
-    /// As if it had not been handed out.
+    /// Takes back that a record was handed out.
     pub fn came_back(&mut self, id: &Id) {
         if let Some(kept) = self.kept.get_mut(id) {
             self.is_news = true;
@@ -166,12 +163,12 @@ impl PassCursor {
         }
     }
 
-    /// Where the next pass would go on if this one were killed now.
+    /// The cursor for the case that the pass is killed now, if it has changed.
     pub fn news(&mut self) -> Option<Cursor> {
         std::mem::take(&mut self.is_news).then(|| self.cursor(self.last.clone()))
     }
 
-    /// `span` is what this one was to work off.
+    /// The cursor at the end of a pass over `span`.
     pub fn come_to(&self, span: Option<Span>, cut_short: bool) -> Cursor {
         let end = span.filter(|_| !cut_short).map(|span| Slot::end_of(span.until));
         self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))

@@ -8,10 +8,10 @@ use backlog_schedule::{
 };
 use backlog_store::Reader;
 
-/// How many ids are read at once. More are continued by key.
+/// Maximum number of ids in one query. The next query goes on after the last key.
 const PAGE: usize = 1_000_000;
 
-/// Sizes of the blocks that are looked at in one query, or deferred, beside another pass.
+/// Sizes of the blocks that are checked or deferred while another pass works on the same records.
 const FIRST_BLOCK: usize = 64;
 const LARGEST_BLOCK: usize = 4096;
 
@@ -19,19 +19,19 @@ const LARGEST_BLOCK: usize = 4096;
 pub struct Plan {
     pub order: Order,
     pub kind: PlanKind,
-    /// Whether no limit may cut the pass short, so that what is deferred has its turn.
+    /// Whether no limit may cut the pass short, so that deferred records have their turn.
     pub is_unlimited: bool,
-    /// Behind this record it begins, and comes to it at the end: those before it got nowhere and so
-    /// ended the last pass. Where failed records have an order of their own, it is among the new ones.
+    /// The record after which the pass begins, because those before it got nowhere and ended the last pass: their turn
+    /// is at the end.
     pub stuck: Option<Key>,
 }
 
 #[derive(Debug, Clone)]
 pub enum PlanKind {
-    /// All of them, in the table's order.
+    /// All in the table's order.
     Full,
-    /// A limit may cut the pass short: NEW go before ERROR, and ERROR go on behind the last one that
-    /// such a pass tried, so that no block of failing records keeps others from it.
+    /// A limit may cut the pass short: NEW first, then ERROR after the last one that such a pass tried, so that every
+    /// record has its turn.
     Capped { cursor: Option<Key> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
@@ -43,7 +43,7 @@ type Search = (Query, Kind);
 enum Kind {
     Due,
     Slots,
-    /// Not due, but grown too old: to be archived.
+    /// Too old: to be archived.
     TooOld,
 }
 
@@ -57,7 +57,7 @@ impl Plan {
             up_to: None,
             limit: PAGE,
         };
-        // What is behind a key, and what is before it.
+        // The search after a key, and the one before it.
         let behind = |statuses: &[Status], key: Option<&Key>| {
             let before = key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, Kind::Due));
             ((Query { after: key.cloned(), ..query(statuses) }, Kind::Due), before)
@@ -75,11 +75,10 @@ impl Plan {
             }
             PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
             PlanKind::Slots => {
-                // What is to be sorted is read at once.
+                // Sorted by slot, so all are read at once.
                 searches.push_back((Query { limit: usize::MAX, ..query(errors) }, Kind::Slots));
             }
         }
-        // What got nowhere comes behind everything else.
         searches.extend(last);
         searches.extend(rule.schedule.limits.max_age_secs.map(|max_age| {
             let until = Some(rule.time.now.saturating_sub(max_age));
@@ -93,7 +92,7 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: Id,
-    /// Whether it was NEW then.
+    /// Whether it was NEW when it was selected.
     pub was_new: bool,
 }
 
@@ -107,13 +106,13 @@ pub struct DueQueue {
     rule: DueRule,
     searches: VecDeque<Search>,
     candidates: VecDeque<Candidate>,
-    /// Left for later, because another pass is at it; `None` once it has had its turn, or may not be.
+    /// Records left for later, because another pass works on them; `None` if none may be deferred any more.
     deferred: Option<VecDeque<Candidate>>,
-    /// Whether failed records may be deferred, too: their rows tell what another pass has tried.
+    /// Whether failed records may be deferred, because their rows show what another pass has tried.
     defers_failed: bool,
-    /// Records that a search leaves out, as they are candidates already.
+    /// Records that searches leave out, because they are candidates already.
     left_out: HashSet<Id>,
-    /// What comes when there is nothing else: records that may have killed a pass.
+    /// Records that may have killed a pass, which come last.
     last: VecDeque<Candidate>,
     /// Why records may be missing, if a search could not be read to its end.
     pub broken: Option<String>,
@@ -144,10 +143,9 @@ impl DueQueue {
         }
     }
 
-    /// The queue of a drain's next search: what was busy, then what is due, or without `errors` NEW.
+    /// The next search of a drain: busy records, then those that are due, without `errors` only NEW.
     pub fn again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        // Busy records come first, and are not deferred behind what the search finds.
         let mut due = Self::new(&Plan { order, kind, is_unlimited: false, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
@@ -161,7 +159,6 @@ impl DueQueue {
         self.candidates.len()
     }
 
-    /// What comes next of what has been read, at most `most`.
     pub fn peek(&self, most: usize) -> Vec<Id> {
         self.candidates.iter().take(most).map(|it| it.id.clone()).collect()
     }
@@ -175,8 +172,8 @@ impl DueQueue {
         candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
 
-    /// Removes records that other passes have finished, in blocks that double, until one is pending.
-    pub fn look_ahead(
+    /// Removes records that other passes have settled, in blocks that double, until one is pending.
+    pub fn drop_settled(
         &mut self,
         mut still_pending: impl FnMut(&[Id]) -> Result<Option<Vec<Id>>>,
     ) -> Result<()> {
@@ -197,9 +194,9 @@ impl DueQueue {
         Ok(())
     }
 
-    /// Defers a block of those that come next, once, after so many in a row were claimed in vain: another pass is at
-    /// them in the same order. The block ends before a failed record that must keep its place: a cursor by slots
-    /// has come to the last one tried, and a row without dates of failures does not tell who has just tried it.
+    /// Defers the next block once, after so many claims in a row failed: another pass works on them in the same order.
+    /// The block ends before a failed record that must keep its place, because its row does not show who has just tried
+    /// it.
     pub fn defer_next(&mut self, in_vain: usize) {
         let Some(deferred) = &mut self.deferred else { return };
         let block = (2 * in_vain).clamp(FIRST_BLOCK, LARGEST_BLOCK);
@@ -210,7 +207,7 @@ impl DueQueue {
 
     pub fn any(&mut self, reader: &mut dyn Reader) -> Result<bool> {
         while self.candidates.is_empty() && !self.searches.is_empty() {
-            // All at once, up to full pages, so that none is tried as NEW and found as ERROR.
+            // All searches at once, so that no record is tried as NEW and then found as ERROR.
             for search in std::mem::take(&mut self.searches) {
                 self.read(search, reader)?;
             }
@@ -223,7 +220,6 @@ impl DueQueue {
     }
 
     fn read(&mut self, (query, kind): Search, reader: &mut dyn Reader) -> Result<()> {
-        // Of each that is wanted, in their order.
         let (mut slots, mut were_new) = (Vec::new(), Vec::new());
         let (rule, left_out) = (&self.rule, &self.left_out);
         let page = reader.due(&query, &mut |facts| {
@@ -233,7 +229,7 @@ impl DueQueue {
                 Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != Kind::TooOld,
                 Verdict::Wait { .. } | Verdict::Never(_) => false,
             };
-            // What has kept its slot is tried for that one; what is given up goes first.
+            // A record that has kept its slot is a candidate already.
             let is_kept = kind == Kind::Slots && rule.kept.contains_key(facts.id);
             if !is_wanted || is_kept || left_out.contains(facts.id) {
                 return false;
@@ -286,7 +282,7 @@ mod tests {
     fn more_and_more_are_looked_at_as_long_as_all_are_finished() {
         let mut due = queue(0..20_000);
         let mut looks = Vec::new();
-        due.look_ahead(|ids| {
+        due.drop_settled(|ids| {
             looks.push(ids.len());
             Ok(Some(ids.iter().filter(|id| matches!(id, Id::Integer(15_000..))).cloned().collect()))
         })
@@ -294,15 +290,15 @@ mod tests {
         assert_eq!(looks, [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096]);
         assert_eq!(next(&due), (15_000, 4_999));
         let mut looks = 0;
-        due.look_ahead(|_| {
+        due.drop_settled(|_| {
             looks += 1;
             Ok(None)
         })
         .unwrap();
         assert_eq!((looks, next(&due)), (1, (15_000, 4_999)), "where that cannot be told");
-        due.look_ahead(|_| Ok(Some(vec![Id::Integer(15_063)]))).unwrap();
+        due.drop_settled(|_| Ok(Some(vec![Id::Integer(15_063)]))).unwrap();
         assert_eq!(next(&due), (15_063, 4_936));
-        due.look_ahead(|_| Ok(Some(Vec::new()))).unwrap();
+        due.drop_settled(|_| Ok(Some(Vec::new()))).unwrap();
         assert_eq!(due.known(), 0);
     }
 

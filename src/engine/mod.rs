@@ -31,16 +31,16 @@ use cursor::PassCursor;
 use dispatcher::{Dispatcher, Step};
 use shared_dispatcher::SharedDispatcher;
 
-/// By default all that is due is tried, and handlers that are stopped end at once.
+/// By default everything due is tried, and handlers end at once when the pass is stopped.
 #[derive(Debug, Clone, Default)]
 pub struct PassLimits {
-    /// Attempts, not records looked at: waiting rows never hide due ones.
+    /// Maximum number of attempts.
     pub max_records: Option<u64>,
     pub max_runtime: Option<Duration>,
-    /// What running handlers get to end in, when the pass is stopped.
+    /// Time for running handlers to end when the pass is stopped.
     pub grace: Duration,
     pub drain: bool,
-    /// So many failures in a row say that what the handler needs is down.
+    /// Maximum number of failures in a row.
     pub max_consecutive_failures: Option<u32>,
     pub rate: Option<RateLimit>,
 }
@@ -59,32 +59,32 @@ pub struct Pass {
 }
 
 pub trait Observer {
-    /// So many records are due, as far as they have been counted.
+    /// The number of records that are known to be due.
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, _attempt: &SettledAttempt, _tally: &Tally) {}
 
-    /// Whether the log gets a line for this error: at a terminal one for each cause is enough.
+    /// Whether this error is logged: at a terminal one line for each cause is enough.
     fn wants_log_line(&mut self, _error: &str) -> bool {
         true
     }
 
-    /// A record was archived. Says whether the log gets a line for it.
+    /// A record was archived. Returns whether that is logged.
     fn archived(&mut self, _record: &Record, _error: Option<&str>) -> bool {
         true
     }
 
-    /// The pause that the pass is to obey, in words, if there is one now.
+    /// A sentence about the pause that is in force, if there is one.
     fn paused(&mut self) -> Option<String> {
         None
     }
 
-    /// An instant, as the log is to have it.
+    /// An instant as the log shows it.
     fn shown(&self, at: Instant) -> String {
         at.to_string()
     }
 
-    /// The next pass of its line should go on from there.
+    /// The next pass of the line should go on from this cursor.
     fn reached(&mut self, _cursor: &Cursor) {}
 
     fn finished(&mut self) -> Result<()> {
@@ -100,16 +100,15 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// From now on nothing is begun, also if the pass is just waiting for a lock and cannot be woken.
+    /// Begins nothing more, also if the pass is waiting for a lock and cannot be woken.
     pub fn signal(&self, signal: i32) {
         self.stop.signal(signal);
         log::warn!("stopping on signal {signal}");
         self.turn();
     }
 
-    /// Nothing is in hand any more, the rate holds records back, or the pass is to stop.
     fn turn(&self) {
-        // Whoever waits holds the other end, unless the pass is over.
+        // The other end is gone when the pass is over.
         let _ = self.turns.send(());
     }
 }
@@ -118,7 +117,7 @@ pub struct Handlers {
     pub handler: Arc<dyn Handler>,
     /// The stop that it heeds, a part of that of the pass.
     pub stop: Arc<Stop>,
-    /// Gets each record that is archived, and heeds the stop of the pass.
+    /// Gets each record that is archived. It heeds the stop of the pass.
     pub on_archive: Option<Arc<dyn Handler>>,
 }
 
@@ -128,7 +127,7 @@ impl Handlers {
     }
 }
 
-/// Runs a pass. `start` makes the handlers, once there is something for them to do.
+/// Runs a pass. `start` makes the handlers once a record is due.
 pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Result<Tally> {
     if let Some(pause) = pass.observer.paused() {
         log::warn!("{pause}");
@@ -141,7 +140,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
     let span = rule.time.span;
     if span.is_some() || !any && plan.stuck.is_some() {
-        // A pass leaves its slots to the next one; with nothing to do what was kept is over.
+        // With nothing due, no record keeps a slot.
         let kept = if any { rule.kept.clone() } else { HashMap::new() };
         pass.observer.reached(&PassCursor::new(span, &plan, kept).come_to(span, any));
     }
@@ -164,13 +163,12 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let by_main = handler.is_busy().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
-    let mut main = MainThread { shared: &shared, turns, wake: &wake, is_told: false };
-    main.see_to_the_end();
-    // A thread that has brought the last attempt may still look for more to do.
+    let mut main = MainThread { shared: &shared, turns, wake: &wake, has_stopped: false };
+    main.run_to_the_end();
+    // The thread that submitted the last attempt may still search for more.
     main.wait_for(|| handler.join());
     let tally = shared.with(Dispatcher::finish);
     if tally.is_err() {
-        // Nobody is left to see to what was archived.
         wake.stop.end_within(Duration::ZERO);
     }
     if let Some(on_archive) = on_archive {
@@ -185,16 +183,16 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \
                               more time, or an index (`backlog check` says which)";
 
-/// The main thread of a pass: waits for its end, and heeds signals and the time meanwhile.
+/// The main thread of a pass: waits for its end, for signals and for --max-runtime.
 struct MainThread<'a> {
     shared: &'a SharedDispatcher,
     turns: Receiver<()>,
     wake: &'a Wake,
-    is_told: bool,
+    has_stopped: bool,
 }
 
 impl MainThread<'_> {
-    fn see_to_the_end(&mut self) {
+    fn run_to_the_end(&mut self) {
         self.shared.round();
         loop {
             match self.shared.with(Dispatcher::next_step) {
@@ -208,17 +206,17 @@ impl MainThread<'_> {
         }
     }
 
-    /// Waits for a wake-up, at most `pause`, and until the pass is told to stop for its deadline.
+    /// Waits for a wake-up, at most for `pause`, and stops the pass at its deadline.
     fn wait(&mut self, pause: Option<Duration>) {
         let stop = &self.wake.stop;
-        let deadline = stop.deadline.filter(|_| !self.is_told);
+        let deadline = stop.deadline.filter(|_| !self.has_stopped);
         let left = deadline.map(|deadline| stop.clock.until(deadline));
         match [pause, left].into_iter().flatten().min() {
             Some(most) => drop(self.turns.recv_timeout(most)),
             None => drop(self.turns.recv()),
         }
         let why = match stop.signalled() {
-            _ if self.is_told => return,
+            _ if self.has_stopped => return,
             Some(signal) => Stopped::Signal(signal),
             None if stop.is_late() => {
                 stop.end();
@@ -226,7 +224,7 @@ impl MainThread<'_> {
             }
             None => return,
         };
-        self.is_told = true;
+        self.has_stopped = true;
         self.shared.with(|dispatcher| dispatcher.stop(why));
     }
 
@@ -238,7 +236,7 @@ impl MainThread<'_> {
             wake.turn();
         };
         thread::scope(|threads| {
-            // Without another thread this one does not hear of a signal meanwhile.
+            // Without another thread, signals are noticed afterwards.
             if thread::Builder::new().spawn_scoped(threads, run).is_err() {
                 run();
             }

@@ -1,12 +1,12 @@
-//! The rate limit, a token bucket: so many attempts in a time, however fast handlers are.
+//! The rate limit, a token bucket: a maximum number of attempts in a time, however fast handlers are.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant as Monotonic};
 
-/// The bucket holds what comes in this time, and at least one: attempts may come together so far.
+/// The bucket holds the tokens of this time, and at least one.
 const BURST: Duration = Duration::from_millis(100);
 
-/// How long it takes until one more attempt is allowed: at least a microsecond.
+/// Time until one more attempt is allowed, at least a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit(pub Duration);
 

@@ -13,7 +13,7 @@ use super::Wake;
 use super::dispatcher::Dispatcher;
 use crate::handlers::Submit;
 
-/// A thread waits awake for so long, if rounds take no longer. Waking a thread takes about as long.
+/// Time for which a thread waits without sleeping: waking a thread takes about as long.
 const QUICK_ROUND: Duration = Duration::from_micros(150);
 
 thread_local! {
@@ -29,14 +29,14 @@ pub struct SharedDispatcher {
     /// Whether the last round was a quick one.
     is_quick: Arc<AtomicBool>,
     clock: Clock,
-    /// Wakes the main thread to complete attempts, where those of the handler have other things to do.
+    /// Wakes the main thread to complete attempts, if the threads of the handler have other work.
     wake: Option<Wake>,
 }
 
 #[derive(Default)]
 struct Submitted {
     ended: Vec<Attempt>,
-    /// How many threads wait for the dispatcher, to complete what they have submitted.
+    /// Number of threads that wait for the dispatcher, to complete what they have submitted.
     waiting: usize,
 }
 
@@ -56,7 +56,6 @@ impl SharedDispatcher {
             match &shared.wake {
                 Some(wake) if was_empty => wake.turn(),
                 Some(_) => {}
-                // The thread that holds the dispatcher may complete them.
                 None => shared.catch_up(),
             }
         })
@@ -108,8 +107,8 @@ impl SharedDispatcher {
         self.is_quick.store(is_quick, Ordering::Relaxed);
     }
 
-    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept meanwhile
-    /// would be woken on the processor of the thread that is busy, while its own does nothing.
+    /// The dispatcher, unless another thread holds it for longer than a quick round. A thread that slept would be woken
+    /// on the processor of the busy thread.
     fn take(&self) -> Option<MutexGuard<'_, Dispatcher>> {
         let taken = self.try_take();
         let is_own = RUNS_A_ROUND.get();
@@ -125,7 +124,6 @@ impl SharedDispatcher {
             taken = self.try_take();
         }
         lock(&self.submitted).waiting -= 1;
-        // A holder that has seen this thread wait has let the dispatcher go by now.
         taken.or_else(|| self.try_take())
     }
 

@@ -1,5 +1,4 @@
-//! What comes of attempts: the tally of a pass, the report on each of them, and its log lines, info
-//! when it begins, a warning when it fails, an error when it was the last.
+//! Results of attempts: the tally of a pass, the report on each attempt, and its log lines.
 
 use std::borrow::Cow;
 
@@ -13,23 +12,23 @@ pub struct Tally {
     pub succeeded: u64,
     pub failed: u64,
     pub snoozed: u64,
-    /// Their last attempt failed.
+    /// Archived after a failed attempt.
     pub archived: u64,
-    /// Archived without an attempt: the last one never reported back, or they are too old.
+    /// Archived without an attempt: the last one never reported back, or the record is too old.
     pub expired: u64,
     pub interrupted: u64,
     /// Left as they were, because the handler could not be run.
     pub unable: u64,
-    /// Rows that cannot be read, or that the table does not let be written.
+    /// Rows that could not be read or written.
     pub refused: u64,
     /// Outcomes that were written without the text of their error.
     pub unstored: u64,
     /// Records that were not tried, because more than one row has their id, or their id is none.
     pub ambiguous: u64,
     pub unusable: u64,
-    /// Why there may be due records that were not found.
+    /// Reasons why due records may not have been found.
     pub incomplete: Vec<String>,
-    /// By the application, while their handler ran.
+    /// Changed by the application while their handler ran.
     pub changed: u64,
     /// Left as they were, because their claims were lost while their handlers ran.
     pub lost: u64,
@@ -37,10 +36,10 @@ pub struct Tally {
     pub lost_and_written: u64,
     /// In the hands of other passes.
     pub busy: u64,
-    /// How often the handler was wrong in a way that is no record's fault.
+    /// Errors of the handler that are no record's fault.
     pub faults: u64,
     pub stopped: Option<Stopped>,
-    /// Whether it ended, or a limit was reached, before everything due was tried.
+    /// Whether the pass ended before everything due was tried.
     pub is_cut_short: bool,
     pub found_nothing: bool,
     /// Whether anything was written since the last search of a drain.
@@ -52,9 +51,9 @@ pub struct Tally {
 pub enum Stopped {
     Signal(i32),
     Runtime,
-    /// So many records in a row got nowhere, or the handler cannot be run for any, as it seems.
+    /// Too many records in a row got nowhere.
     Stuck(String),
-    /// So many failures in a row.
+    /// Too many failures in a row.
     Failures(String),
     /// Somebody has paused the queue.
     Paused,
@@ -65,7 +64,7 @@ pub struct SettledAttempt<'a> {
     pub number: u32,
     pub started_at: Instant,
     pub attempt: &'a Attempt,
-    /// Why the table does not take the text of the error, if so.
+    /// Why the table refuses the text of the error, if it does.
     pub unstored: Option<&'a str>,
     /// Before it; `None` where the table has no counter.
     pub failures: Option<u32>,
@@ -160,7 +159,7 @@ pub fn log_ended(
             log::warn!("record {id} was snoozed, {}{}: {error}", when(), attempt());
         }
         Outcome::Failure { .. } | Outcome::Unanswered { .. } | Outcome::GiveUp { .. } => {
-            // Tried because it was NEW, it will never be due again: no later pass would say it.
+            // It was tried because it was NEW, and will never be due again.
             if by_slots && record.inserted_at.is_none() {
                 log::error!(
                     "record {id} failed{}, and is never due by its age, because its insertion \
@@ -173,12 +172,12 @@ pub fn log_ended(
         }
         Outcome::Success => log::info!("record {id} succeeded{}", attempt()),
         Outcome::Interrupted => log::info!("record {id} was interrupted; it stays as it was"),
-        // An error of the pass, which says it.
+        // The pass reports it.
         Outcome::Unable { .. } => {}
     }
 }
 
-/// Reports a claim that was lost with its session, or because its lease ran out.
+/// Logs that a claim was lost with its session, or because its lease ended.
 pub fn log_lost(record: &Record, outcome: &Outcome, is_written: bool) {
     let (id, name) = (&record.id, outcome.name());
     let outcome = match (*outcome == Outcome::Interrupted, is_written) {

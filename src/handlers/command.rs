@@ -1,5 +1,5 @@
-//! A command as the kernel takes it: its words, its environment, and its start. The part of the
-//! environment that all commands of a pass share is made once; a record adds its own variables.
+//! A command as the kernel takes it: its words, its environment, and its start. All commands of a pass share a part
+//! of the environment, which is made once; a record adds its own variables.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
@@ -16,28 +16,28 @@ use rustix::process::Pid;
 use super::placeholders;
 
 const NOT_INHERITED: [&str; 10] = [
-    // What handlers may be told of their record. One pass may be in the handler of another.
+    // Variables of a record. One pass may be in the handler of another.
     "BACKLOG_ID",
     "BACKLOG_STATUS",
     "BACKLOG_DATE_INSERTED",
     "BACKLOG_ATTEMPT",
     "BACKLOG_MAX_ATTEMPTS",
     "BACKLOG_LAST_ERROR",
-    // What webhooks are sent with: no command of a record's needs to know it.
+    // Secrets of webhooks.
     "BACKLOG_WEBHOOK_SECRET",
     "BACKLOG_HEADER",
-    // A command that knows it could report in the place of a pass.
+    // A command that knows it could report instead of a pass.
     "BACKLOG_PING",
-    // Root has said so of the files of this pass alone.
+    // Root trusts the owners of the files of this pass only.
     "BACKLOG_TRUST_OWNER",
 ];
 
-/// The variables that commands inherit and are given, each as `NAME=value`.
+/// The variables that commands inherit or get, each as `NAME=value`.
 #[derive(Clone)]
 pub struct Environment(Arc<[CString]>);
 
 impl Environment {
-    /// The environment of this process with these variables, and without what is no command's to know.
+    /// The environment of this process with these variables, and without those that commands do not inherit.
     pub fn with(given: &[(&str, String)]) -> Result<Self, NulError> {
         let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
         let given = given.iter().map(|(name, value)| variable(name, value.as_ref()));
@@ -59,7 +59,6 @@ fn inherited(given: &[&str]) -> Vec<CString> {
             || given.iter().chain(&NOT_INHERITED).any(|other| name == *other)
     };
     let inherited = std::env::vars_os().filter(|(name, _)| !is_none(name));
-    // What is in an environment has no byte of zero.
     inherited.filter_map(|(name, value)| variable(name, &value).ok()).collect()
 }
 
@@ -74,7 +73,7 @@ fn variable(name: impl Into<OsString>, value: &OsStr) -> Result<CString, NulErro
 pub struct Command<'a> {
     words: Result<Vec<CString>, NulError>,
     environment: &'a Environment,
-    /// Variables of its own, in the place of those of the same names, each with the length of its name.
+    /// Its own variables, which replace those of the same names, each with the length of its name.
     own: Vec<(usize, Result<CString, NulError>)>,
 }
 
@@ -91,9 +90,8 @@ impl<'a> Command<'a> {
         self.own.push((name.len(), variable(name, value.as_ref())));
     }
 
-    /// Starts it as the leader of a process group of its own, so that a signal reaches what it starts.
-    /// The program is looked for in the PATH of this process. A byte of zero in a word or a variable,
-    /// which would be its end, is invalid input.
+    /// Starts the command as the leader of a process group, so that a signal reaches its children. The program is
+    /// searched in the PATH of this process. A byte of zero in a word or a variable is invalid input.
     pub fn start(self, stdin: &OwnedFd, stdout: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
         let words = self.words?;
         let own = self.own.into_iter().map(|(length, it)| Ok((length, it?)));
@@ -120,18 +118,17 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Signals of the C library's own, which it leaves out of each set, and has commands ignore.
+/// Signals that the C library reserves: it leaves them out of each set.
 const LIBC_INTERNAL_SIGNALS: [i32; 2] = [32, 33];
 
-/// The signals that are reset to what the system does by default when a command is started.
+/// The signals that are reset to their default action when a command is started.
 static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// All signals but those that this process still ignores when it starts its first command, as its parent had
-/// it do, for instance `nohup`. SIGPIPE, which every Rust program ignores, is reset. Those
-/// that are not named are one system call more at each start: the C library asks what this process does with
-/// them. None if one is ignored that has no name here, and so cannot be left out.
+/// All signals but those that this process ignores because its parent does, for instance `nohup`. SIGPIPE, which
+/// every Rust program ignores, is reset. Each signal that is not in the set costs a system call at each start,
+/// because the C library asks for its action. `None` if an ignored signal has no name here.
 fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {
     let mut signals = SigSet::all();
     for signal in ignored.iter().filter(|signal| !LIBC_INTERNAL_SIGNALS.contains(signal)) {

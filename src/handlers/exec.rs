@@ -17,33 +17,34 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::command::Command;
-use super::lost_claims::{LOST_KILL_DELAY, LostClaims};
 use super::process::{
-    EXIT_TIMEOUT, EXIT_UNABLE, Process, Tail, complete, could_not_run, obstacle_of, program, read,
-    shown, termination_signal,
+    EXIT_TIMEOUT, EXIT_UNABLE, Process, complete, could_not_run, obstacle_of, program, read, shown,
+    termination_signal,
 };
-use super::shortage::{Running, RunningCommand, is_shortage};
+use super::tail::Tail;
+use super::workers::{LOST_KILL_DELAY, LostClaims};
 use super::{HandlerContext, Job, Workers, placeholders};
 
-/// The handler's words for its exit: sysexits.h EX_TEMPFAIL.
+/// EX_TEMPFAIL of sysexits.h.
 const EXIT_SNOOZE: i32 = 75;
 
-/// How many bytes a variable of a column has at most, and all of them together.
+/// Maximum number of bytes of a variable of a column, and of all of them together.
 const LONGEST_VALUE: usize = 64 * 1024;
 const MOST_VALUES: usize = 128 * 1024;
 
-/// How often a command is tried to start while no other runs, and the time between.
+/// Maximum number of retries to start a command while no other runs, and the time between two of them.
 const MOST_ALONE: u32 = 20;
-const PAUSE_ALONE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Exec {
     /// The command and its arguments, with `{column}` still in them.
     argv: Vec<OsString>,
-    /// Its exit codes that say that no attempt will ever succeed.
+    /// Exit codes for which a record is given up.
     give_up_on: Vec<i32>,
     context: HandlerContext,
     stop: Arc<Stop>,
-    running: Running,
+    /// Each command that runs holds a clone.
+    running: Arc<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,6 @@ enum Why {
     ClaimLost,
 }
 
-/// A command that has ended: its status, how it came to that, and its outputs.
 struct Ended {
     status: ExitStatus,
     process: Process<Why>,
@@ -69,7 +69,7 @@ impl Exec {
         context: HandlerContext,
         stop: Arc<Stop>,
     ) -> Result<Workers> {
-        let exec = Self { argv, give_up_on, context, stop, running: Running::default() };
+        let exec = Self { argv, give_up_on, context, stop, running: Arc::default() };
         let lost = Arc::<LostClaims>::default();
         let losses = lost.clone();
         let mut workers = Workers::start(exec.context.jobs, move |job| exec.work(&job, &losses))?;
@@ -89,25 +89,25 @@ impl Exec {
         (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
-    /// The error is the outcome of a command that was not started.
+    /// Runs the command of a job. The error is the outcome of one that was not started.
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let mut body = self.context.body(&job.record, None).map_err(failure)?;
         body.extend(self.context.payload.is_none().then_some(b'\n'));
         let (_running, process) = self.start(job, &body)?;
         // Not kept while the command runs.
         drop(body);
-        let ended = self.stay(process, lost).map_err(|error| self.spawn_failure(&error))?;
+        let mut ended = self.stay(process, lost).map_err(|error| self.spawn_failure(&error))?;
         let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
-        let (outcome, exit) = self.outcome(&ended);
+        let (outcome, exit) = self.outcome(&mut ended);
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
     }
 
-    /// Starts the command for a record. If the system has no room for it, waits for the end of another one.
-    fn start(&self, job: &Job, body: &[u8]) -> Result<(RunningCommand<'_>, Process<Why>), Outcome> {
+    /// Starts the command for a record. If the system has no room for it, retries as long as others run.
+    fn start(&self, job: &Job, body: &[u8]) -> Result<(Arc<()>, Process<Why>), Outcome> {
         let argv = placeholders::fill(&self.argv, &job.record).map_err(failure)?;
         let mut alone = 0;
         loop {
-            let running = self.running.begin();
+            let running = self.running.clone();
             let command = self.command(job, &argv);
             let error = match complete(body).and_then(|input| Process::start(command, input)) {
                 Ok(process) => return Ok((running, process)),
@@ -117,11 +117,9 @@ impl Exec {
             if !is_shortage(&error) || alone == MOST_ALONE {
                 return Err(self.spawn_failure(&error));
             }
-            if !self.running.wait_for_an_end() {
-                alone += 1;
-                // Other programs have what it lacks, or others of its kind have just failed as well.
-                thread::sleep(PAUSE_ALONE);
-            }
+            // If none runs, other programs have what it lacks, or others of its kind have just failed as well.
+            alone += u32::from(Arc::strong_count(&self.running) == 1);
+            thread::sleep(PAUSE);
             if self.stop.stage() > Stage::Running {
                 return Err(Outcome::Interrupted);
             }
@@ -131,7 +129,7 @@ impl Exec {
     fn command(&self, job: &Job, argv: &[OsString]) -> Command<'_> {
         let record = &job.record;
         let mut command = Command::new(argv, &self.context.environment);
-        // Longer values are on the standard input only: an environment has limits.
+        // Longer values are only on standard input: an environment has limits.
         let mut room = MOST_VALUES;
         for ((_, name), (_, value)) in
             placeholders::variables(&record.row.columns).iter().zip(record.row.iter())
@@ -148,7 +146,7 @@ impl Exec {
         }
         command.set("BACKLOG_ID", record.id.text().as_ref());
         command.set("BACKLOG_STATUS", record.status.name());
-        // A longer one is no date, and no variable may be as long as a value.
+        // A longer text is not a date, and may be too long for a variable.
         let inserted = record.inserted.text();
         let inserted = inserted.get(..Tail::KEPT).unwrap_or(&inserted);
         command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(inserted));
@@ -157,15 +155,13 @@ impl Exec {
             command.set("BACKLOG_MAX_ATTEMPTS", most.to_string());
         }
         if let Some(error) = &record.last_error {
-            // The application may have written more than a variable can hold.
             let error = error.chars().filter(|c| *c != '\0').take(Tail::KEPT);
             command.set("BACKLOG_LAST_ERROR", error.collect::<String>());
         }
         command
     }
 
-    /// Stays with a command until its end, with which its process group ends. `lost` becomes readable when
-    /// the claim of its record is lost.
+    /// Waits for the end of a command and ends its process group. `lost` becomes readable when the claim is lost.
     fn stay(&self, mut process: Process<Why>, lost: Option<&OwnedFd>) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
@@ -173,16 +169,15 @@ impl Exec {
         let timeout = context.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
         let stayed = loop {
             let stage = stop.stage().max(Stage::Closing);
-            // The command of --on-archive heeds the stop of the pass, which has a deadline of its own.
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
                 process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }
             let timeout = timeout.filter(|_| process.why.is_none());
             let left = process.deadline.or(timeout).map(|at| clock.until(at));
-            // One that was asked to end has its time, whatever comes.
+            // A command that was asked to end keeps its time.
             let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
             let lost = lost.filter(|_| process.why != Some(Why::ClaimLost));
-            // Without `lost` the first of them is `stopped`, which is handled at the top of the loop.
+            // Without `lost`, the first is `stopped`, which the next iteration handles.
             let others = [lost, stopped].into_iter().flatten();
             match process.wait(others.map(|it| PollFd::new(it, PollFlags::IN)), left) {
                 Err(error) => break Err(error),
@@ -211,12 +206,14 @@ impl Exec {
     }
 
     /// The outcome of a command and its exit code.
-    fn outcome(&self, ended: &Ended) -> (Outcome, Option<i32>) {
-        let Ended { status, process: Process { why, is_forced, .. }, .. } = ended;
-        let said = |otherwise: String| ended.said().unwrap_or(otherwise);
+    fn outcome(&self, ended: &mut Ended) -> (Outcome, Option<i32>) {
+        let Ended { status, process: Process { why, is_forced, .. }, output, errors } = ended;
+        let mut said = |otherwise: String| {
+            errors.last_line().or_else(|| output.last_line()).unwrap_or(otherwise)
+        };
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
             (Some(Why::Stop | Why::ClaimLost), _) => Outcome::Interrupted,
-            // Another process has ended it, as a machine that stops does.
+            // Another process has ended it, for instance at a shutdown.
             (None, _)
                 if termination_signal(*status).is_some()
                     && self.stop.is_signalled_in_a_moment() =>
@@ -250,7 +247,7 @@ impl Exec {
         (outcome, status.code())
     }
 
-    /// The record's fault only if its own values are what the system refused.
+    /// The outcome is the record's fault only if the system refused its values.
     fn spawn_failure(&self, error: &io::Error) -> Outcome {
         if error.kind() == io::ErrorKind::InvalidInput
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error())
@@ -262,11 +259,10 @@ impl Exec {
     }
 }
 
-impl Ended {
-    /// Its own words for what was wrong.
-    fn said(&self) -> Option<String> {
-        self.errors.last_line().or_else(|| self.output.last_line())
-    }
+/// Whether a command may be started once another one has ended.
+fn is_shortage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))
 }
 
 fn failure(error: String) -> Outcome {

@@ -3,13 +3,12 @@
 
 mod command;
 mod exec;
-mod lost_claims;
 pub mod placeholders;
 #[cfg(feature = "webhook")]
 mod post;
 mod process;
-mod shortage;
 mod stream;
+mod tail;
 mod webhook;
 mod workers;
 
@@ -27,72 +26,70 @@ pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
 pub use command::Environment;
 pub use exec::Exec;
 pub use process::{cannot_run, file_of, in_one_word, is_executable, obstacle, program, shown};
-pub use shortage::fitting;
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     GivesUp, Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
     without_login,
 };
 use workers::Threads;
-pub use workers::Workers;
+pub use workers::{Workers, fitting};
 
-/// A handler of records, some at a time. It is made with the [`Stop`](backlog_store::Stop) that it
-/// heeds: what is not begun by then, or does not end in time, is answered as interrupted.
+/// A handler of records. It heeds a [`Stop`](backlog_store::Stop): attempts that are not begun by then, or do not end
+/// in time, are answered as interrupted.
 pub trait Handler: Send + Sync {
     fn capacity(&self) -> usize;
 
-    /// Takes records in hand; beyond the capacity they wait until others are answered.
+    /// Starts attempts. Beyond the capacity they wait for others to end.
     fn start(&self, jobs: Vec<Job>);
 
-    /// Ends the handlers of these records. Their claims are lost, so another pass may begin with them at any
-    /// moment. Each is answered as interrupted.
+    /// Interrupts the attempts at these records. Their claims are lost, so another pass may claim them at any moment.
     fn end(&self, _lost: &[Id]) {}
 
-    /// Whether its threads have work while they wait for their records: then others complete attempts.
+    /// Whether its threads have work while records are in hand: then the main thread completes attempts.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether a process has several records at a time, so that one record may end the process of others.
+    /// Whether several records share a process, which one of them may end.
     fn shares_process(&self) -> bool {
         false
     }
 
-    /// Waits for its threads to end, once everything is answered.
+    /// Waits for its threads to end.
     fn join(&self);
 
-    /// How often it was wrong in a way that is no record's fault, and has been said.
+    /// Number of its errors that are no record's fault.
     fn faults(&self) -> u64 {
         0
     }
 }
 
-/// The context of the handlers of a pass: what they are told besides their records.
+/// The context of the handlers of a pass.
 #[derive(Clone, Default)]
 pub struct HandlerContext {
     pub queue: String,
     pub table: String,
     pub id: Vec<String>,
-    /// How many commands, co-processes or requests there are at once.
+    /// Number of parallel commands, co-processes or requests.
     pub jobs: usize,
-    /// For one record; of a co-process that it is not silent for longer.
+    /// Maximum time for one record, or between two replies of a co-process.
     pub timeout: Option<Duration>,
-    /// The column that is handed over instead of the whole record.
+    /// The column that handlers get instead of the whole record.
     pub payload: Option<String>,
-    /// What tells the series of attempts of a record apart, if the handler goes by them.
+    /// The source of the number of a series of attempts, if the handler uses it.
     pub series: Option<SeriesSource>,
-    /// Whether attempts have the standard error of their command.
+    /// Whether attempts keep the standard error of their command.
     pub keeps_stderr: bool,
-    /// The part of the environment that all commands share: with queue, table and the pass's token.
+    /// The environment that all commands share.
     pub environment: Environment,
 }
 
 impl HandlerContext {
-    /// What is handed over of a record: its payload, or all but the column of a secret.
+    /// The body that a handler gets: the payload, or the record without the column of a secret.
     fn body(&self, record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
         match &self.payload {
             Some(column) => Ok(payload(record, column)),
-            None => json_document(record, secret)
+            None => json_document(record, secret, false)
                 .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
         }
     }
@@ -113,17 +110,17 @@ impl Job {
     }
 }
 
-/// What ended attempts are submitted to, from any thread: one for each job, many in one call.
+/// Submits ended attempts, from any thread: one for each job, many in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
-/// A handler without a process, which answers each attempt at once and alike.
+/// A handler without a process. All attempts have the same outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
     pub succeeds: bool,
 }
 
 impl Handler for Script {
-    /// As many as are settled in one go.
+    /// The number of attempts that are settled together.
     fn capacity(&self) -> usize {
         256
     }
@@ -137,7 +134,6 @@ impl Handler for Script {
         submit(jobs.iter().map(|job| job.ended(outcome.clone())).collect());
     }
 
-    /// Nothing is ever in hand for longer than its start takes.
     fn join(&self) {}
 }
 
@@ -148,11 +144,9 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
     }
 }
 
-/// The line of a record for a co-process: with its id as text, which each JSON library keeps as it is.
+/// The line of a record for a co-process. It has the id as text, which no JSON library rounds.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
-    let has_own = record.row.find(BACKLOG_ID).is_some();
-    let row = RowJson { record, secret: None, has_backlog_id: !has_own };
-    let mut line = serde_json::to_vec(&row).map_err(|error| error.to_string())?;
+    let mut line = json_document(record, None, record.row.find(BACKLOG_ID).is_none())?;
     line.push(b'\n');
     Ok(line)
 }
@@ -160,11 +154,15 @@ fn json_line(record: &Record) -> Result<Vec<u8>, String> {
 /// The id of a record in the lines of a co-process, unless the table has a column of that name.
 const BACKLOG_ID: &str = "backlog_id";
 
-/// Every column but that of a secret, in the table's order, on one line. A BLOB is hexadecimal text,
-/// numbers are exact. The error says what JSON cannot hold.
-fn json_document(record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
+/// Every column but that of a secret, in the order of the table, on one line. A BLOB is hexadecimal text. The error
+/// names a value that JSON cannot represent.
+fn json_document(
+    record: &Record,
+    secret: Option<&str>,
+    has_backlog_id: bool,
+) -> Result<Vec<u8>, String> {
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
-    let row = RowJson { record, secret, has_backlog_id: false };
+    let row = RowJson { record, secret, has_backlog_id };
     serde_json::to_vec(&row).map_err(|error| error.to_string())
 }
 
@@ -194,7 +192,7 @@ impl Serialize for RowJson<'_> {
                 }
                 Value::Boolean(truth) => object.serialize_entry(name, truth)?,
                 Value::Json(json) => {
-                    // What is no part of a string is just space.
+                    // Outside of a string they are white space.
                     let line = json.replace(['\n', '\r'], " ");
                     let raw = serde_json::from_str::<&RawValue>(&line);
                     object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
@@ -241,7 +239,7 @@ mod json_tests {
         let expected = "{\"ID\":9223372036854775807,\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",\
                         \"n\":null,\"r\":0.5,\"b\":\"00FF\",\"j\":{ \"a\": 1.50  },\"backlog_id\":\"7\"}\n";
         assert_eq!(String::from_utf8(json_line(&record).unwrap()).unwrap(), expected);
-        let without = json_document(&record, Some("IT'S \"odd\"")).unwrap();
+        let without = json_document(&record, Some("IT'S \"odd\""), false).unwrap();
         let expected = expected.replace(",\"backlog_id\":\"7\"", "");
         let expected = expected.replace("\"it's \\\"odd\\\"\":\"a\\n\u{1F600}\",", "");
         assert_eq!(String::from_utf8(without).unwrap(), expected.trim_end());
@@ -252,6 +250,6 @@ mod json_tests {
         let record = record(&[("ID", Value::Integer(7)), ("b", Value::Bytes(b"a\xff".into()))]);
         assert_eq!(payload(&record, "B"), b"a\xff");
         assert_eq!(json_line(&record).unwrap_err(), "its b is not UTF-8, which JSON cannot hold");
-        assert_eq!(json_document(&record, Some("b")).unwrap(), b"{\"ID\":7}");
+        assert_eq!(json_document(&record, Some("b"), false).unwrap(), b"{\"ID\":7}");
     }
 }

@@ -1,19 +1,25 @@
-//! The threads of handlers, and the queue of jobs from which they take one after the other.
+//! The threads of handlers, which take one job after the other and are woken when a claim is lost.
 
-use std::collections::VecDeque;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use backlog_schedule::{Id, Outcome};
 use backlog_store::lock;
 use backlog_store::system_error::words;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io;
+use rustix::process::{Resource, getrlimit};
 
-use super::lost_claims::LostClaims;
 use super::{Handler, Job};
 
-/// Threads of a handler, which are waited for together.
+/// Threads of a handler.
 pub struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
@@ -50,79 +56,26 @@ impl Threads {
 /// Threads, each of which makes one attempt at a time.
 pub struct Workers {
     count: usize,
-    queue: Arc<JobQueue>,
+    /// Each thread that receives `None` ends.
+    jobs: Sender<Option<Job>>,
     threads: Threads,
     /// Ends the attempts at lost records, where they can be ended.
     pub lost: Arc<LostClaims>,
 }
 
-/// Jobs that no thread has taken yet.
-#[derive(Default)]
-struct JobQueue {
-    state: Mutex<JobQueueState>,
-    /// A job was added, or the queue was closed.
-    has_changed: Condvar,
-}
-
-#[derive(Default)]
-struct JobQueueState {
-    jobs: VecDeque<Job>,
-    /// Whether no job is added any more. Those that wait are still taken.
-    is_closed: bool,
-    /// How many threads are to end.
-    dismissed: usize,
-}
-
-impl JobQueue {
-    /// Waits for a job; `None` once there are no more.
-    fn next(&self) -> Option<Job> {
-        let has_to_wait = |state: &mut JobQueueState| {
-            state.jobs.is_empty() && !state.is_closed && state.dismissed == 0
-        };
-        let state = self.has_changed.wait_while(lock(&self.state), has_to_wait);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        if state.dismissed > 0 {
-            state.dismissed -= 1;
-            return None;
-        }
-        state.jobs.pop_front()
-    }
-
-    fn dismiss(&self, threads: usize) {
-        lock(&self.state).dismissed = threads;
-        self.has_changed.notify_all();
-    }
-
-    fn add(&self, added: Vec<Job>) {
-        let count = added.len();
-        let mut state = lock(&self.state);
-        if !state.is_closed {
-            state.jobs.extend(added);
-        }
-        drop(state);
-        (0..count).for_each(|_| self.has_changed.notify_one());
-    }
-
-    fn close(&self) {
-        lock(&self.state).is_closed = true;
-        self.has_changed.notify_all();
-    }
-}
-
 impl Workers {
     pub fn start(count: usize, attempt: impl Fn(Job) + Send + Sync + 'static) -> Result<Self> {
-        let queue = Arc::<JobQueue>::default();
-        let work = Arc::new({
-            let queue = queue.clone();
-            move || {
-                while let Some(job) = queue.next() {
-                    let spare =
-                        Job { record: job.record.clone(), submit: job.submit.clone(), ..job };
-                    if catch_unwind(AssertUnwindSafe(|| attempt(job))).is_err() {
-                        let error = "its thread has failed".into();
-                        let outcome = Outcome::Unable { error, ends_pass: true };
-                        (spare.submit)(vec![spare.ended(outcome)]);
-                    }
+        let (jobs, queue) = channel::<Option<Job>>();
+        let queue = Mutex::new(queue);
+        let work = Arc::new(move || {
+            loop {
+                let next = lock(&queue).recv();
+                let Ok(Some(job)) = next else { return };
+                let spare = Job { record: job.record.clone(), submit: job.submit.clone(), ..job };
+                if catch_unwind(AssertUnwindSafe(|| attempt(job))).is_err() {
+                    let error = "its thread has failed".into();
+                    let outcome = Outcome::Unable { error, ends_pass: true };
+                    (spare.submit)(vec![spare.ended(outcome)]);
                 }
             }
         });
@@ -131,8 +84,13 @@ impl Workers {
         let started = threads.count();
         // Commands and requests need processes and threads as well.
         let count = if started < count { (started / 2).max(1) } else { count };
-        queue.dismiss(started - count);
-        Ok(Self { count, queue, threads, lost: Arc::default() })
+        let workers = Self { count, jobs, threads, lost: Arc::default() };
+        workers.dismiss(started - count);
+        Ok(workers)
+    }
+
+    fn dismiss(&self, threads: usize) {
+        (0..threads).for_each(|_| drop(self.jobs.send(None)));
     }
 }
 
@@ -142,23 +100,106 @@ impl Handler for Workers {
     }
 
     fn start(&self, jobs: Vec<Job>) {
-        self.queue.add(jobs);
+        // Without a thread the pass is over.
+        jobs.into_iter().for_each(|job| drop(self.jobs.send(Some(job))));
     }
 
     fn end(&self, lost: &[Id]) {
         self.lost.signal(lost);
     }
 
+    /// Jobs that wait are done before.
     fn join(&self) {
-        self.queue.close();
+        self.dismiss(self.count);
         self.threads.join();
+    }
+}
+
+/// Maximum number of descriptors of a handler: the wake-up of its thread, its process, and both ends of three pipes.
+const OF_A_HANDLER: u64 = 8;
+/// Number of descriptors for everything else that a pass may open: files of the database and of the state directory,
+/// connections, pings, and the command of --on-archive.
+const RESERVED: u64 = 32;
+
+/// The number of handlers for which there are descriptors: at most `jobs`, and at least one.
+pub fn fitting(jobs: usize) -> usize {
+    let Some(limit) = getrlimit(Resource::Nofile).current.filter(|_| jobs > 1) else { return jobs };
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let free = limit.saturating_sub(open as u64).saturating_sub(RESERVED);
+    let fitting = usize::try_from(free / OF_A_HANDLER).unwrap_or(jobs).clamp(1, jobs);
+    if fitting < jobs {
+        log::warn!(
+            "the limit of {limit} open files (ulimit -n) allows --jobs {fitting}, not {jobs}"
+        );
+    }
+    fitting
+}
+
+/// Time between SIGTERM and SIGKILL for a handler whose claim is lost: another pass may claim the record at any
+/// moment.
+pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
+
+thread_local! {
+    /// The eventfd that wakes this worker. All commands of the worker share it.
+    static WAKEUP: OnceCell<Option<Arc<OwnedFd>>> = const { OnceCell::new() };
+}
+
+/// The records in hand, each with the eventfd that wakes its worker.
+#[derive(Default)]
+pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
+
+impl LostClaims {
+    /// Wakes the workers of these records. A record that no worker has is ignored.
+    pub fn signal(&self, lost: &[Id]) {
+        let running = lock(&self.0);
+        for wakeup in lost.iter().filter_map(|id| running.get(id)) {
+            // The write fails only if the counter is full, and then the worker is awake anyway.
+            let _ = io::write(wakeup, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Watches the claim of a record for as long as the result lives.
+    pub fn watch<'a>(&'a self, id: &'a Id) -> Watch<'a> {
+        let wakeup = WAKEUP.with(|wakeup| wakeup.get_or_init(new_wakeup).clone());
+        if let Some(wakeup) = &wakeup {
+            lock(&self.0).insert(id.clone(), wakeup.clone());
+        }
+        Watch { claims: self, id, wakeup }
+    }
+}
+
+fn new_wakeup() -> Option<Arc<OwnedFd>> {
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    // A process without a free descriptor cannot start a command either.
+    made.ok().map(Arc::new)
+}
+
+pub struct Watch<'a> {
+    claims: &'a LostClaims,
+    id: &'a Id,
+    wakeup: Option<Arc<OwnedFd>>,
+}
+
+impl Watch<'_> {
+    /// Readable once the claim is lost.
+    pub fn fd(&self) -> Option<&OwnedFd> {
+        self.wakeup.as_deref()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        lock(&self.claims.0).remove(self.id);
+        if let Some(wakeup) = &self.wakeup {
+            // A signal for this record must not end the next one. Mostly there is none.
+            let _ = io::read(wakeup, &mut [0; 8]);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use backlog_schedule::{Id, Record};
 

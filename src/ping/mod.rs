@@ -1,5 +1,5 @@
-//! Pings: a monitoring service is told when a pass begins, and when and how it has ended, so that it
-//! misses the pass that does not come. A thread of its own tells it: no record waits for the service.
+//! Pings: requests to a monitoring service when a pass begins and ends, so that the service notices a pass that does
+//! not come. A thread of its own sends them, so no record waits for the service.
 
 #[cfg(feature = "webhook")]
 mod request;
@@ -13,17 +13,17 @@ use crate::options::{Event, Ping};
 #[cfg(feature = "webhook")]
 use request::Reporter;
 
-/// How long the second try of a request waits.
+/// Pause before the second try of a request.
 const PAUSE: Duration = Duration::from_millis(500);
-/// For how long the end of a pass waits for all that is still to be told.
+/// Maximum time that the end of a pass waits for its pings.
 pub const MOST_WAIT: Duration = Duration::from_secs(10);
-/// How much of a summary is sent, in bytes: as much as the service keeps.
+/// Maximum number of bytes of a summary: as much as the service keeps.
 const MOST_BODY: usize = 10_000;
 
-/// The thread that reports a pass, and what is to be reported.
+/// The thread that reports a pass.
 pub struct Pings {
     events: Sender<(Event, String)>,
-    /// What came of it, once the end of the pass is reported.
+    /// The result, once the end of the pass is reported.
     result: Receiver<Result<(), String>>,
 }
 
@@ -33,9 +33,8 @@ impl Pings {
         let (events, told) = channel();
         let (answer, result) = channel();
         let reporter = Reporter::new(ping, proxies, line, run);
-        // Without a thread nobody answers, which is said at the end.
+        // Without a thread there is no result, which is reported at the end.
         let _ = thread::Builder::new().name("ping".into()).spawn(move || {
-            // Who has waited long enough does not hear it any more.
             let _ = answer.send(report_all(reporter, &told));
         });
         Self { events, result }
@@ -45,12 +44,12 @@ impl Pings {
         self.tell(Event::Start, String::new());
     }
 
-    /// Reports the exit status of the pass with what it came to.
+    /// Reports the exit status and the summary of the pass.
     pub fn end(&self, exit: u8, summary: &str) {
         self.tell(Event::End(exit), cut(summary));
     }
 
-    /// What came of all reports, once that is known: an error says why one was not made.
+    /// The result of all reports, once it is known.
     pub fn result(&self, wait: Duration) -> Option<Result<(), String>> {
         match self.result.recv_timeout(wait) {
             Ok(result) => Some(result),
@@ -60,7 +59,7 @@ impl Pings {
     }
 
     fn tell(&self, event: Event, summary: String) {
-        // A thread that does not listen has failed, and its result says why.
+        // If the thread has ended, the result says so.
         let _ = self.events.send((event, summary));
     }
 }
@@ -76,14 +75,13 @@ struct Failure {
     is_lasting: bool,
 }
 
-/// Reports what is told up to the end of the pass, each event by two tries at most. The first failure is
-/// that of all.
+/// Reports events up to the end of the pass, each with at most two tries. Returns the first failure.
 fn report_all(mut reporter: Reporter, told: &Receiver<(Event, String)>) -> Result<(), String> {
     let (mut result, mut next) = (Ok(()), told.recv().ok());
     while let Some((event, summary)) = next.take() {
         let mut reported = reporter.report(event, &summary);
         if reported.as_ref().is_err_and(|failure| !failure.is_lasting) {
-            // Once the pass has ended nobody wants to know when it began.
+            // Once the pass has ended, its begin need not be reported.
             next = told.recv_timeout(PAUSE).ok();
             if next.is_none() {
                 reported = reporter.report(event, &summary);

@@ -14,7 +14,7 @@ use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failu
 use crate::options::{Event, Ping};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How an answer begins that is a refusal, although its status is 200: `OK (not found)`.
+/// The beginning of a refusal with the status 200: `OK (not found)`.
 const REFUSED: &[u8] = b"OK (";
 
 pub struct Reporter {

@@ -1,14 +1,13 @@
 //! The causes of failures: how many records each has, since when, and which.
 
 use std::cmp::Reverse;
-use std::iter;
 
 use backlog_schedule::{Cause, CauseGroup, Causes, Id, json_line, one_line};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
 
-/// How many causes stand below a status and a summary.
+/// Number of causes below a status and a summary.
 const TOP: usize = 5;
 
 fn columns() -> Vec<Column> {
@@ -34,7 +33,7 @@ fn row((cause, group): &(&Cause, &CauseGroup), screen: &Screen) -> Vec<String> {
     ]
 }
 
-/// How many characters of ids are shown, if not of one alone.
+/// Maximum number of characters of several ids.
 const IDS: usize = 24;
 
 pub(super) fn samples(group: &CauseGroup) -> String {
@@ -49,26 +48,35 @@ pub(super) fn samples(group: &CauseGroup) -> String {
     if shown < group.records { text + " ..." } else { text }
 }
 
-fn groups_table(groups: &[(&Cause, &CauseGroup)], screen: &Screen) -> String {
-    let rows: Vec<_> = groups.iter().map(|group| row(group, screen)).collect();
+/// All causes of one queue.
+pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
+    let rows: Vec<_> = causes.ranked().iter().map(|group| row(group, screen)).collect();
     table(columns(), &rows, screen)
 }
 
-pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
-    groups_table(&causes.ranked(), screen)
-}
-
-/// The most frequent causes; nothing where nothing failed.
-pub fn top_failures(causes: &Causes, screen: &Screen) -> String {
-    let ranked = causes.ranked();
-    if ranked.is_empty() {
+/// The most frequent causes of these queues, or nothing where nothing failed.
+pub fn top_failures(queues: &[(&str, &Causes)], screen: &Screen) -> String {
+    let mut groups = Vec::new();
+    for (queue, causes) in queues {
+        groups.extend(causes.ranked().into_iter().map(|group| (one_line(queue), group)));
+    }
+    if groups.is_empty() {
         return String::new();
     }
-    let more = match ranked.len().saturating_sub(TOP) {
+    groups.sort_by_key(|(_, (_, group))| Reverse(group.records));
+    let more = match groups.len().saturating_sub(TOP) {
         0 => String::new(),
+        more if queues.len() > 1 => format!("{more} more: `backlog failures --all-queues`\n"),
         more => format!("{more} more: `backlog failures`\n"),
     };
-    groups_table(&ranked[..ranked.len().min(TOP)], screen) + &more
+    groups.truncate(TOP);
+    let queue_column = (queues.len() > 1).then(|| Column::text("QUEUE", 10));
+    let rows = groups.into_iter().map(|(queue, group)| {
+        let queue = queue_column.as_ref().map(|_| queue);
+        queue.into_iter().chain(row(&group, screen)).collect()
+    });
+    let rows: Vec<_> = rows.collect();
+    table(queue_column.into_iter().chain(columns()).collect(), &rows, screen) + &more
 }
 
 pub(super) fn group_json((cause, group): (&Cause, &CauseGroup), queue: &str) -> Json {
@@ -90,20 +98,4 @@ pub fn failures_json(causes: &Causes, queue: &str) -> String {
 
 pub fn top_failures_json(causes: &Causes, queue: &str) -> Json {
     causes.ranked().into_iter().take(TOP).map(|group| group_json(group, queue)).collect()
-}
-
-pub fn top_failures_of_all(queues: &[(&str, &Causes)], screen: &Screen) -> String {
-    let mut groups = Vec::new();
-    for (queue, causes) in queues {
-        groups.extend(causes.ranked().into_iter().map(|group| (queue, group)));
-    }
-    groups.sort_by_key(|(_, (_, group))| Reverse(group.records));
-    let rows = groups.iter().take(TOP);
-    let rows = rows.map(|(queue, group)| [vec![one_line(queue)], row(group, screen)].concat());
-    let columns = iter::once(Column::text("QUEUE", 10)).chain(columns()).collect();
-    if groups.is_empty() {
-        String::new()
-    } else {
-        table(columns, &rows.collect::<Vec<_>>(), screen)
-    }
 }

@@ -1,6 +1,6 @@
-//! Figures in the text format of Prometheus, for the textfile collector of node_exporter: those of the
-//! last pass of each crontab line, and those of each table. Lines and tables may share a file, so what is
-//! not replaced in it stays: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! Figures in the text format of Prometheus, for the textfile collector of node_exporter: those of the last pass of
+//! each crontab line, and those of each table. Lines and tables may share a file, so other series stay in it:
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use backlog_store::{Counts, LineName};
 use super::status::{StatusReport, status_lines};
 
 const PREFIX: &str = "backlog_";
-/// After how many seconds without a pass a line is gone.
+/// Seconds without a pass after which a line is removed.
 pub const GONE_AFTER: i64 = 30 * DAY;
 
 const PASS_END: &str = "backlog_pass_timestamp_seconds";
@@ -21,8 +21,8 @@ const PASS_EXIT: &str = "backlog_pass_exit_code";
 const READABLE: &str = "backlog_table_readable";
 const MADE: &str = "backlog_status_timestamp_seconds";
 
-/// The families of series with their help: those of passes, then those of tables. The collector takes a
-/// series from one file only, so the two have none in common. A total is a counter, the others are gauges.
+/// The families of series with their help: those of passes, then those of tables. The collector takes a series from
+/// one file only, so passes and tables share none. A total is a counter, the others are gauges.
 const FAMILIES: [(&str, &str); 14] = [
     (PASS_END, "When the last pass of the crontab line ended."),
     (PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
@@ -47,12 +47,13 @@ const FAMILIES: [(&str, &str); 14] = [
 ];
 const OF_PASSES: usize = 6;
 
-/// The labels that all series of a pass or of a table begin with.
+/// The labels of a series.
+#[derive(Default)]
 pub struct Labels(String);
 
 impl Labels {
     pub fn of_table(db: &str, queue: &str, table: &str) -> Self {
-        Self(labels(&[("db", db), ("queue", queue), ("table", table)]))
+        Self::default().with("db", db).with("queue", queue).with("table", table)
     }
 
     pub fn of_line(db: &str, LineName { queue, table, policy }: &LineName) -> Self {
@@ -60,14 +61,10 @@ impl Labels {
     }
 
     fn with(&self, name: &str, value: &str) -> Self {
-        Self(format!("{},{}", self.0, labels(&[(name, value)])))
+        let value = one_line(value).replace('\\', r"\\").replace('"', "\\\"");
+        let comma = if self.0.is_empty() { "" } else { "," };
+        Self(format!("{}{comma}{name}=\"{value}\"", self.0))
     }
-}
-
-fn labels(labels: &[(&str, &str)]) -> String {
-    let escaped = |value: &str| one_line(value).replace('\\', r"\\").replace('"', "\\\"");
-    let shown = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-    shown.collect::<Vec<_>>().join(",")
 }
 
 /// Series with their values, by family and labels.
@@ -75,8 +72,7 @@ fn labels(labels: &[(&str, &str)]) -> String {
 pub struct Metrics(BTreeMap<(usize, String), String>);
 
 impl Metrics {
-    /// What a file holds of these families. What is damaged of them is passed over; anything else is
-    /// somebody's, and an error.
+    /// Reads the series of these families. A damaged line is skipped; a line of other families is an error.
     pub fn read(text: &str) -> Result<Self, &'static str> {
         let is_own = |line: &str| {
             let name = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
@@ -94,8 +90,8 @@ impl Metrics {
         Ok(Self(series.collect()))
     }
 
-    /// The last pass of a line, of which one is expected `every` so many seconds. Without `totals`, all
-    /// attempts of the line, it has not come so far as to know them.
+    /// The last pass of a line with a pass `every` so many seconds. `totals` counts all attempts of the line, and is
+    /// `None` if the pass failed before it knew them.
     pub fn of_pass(
         &mut self,
         labels: &Labels,
@@ -113,7 +109,7 @@ impl Metrics {
         if exit == 0 {
             self.set(PASS_SUCCESS, labels, ended_at.0);
         } else {
-            // One that has never succeeded must be told from one that is not known.
+            // A line that has never succeeded differs from an unknown one.
             self.0.entry(key(PASS_SUCCESS, labels)).or_insert_with(|| "0".into());
         }
         self.set("backlog_pass_duration_seconds", labels, took.as_secs_f64());
@@ -130,15 +126,19 @@ impl Metrics {
         }
     }
 
-    /// A pass that did nothing, because the one that runs hangs.
+    /// A pass that did nothing, because the running one hangs.
     pub fn of_hung_line(&mut self, labels: &Labels, exit: u8) {
         self.set(PASS_EXIT, labels, exit);
     }
 
-    pub fn of_table(&mut self, labels: &Labels, report: &StatusReport) {
-        self.forget_table(labels);
-        self.set(READABLE, labels, 1);
-        self.set(MADE, labels, report.now.0);
+    /// The figures of a table. One that could not be read has no report.
+    pub fn of_table(&mut self, labels: &Labels, now: Instant, report: Option<&StatusReport>) {
+        let Labels(table) = labels;
+        // A status or a schedule that is gone must not be counted any more.
+        self.0.retain(|(family, labels), _| *family < OF_PASSES || !begins_with(labels, table));
+        self.set(READABLE, labels, u8::from(report.is_some()));
+        self.set(MADE, labels, report.map_or(now, |report| report.now).0);
+        let Some(report) = report else { return };
         for (status, records) in status_lines(&report.counts) {
             let labels = labels.with("status", &status);
             self.set("backlog_records", &labels, records.iter().sum::<u64>());
@@ -153,14 +153,7 @@ impl Metrics {
         }
     }
 
-    /// A table that could not be read has no other figures.
-    pub fn of_unreadable_table(&mut self, labels: &Labels, now: Instant) {
-        self.forget_table(labels);
-        self.set(READABLE, labels, 0);
-        self.set(MADE, labels, now.0);
-    }
-
-    /// The series of lines that have had no pass for so long that they are none any more.
+    /// Removes the series of lines without a recent pass.
     fn forget_gone_lines(&mut self, now: Instant) {
         let end = family_index(PASS_END);
         let is_gone = |value: &str| value.parse().is_ok_and(|at: i64| at < now.0 - GONE_AFTER);
@@ -170,11 +163,6 @@ impl Metrics {
         self.0.retain(|(family, labels), _| {
             *family >= OF_PASSES || !gone.iter().any(|line| begins_with(labels, line))
         });
-    }
-
-    /// A status or a schedule that is gone must not go on to be counted.
-    fn forget_table(&mut self, Labels(table): &Labels) {
-        self.0.retain(|(family, labels), _| *family < OF_PASSES || !begins_with(labels, table));
     }
 
     fn set(&mut self, name: &str, labels: &Labels, value: impl std::fmt::Display) {
@@ -198,7 +186,7 @@ impl Metrics {
     }
 }
 
-/// Whether these labels are others with more behind them, or the same.
+/// Whether labels begin with others.
 fn begins_with(labels: &str, others: &str) -> bool {
     labels.strip_prefix(others).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }

@@ -1,9 +1,10 @@
-//! Reports, as text and as JSON: of a table, of a check, and of a pass. Nothing here prints.
+//! Reports as text and as JSON: on a table, a check, and a pass. Nothing here prints.
 
 mod failures;
 mod metrics;
 mod page;
 mod passes;
+mod picture;
 mod record;
 mod screen;
 mod simulation;
@@ -20,48 +21,31 @@ use backlog_store::system_error::chain;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use screen::padded;
-
 use crate::engine::{SettledAttempt, Stopped, Tally};
 
 pub use failures::{failures_json, failures_text, top_failures};
 pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
+pub use picture::picture;
 pub use record::{
-    Listing, dry_run_line, explanation, list_json, next_attempt_line, unscheduled, unstored,
-    verdict_line,
+    dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line, unscheduled,
+    unstored, verdict_line,
 };
 pub use screen::{Screen, grouped};
-pub use simulation::{attempt_json, days_table, figures_table, load_charts, picture};
+pub use simulation::{attempt_json, days_table, figures_table, load_charts};
 pub use status::{
     BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
     unknown_queue_json,
 };
 pub use thresholds::{FIGURES, Figure, Severity, Source, Thresholds, line as severity_line};
 
-/// The first column to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, &width))| padded(cell, width, column > 0));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Ok,
     Warning,
-    /// To be mended, or records are lost sight of.
+    /// To be fixed: otherwise records are missed.
     Error,
 }
 
@@ -70,7 +54,7 @@ pub struct Finding {
     pub level: Level,
     pub about: &'static str,
     pub text: String,
-    /// An SQL statement that mends it.
+    /// An SQL statement that fixes it.
     pub statement: Option<String>,
 }
 
@@ -114,7 +98,7 @@ impl Findings {
 }
 
 /// `{"id":7,"attempt":3,"started_at":"...","duration_ms":12,"outcome":"failure",...}`
-/// The members that all lines of a pass share are those of `pass`.
+/// `pass` has the members that all lines of a pass share.
 pub fn joblog_line(settled: &SettledAttempt, pass: &Json) -> String {
     let SettledAttempt { number, started_at, attempt, failures, inserted_at, status, .. } = settled;
     json_line(&json!({

@@ -1,5 +1,5 @@
-//! The passes of a queue's crontab lines in words and as JSON: the last one of each, the one that runs,
-//! and the one that does not come.
+//! The passes of a queue's crontab lines as text and as JSON: the last one of each, the running one, and the one that
+//! is overdue.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
 
-/// The passes of a queue, as far as this state directory knows of them.
+/// The passes of a queue that are recorded in a state directory.
 pub struct Passes {
     pub now: Instant,
     pub directory: String,
-    /// Who works there, on which machine, if there may be others elsewhere.
+    /// User and host, if others may work on the table.
     pub worker: Option<(String, String)>,
-    /// Why passes of other lines are not known, if there may be some.
+    /// Why passes of other lines could not be read.
     pub errors: Vec<String>,
     pub lines: Vec<LinePasses>,
-    /// How many of the last passes are told one by one.
+    /// Number of the last passes that are listed.
     pub recent: usize,
 }
 
 impl Passes {
-    /// Passes at a terminal make no line, unless one runs now, or no others are known.
+    /// The lines with scheduled or running passes, or all if none is scheduled.
     fn lines(&self) -> impl Iterator<Item = &LinePasses> {
         let is_any = self.lines.iter().any(LinePasses::is_scheduled);
         let is_line = |line: &&LinePasses| line.is_scheduled() || line.history.running().is_some();
@@ -49,12 +49,12 @@ pub struct LinePasses {
 }
 
 impl LinePasses {
-    /// Whether cron, or something like it, has started a pass: those at a terminal make no line.
+    /// Whether cron or another scheduler has started a pass.
     pub fn is_scheduled(&self) -> bool {
         !self.scheduled().is_empty()
     }
 
-    /// The last of them, as many as say how often a pass comes now: the same however many were read.
+    /// The last scheduled passes, which determine the interval.
     fn scheduled(&self) -> Vec<&PassEntry> {
         let entries = self.history.entries.iter().rev().filter(|entry| !entry.by_hand);
         let mut entries: Vec<_> = entries.take(RHYTHM).collect();
@@ -62,14 +62,13 @@ impl LinePasses {
         entries
     }
 
-    /// How often a pass is expected, in seconds: as `every` says, or as its passes have come so far.
+    /// The expected interval in seconds: that of `every`, or the usual one.
     fn interval(&self) -> Option<i64> {
         let every = self.scheduled().last()?.every;
         every.or_else(|| self.usual_interval().filter(|_| self.is_judged()))
     }
 
-    /// Whether its passes say how often they come. A few of them, or those of a few minutes, may be of
-    /// somebody who tries a line out.
+    /// Whether there are enough passes for an interval. A few may be those of somebody who tries a line.
     pub fn is_judged(&self) -> bool {
         let entries = self.scheduled();
         let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
@@ -90,19 +89,19 @@ impl LinePasses {
         all.get(all.len() / 2).copied()
     }
 
-    /// For how long no pass has begun, if that is longer than it should be.
+    /// Time since the last pass, if the next one is overdue.
     pub fn overdue(&self, now: Instant) -> Option<i64> {
         self.silent(now).filter(|_| self.is_judged())
     }
 
-    /// The same of a line that is not judged yet: it may have been tried out and never installed.
+    /// The same for any line, also one that may have been tried and never installed.
     pub fn silent(&self, now: Instant) -> Option<i64> {
         let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
         let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
         (silent > most && !self.history.is_running).then_some(silent)
     }
 
-    /// When the next pass is expected, as far as is known: none while one runs.
+    /// When the next pass is expected, unless one runs.
     pub fn next(&self) -> Option<Instant> {
         let last = self.scheduled().last()?.last_began();
         (!self.history.is_running).then_some(last.saturating_add(self.interval()?))
@@ -118,16 +117,6 @@ impl LinePasses {
         format!("last pass {}{}", last.unwrap_or_default(), every.unwrap_or_default())
     }
 
-    /// What is wrong: a pass hangs, or does not come, or the last one was killed or failed.
-    fn alarms(&self, screen: &Screen) -> Vec<String> {
-        let history = &self.history;
-        let hung = history.running().filter(|_| history.hangs_for(screen.now).is_some());
-        let hung = hung.map(|running| running_text(history, running, screen));
-        let last = history.last().filter(|last| matches!(last.end, None | Some(PassEnd::Failed)));
-        let last = last.map(|last| self.last(last, screen));
-        [hung, self.missing(screen.now), last].into_iter().flatten().collect()
-    }
-
     /// `no pass for 3 h: every 1 m expected`
     pub fn missing(&self, now: Instant) -> Option<String> {
         let silent = rough_span(self.overdue(now)?);
@@ -141,23 +130,26 @@ impl LinePasses {
         Some(format!("no pass for {silent}: {how}"))
     }
 
-    /// When the last pass began that tried everything due: what is due now has waited since then at most.
+    /// When the last pass began that tried everything due.
     pub fn last_complete(&self) -> Option<Instant> {
         let complete = self.history.entries.iter().filter(|entry| entry.is_complete);
         complete.map(PassEntry::last_began).max()
     }
 
-    fn text(&self, screen: &Screen) -> Vec<String> {
-        let mut lines: Vec<_> =
-            self.history.last().map(|it| self.last(it, screen)).into_iter().collect();
-        if let Some(running) = self.history.running() {
-            lines.push(running_text(&self.history, running, screen));
-        }
-        lines.extend(self.missing(screen.now));
-        lines
+    /// Sentences about the last pass, the running one, and the one that does not come, and whether each is an
+    /// alarm.
+    fn sentences(&self, screen: &Screen) -> impl Iterator<Item = (String, bool)> {
+        let history = &self.history;
+        let has_failed = |last: &PassEntry| matches!(last.end, None | Some(PassEnd::Failed));
+        let last = history.last().map(|last| (self.last(last, screen), has_failed(last)));
+        let hangs = history.hangs_for(screen.now).is_some();
+        let running =
+            history.running().map(|running| (running_text(history, running, screen), hangs));
+        let missing = self.missing(screen.now).map(|missing| (missing, true));
+        [last, running, missing].into_iter().flatten()
     }
 
-    /// The last pass; behind those that found nothing also the one before them.
+    /// The last pass, and the one before if the last ones found nothing.
     fn last(&self, last: &PassEntry, screen: &Screen) -> String {
         let at = last.last_began();
         let is_ahead = at.0.saturating_sub(screen.now.0) > SKEW_SECS;
@@ -203,7 +195,7 @@ impl LinePasses {
     }
 }
 
-/// How far a clock may be ahead of another without a word.
+/// Difference between two clocks that is not mentioned.
 const SKEW_SECS: i64 = 60;
 
 /// `running since 01:12 (pid 9383), last outcome 4 m ago`
@@ -217,10 +209,10 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     format!("running since {since} (pid {pid}), {last}{hangs}")
 }
 
-/// How many entries are enough to tell how often a pass comes: at a pass a minute more than an hour.
+/// Number of entries that determine the interval: with a pass a minute, more than an hour.
 const RHYTHM: usize = 100;
 
-/// How many passes make a habit, if there is an hour at least between the first and the last.
+/// Number of passes that are enough for an interval, if there is an hour between the first and the last.
 const HABIT: u64 = 5;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
@@ -236,21 +228,19 @@ pub(super) fn pass_in_words(entry: &PassEntry, history: &LineHistory) -> String 
 /// `took 3.9 s: 4,055 succeeded, 945 failed`
 fn came_to(entry: &PassEntry) -> String {
     let why = entry.error.as_deref().unwrap_or_default();
+    let in_a_row = match entry.passes {
+        0 | 1 => String::new(),
+        passes => format!(", {} passes in a row", grouped(passes)),
+    };
     let end = match entry.end {
         None => {
             let counts = counts_text(&entry.counts);
             let after = if counts.is_empty() { counts } else { format!(" after {counts}") };
             return format!("killed (pid {}){after}", entry.pid);
         }
-        Some(PassEnd::Idle) if entry.passes > 1 => {
-            return format!("nothing was due, {} passes in a row", grouped(entry.passes));
-        }
-        Some(PassEnd::Idle) => return "nothing was due".into(),
+        Some(PassEnd::Idle) => return format!("nothing was due{in_a_row}"),
         Some(PassEnd::Paused) if !entry.did_nothing() => "stopped by a pause".into(),
-        Some(PassEnd::Paused) if entry.passes > 1 => {
-            return format!("paused, {} passes in a row", grouped(entry.passes));
-        }
-        Some(PassEnd::Paused) => return "paused".into(),
+        Some(PassEnd::Paused) => return format!("paused{in_a_row}"),
         Some(PassEnd::Complete) if why.is_empty() => String::new(),
         Some(PassEnd::Complete) => format!("incomplete: {why}"),
         Some(PassEnd::MaxRuntime) => "stopped by --max-runtime".into(),
@@ -316,7 +306,7 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
     })
 }
 
-/// A line for each thing to be known of the passes; behind the policy of its line if there are several.
+/// Sentences about the passes, and a table of the last ones.
 pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     let mut text = String::new();
     if let Some((user, host)) = &passes.worker {
@@ -332,37 +322,32 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     if passes.lines.is_empty() && passes.errors.is_empty() {
         return text + "no pass is recorded\n";
     }
-    for sentence in sentences(passes, screen) {
+    for (sentence, _) in sentences(passes, screen) {
         text += &screen.wrap(&sentence);
     }
     text + &recent_text(passes, screen)
 }
 
-/// What is to be known of the passes.
-pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<String> {
-    of_lines(passes, screen, |line| line.text(screen))
-}
-
-/// What is wrong with the passes.
-pub(super) fn alarms(passes: &Passes, screen: &Screen) -> Vec<String> {
-    of_lines(passes, screen, |line| line.alarms(screen))
-}
-
-/// Sentences about lines, each behind the policy of its line if there are several.
-fn of_lines(
-    passes: &Passes,
-    screen: &Screen,
-    say: impl Fn(&LinePasses) -> Vec<String>,
-) -> Vec<String> {
+/// Sentences about the passes, and whether each is an alarm: each follows the policy of its line if there are
+/// several.
+pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)> {
     let of_line = |line: &LinePasses| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
         let policy = if passes.lines().count() > 1 { policy } else { String::new() };
-        say(line).into_iter().map(move |sentence| format!("{policy}{sentence}"))
+        let sentences = line.sentences(screen);
+        let named = sentences.map(|(sentence, is_alarm)| (format!("{policy}{sentence}"), is_alarm));
+        named.collect::<Vec<_>>()
     };
     passes.lines().flat_map(of_line).collect()
 }
 
-/// The last passes one by one; nothing if none are wanted.
+/// What is wrong: a pass hangs, or does not come, or the last one was killed or failed.
+pub(super) fn alarms(passes: &Passes, screen: &Screen) -> Vec<String> {
+    let alarms = sentences(passes, screen).into_iter().filter(|(_, is_alarm)| *is_alarm);
+    alarms.map(|(sentence, _)| sentence).collect()
+}
+
+/// A table of the last passes, if any are wanted.
 fn recent_text(passes: &Passes, screen: &Screen) -> String {
     let row = |(entry, history): (&PassEntry, &LineHistory)| {
         let what = pass_in_words(entry, history);
@@ -380,7 +365,7 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
     format!("\n{}", table(columns, &rows, screen))
 }
 
-/// The most urgent that is to be said of a queue's passes: one hangs, is missing, runs, or was the last.
+/// The most urgent fact about a queue's passes: one hangs, is missing, runs, or was the last.
 pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     let lines = || passes.lines();
     let hung = lines().find_map(|line| line.history.hangs_for(passes.now));

@@ -1,5 +1,5 @@
-//! Records in words: a line of each for `list` and for dry runs, and the explanation of one: its
-//! verdict, the arithmetic behind it and the attempts to come.
+//! Records as text: lines for `list` and for dry runs, and the explanation of a record: its verdict, the arithmetic
+//! and the next attempts.
 
 use std::iter;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::passes::running_text;
 use super::screen::{Column, Screen, Table};
 
-/// What a dry run says of a record with this verdict.
+/// The line of a dry run.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
     let (verb, why) = match verdict {
         Verdict::Due(_) => {
@@ -59,59 +59,47 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     .into()
 }
 
-pub struct Listing {
-    /// Whether the table has the columns to count failures in.
-    counts: bool,
-    screen: Screen,
-    table: Table,
+/// The table of `list`.
+pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
+    let columns = [
+        Some(Column::text("ID", 10)),
+        Some(Column::text("STATUS", 8)),
+        Some(Column::text("INSERTED", 20).wide(60)),
+        Some(Column::number("FAILURES", 8).wide(100)),
+        Some(Column::text("LAST FAILURE", 20).wide(80)),
+        with_verdict.then_some(Column::text("NEXT ATTEMPT", 20)),
+        Some(Column::text("LAST ERROR", 10)),
+    ];
+    Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
-impl Listing {
-    pub fn new(with_verdict: bool, counts: bool, screen: Screen) -> Self {
-        let columns = [
-            Some(Column::text("ID", 10)),
-            Some(Column::text("STATUS", 8)),
-            Some(Column::text("INSERTED", 20).wide(60)),
-            Some(Column::number("FAILURES", 8).wide(100)),
-            Some(Column::text("LAST FAILURE", 20).wide(80)),
-            with_verdict.then_some(Column::text("NEXT ATTEMPT", 20)),
-            Some(Column::text("LAST ERROR", 10)),
-        ];
-        let table = Table::new(columns.into_iter().flatten().collect(), screen);
-        Self { counts, screen, table }
-    }
-
-    pub fn add(&mut self, record: &Record, verdict: Option<Verdict>) -> String {
-        self.table.add(self.row(record, verdict))
-    }
-
-    pub fn finish(&mut self) -> String {
-        self.table.finish()
-    }
-
-    fn row(&self, record: &Record, verdict: Option<Verdict>) -> Vec<String> {
-        let screen = &self.screen;
-        let inserted = match record.inserted_at {
-            Some(at) => screen.at(at),
-            None => format!("?{}", one_line(&record.inserted.to_string())),
-        };
-        let next = verdict.map(|verdict| match verdict {
-            Verdict::Due(_) => "now".into(),
-            Verdict::Wait { until } => screen.when(until),
-            Verdict::Archive(_) => "none: given up".into(),
-            Verdict::Never(_) => "-".into(),
-        });
-        let cells = [
-            Some(record.id.full()),
-            Some(one_line(&record.status_text)),
-            Some(inserted),
-            Some(if self.counts { record.failures.to_string() } else { "-".into() }),
-            Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
-            next,
-            Some(record.last_error.as_deref().map(one_line).unwrap_or_default()),
-        ];
-        cells.into_iter().flatten().collect()
-    }
+/// A row of that table. `counts` says whether the table counts failures.
+pub fn list_row(
+    record: &Record,
+    verdict: Option<Verdict>,
+    counts: bool,
+    screen: &Screen,
+) -> Vec<String> {
+    let inserted = match record.inserted_at {
+        Some(at) => screen.at(at),
+        None => format!("?{}", one_line(&record.inserted.to_string())),
+    };
+    let next = verdict.map(|verdict| match verdict {
+        Verdict::Due(_) => "now".into(),
+        Verdict::Wait { until } => screen.when(until),
+        Verdict::Archive(_) => "none: given up".into(),
+        Verdict::Never(_) => "-".into(),
+    });
+    let cells = [
+        Some(record.id.full()),
+        Some(one_line(&record.status_text)),
+        Some(inserted),
+        Some(if counts { record.failures.to_string() } else { "-".into() }),
+        Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
+        next,
+        Some(record.last_error.as_deref().map(one_line).unwrap_or_default()),
+    ];
+    cells.into_iter().flatten().collect()
 }
 
 pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
@@ -131,8 +119,7 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     json_line(&line)
 }
 
-/// The explanation of a record under a rule. `last` is when the last pass began, and the verdict then;
-/// `history` is that of the line.
+/// The explanation of a record by a rule. `last` is the begin of the last pass and the verdict then.
 pub fn explanation(
     record: &Record,
     rule: &DueRule,
@@ -177,7 +164,7 @@ pub fn explanation(
     .concat()
 }
 
-/// What can be told of a record of which it is not known when it is due.
+/// The explanation of a record without a schedule.
 pub fn unscheduled(record: &Record, has_counter: bool, screen: &Screen) -> String {
     let ended = (!record.status.is_pending()).then(|| {
         lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record, screen)])
@@ -189,7 +176,7 @@ pub fn unstored(why: &str) -> String {
     lines("error", &[format!("could not be stored in the table: {why}")])
 }
 
-/// Lines of which the first says what they are about.
+/// Lines with a label before the first.
 fn lines(what: &str, all: &[String]) -> String {
     let labels = iter::once(what).chain(iter::repeat(""));
     labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
@@ -202,7 +189,7 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     };
     let last = match (has_counter, record.failures) {
         (false, _) => "failed last",
-        // Who is restored is NEW, and only a snooze leaves the one without the other.
+        // Only a snooze leaves ERROR with a count of 0: `restore` sets NEW.
         (true, 0) if record.status == Status::Error => "snoozed",
         (true, _) => "the last",
     };
@@ -223,7 +210,7 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
 }
 
-/// What the last pass, which began at `at`, had to do with the record, as far as the row shows it.
+/// What the last pass, which began at `at`, did with the record, as far as the row shows it.
 fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> String {
     if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
         let failed_at = screen.at(failed_at);
@@ -267,7 +254,7 @@ fn reason_text(reason: Reason) -> &'static str {
     }
 }
 
-/// Why the policy has the record tried when it has, in sentences; none for what is not pending.
+/// How the policy has determined the next attempt of a pending record.
 fn arithmetic(rule: &DueRule, facts: Facts<'_>, screen: &Screen) -> Vec<String> {
     if !facts.status.is_pending() || rule.verdict(facts) == Verdict::Never(Obstacle::NoDueDate) {
         return Vec::new();
@@ -308,7 +295,7 @@ fn by_plain_age(age: &AgeWindow) -> String {
     )
 }
 
-/// After a sleep slots are worked off later than they come.
+/// After a sleep, passes catch up with their slots.
 fn behind(slots: &Slots, time: PassTime, screen: &Screen) -> Option<String> {
     let until = time.span?.until;
     (until < time.now.tick(slots.every_secs())).then(|| {
@@ -369,7 +356,6 @@ fn progressive(tiers: &Tiers, facts: Facts<'_>, now: Instant) -> Vec<String> {
     let (max_age, every) = (span(max_age), format_secs(interval));
     let once = format!("it is {age} old: up to {max_age} it is tried once in every {every}");
     if interval == tiers.every_secs {
-        // In every tick: there is only one place.
         return vec![once];
     }
     let (share, place) = (share(phase, 100), format_secs(place));
@@ -397,7 +383,7 @@ fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> String {
     )
 }
 
-/// A fraction of 2^64 as per cent, as far as it counts.
+/// `percent` times the fraction `phase` / 2^64.
 fn share(phase: u64, percent: u8) -> String {
     let scaled = (u128::from(phase) * u128::from(percent) * 100) >> 64;
     format!("{}.{:02}%", scaled / 100, scaled % 100)

@@ -1,14 +1,12 @@
-//! The screen that a report is for: a terminal, whose reader wants his own time and lines that fit, or
-//! a pipe, which gets UTC and everything. Tables of records in columns: in a pipe a value is whole, unless
-//! it is longer than any id may be, and one that is wider than its column pushes its line to the right. A
-//! terminal that is too narrow for all columns goes without the least important ones, and cuts what still
-//! does not fit.
+//! The screen of a report: a terminal, with local time and lines that fit, or a pipe, with UTC and whole values.
+//! Tables of records: in a pipe, a value that is wider than its column moves the rest of its line to the right. A
+//! narrow terminal leaves out the least important columns, and lines that are still too long are cut.
 
 use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
 use indicatif::HumanCount;
 
-/// How many characters of a long condition are enough to know it by.
+/// Maximum number of characters of a brief text.
 const BRIEF: usize = 50;
 
 #[derive(Debug, Clone, Copy)]
@@ -58,19 +56,19 @@ impl Screen {
         }
     }
 
-    /// A line that fits a terminal, whatever others have written into it.
+    /// A line that fits the terminal, with hidden characters escaped.
     pub fn fit(&self, line: &str) -> String {
         let line = one_line(line.trim_end());
         self.width.map_or_else(|| line.clone(), |width| fitting(&line, width))
     }
 
-    /// A text of which on a terminal the beginning is enough.
+    /// A text, shortened on a terminal.
     pub fn brief(&self, text: &str) -> String {
         let text = one_line(text);
         if self.is_terminal() { cut_to(text, BRIEF, "…") } else { text }
     }
 
-    /// A sentence on as many lines as it needs on a terminal, those behind the first indented.
+    /// A sentence, wrapped on a terminal. Lines after the first are indented.
     pub fn wrap(&self, sentence: &str) -> String {
         let width = self.width.unwrap_or(usize::MAX);
         let (mut text, mut column) = (String::new(), 0);
@@ -88,7 +86,7 @@ impl Screen {
     }
 }
 
-/// A text of at most this many characters, with dots in place of what is left out.
+/// A text of at most this number of characters. Dots replace the rest.
 pub fn fitting(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();
@@ -96,17 +94,17 @@ pub fn fitting(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A number of records with its thousands apart: `4,055`.
+/// A number with separated thousands: `4,055`.
 pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
 pub struct Column {
     pub name: &'static str,
-    /// What nearly every value needs.
+    /// The width that nearly every value needs.
     pub least: usize,
     pub is_number: bool,
-    /// The narrowest terminal that has room for it.
+    /// The least width of a terminal that shows it.
     pub from_width: usize,
 }
 
@@ -130,21 +128,21 @@ pub struct Table {
     screen: Screen,
     /// Rows that wait until the widths are known.
     first: Vec<Vec<String>>,
-    /// The place in a row of each column that is shown, and its width.
+    /// The index and the width of each column that is shown.
     widths: Option<Vec<(usize, usize)>>,
 }
 
-/// How many rows tell how wide the columns are.
+/// Number of rows that determine the widths.
 const FIRST: usize = 200;
 
-/// How much of a terminal one column gets, and of a line in a pipe.
+/// Maximum width of a column on a terminal, and in a pipe.
 const MOST_OF_ONE: usize = 36;
 const MOST_IN_PIPE: usize = 200;
 
-/// No cell has more characters, also in a pipe: an id is never longer.
+/// Maximum number of characters of a cell: an id is never longer.
 const MOST_OF_CELL: usize = 4096;
 
-/// A cell with blanks before it or behind it up to a width. A format takes no width above 65,535.
+/// A cell padded to a width, which a format could do up to 65,535.
 pub fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
     let cell = cut_to(cell.into(), MOST_OF_CELL, "...");
     let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
@@ -156,7 +154,7 @@ impl Table {
         Self { columns, screen, first: Vec::new(), widths: None }
     }
 
-    /// The lines that can be written with one more row.
+    /// Adds a row, and returns the lines that can be written.
     pub fn add(&mut self, row: Vec<String>) -> String {
         if let Some(widths) = &self.widths {
             return self.line(widths, &row);
@@ -165,7 +163,7 @@ impl Table {
         if self.first.len() < FIRST { String::new() } else { self.finish() }
     }
 
-    /// The lines that wait for more rows, and the header if there was none.
+    /// The lines that wait for more rows, with the header if it was not written.
     pub fn finish(&mut self) -> String {
         if self.widths.is_some() {
             return String::new();
@@ -197,7 +195,7 @@ impl Table {
     }
 }
 
-/// A whole table, as wide as all of its rows need.
+/// A whole table. All rows determine the widths.
 pub fn table(columns: Vec<Column>, rows: &[Vec<String>], screen: &Screen) -> String {
     Table { first: rows.to_vec(), ..Table::new(columns, *screen) }.finish()
 }

@@ -11,17 +11,16 @@ use backlog_store::{Count, Pause};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::aligned;
-use super::failures::{top_failures, top_failures_json, top_failures_of_all};
+use super::failures::{top_failures, top_failures_json};
 use super::passes::{Passes, passes_in_short, passes_json, passes_text};
-use super::screen::{Column, Screen, grouped, table};
+use super::screen::{Column, Screen, grouped, padded, table};
 
-/// The upper bounds of the age bands in days: where the progressive schedule changes its frequency.
+/// Upper bounds of the age bands in days, at which the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
-/// Those, what is older, and what is undated.
+/// The bands, older records, and undated ones.
 pub(super) const COLUMNS: usize = BANDS.len() + 2;
 
-/// The causes of a queue's failures, of which the most frequent ones are told.
+/// The causes of a queue's failures. As JSON, the most frequent ones.
 pub struct Failures {
     pub queue: String,
     pub causes: Causes,
@@ -33,7 +32,7 @@ impl Serialize for Failures {
     }
 }
 
-/// The state of a table, whose fields are those of `status --json`.
+/// The state of a table. The fields are those of `status --json`.
 #[derive(Serialize)]
 pub struct StatusReport {
     pub db: String,
@@ -42,23 +41,23 @@ pub struct StatusReport {
     #[serde(rename = "statuses", serialize_with = "by_status")]
     pub counts: Vec<Count>,
     pub oldest_pending: Option<Oldest>,
-    /// Under the policy that was chosen, if one was.
+    /// By the chosen policy, if there is one.
     #[serde(flatten)]
     pub due: Option<DueReport>,
     #[serde(serialize_with = "as_json")]
     pub passes: Passes,
     pub queue: String,
-    /// Pending records that are put off by their handler, and that failed otherwise.
+    /// Pending records that their handler snoozed, and other failed ones.
     pub snoozed: u64,
     pub failed: u64,
-    /// Those that a pass which runs here most likely has in hand.
+    /// Pending records that a running pass most likely has in hand.
     pub in_hand: u64,
     pub failures: Failures,
     pub paused: Option<Pause>,
-    /// The crontab line that the schedule belongs to, with its conditions.
+    /// The crontab line of the schedule, with its conditions.
     #[serde(skip)]
     pub line: Option<String>,
-    /// The newest ones, as many as were asked for.
+    /// The newest archived records.
     #[serde(skip)]
     pub archived: Vec<Record>,
 }
@@ -74,18 +73,17 @@ pub struct DueReport {
     pub line: String,
     pub due: u64,
     pub waiting: u64,
-    /// Given up, and archived by the next pass.
+    /// To be archived by the next pass.
     pub to_be_archived: u64,
-    /// Pending, but never due under this policy.
+    /// Pending, but never due by this policy.
     pub never_due: u64,
     pub oldest_due: Option<Oldest>,
-    /// For how long the record has waited that has been due the longest, as far as that is known.
+    /// Time since the first of the due records became due, if it is known.
     pub oldest_due_secs: Option<i64>,
     pub next_due_at: Option<Instant>,
-    /// Of those that wait.
     #[serde(skip)]
     pub by_hour: ByHour,
-    /// Whether cron's own frequency is the schedule.
+    /// Whether the schedule is only cron's.
     #[serde(skip)]
     pub is_by_age: bool,
     /// The tick of the schedule.
@@ -100,7 +98,7 @@ impl DueReport {
         Self { line: policy.line(), is_by_age, every_secs, ..Self::default() }
     }
 
-    /// Takes one more pending record into account, and since when it has been due, if it is.
+    /// Counts a pending record, which has been due since `since` if it is due.
     pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
         match verdict {
             Verdict::Due(_) => {
@@ -157,7 +155,7 @@ pub(super) fn pending(report: &StatusReport) -> u64 {
     Status::PENDING.map(|status| of_status(report, status)).iter().sum()
 }
 
-/// The rows of each status by band, older than all, and undated: ours first, also without any.
+/// The rows of each status by band. Our statuses come first, also without rows.
 pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
     for count in counts {
@@ -167,7 +165,7 @@ pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     let ours = Status::OURS.map(Status::name);
     let of_ours =
         ours.map(|name| (name.into(), by_status.remove(&(false, name)).unwrap_or_default()));
-    // A value that is spelt like the name of a status, but is not mapped to it.
+    // A value with the name of a status that is not mapped to it.
     let quoted = |text: &str| if ours.contains(&text) { format!("'{text}'") } else { text.into() };
     let others = by_status.into_iter().map(|((_, text), cells)| (quoted(text), cells));
     of_ours.into_iter().chain(others).collect()
@@ -179,7 +177,7 @@ pub(super) fn band_names() -> impl Iterator<Item = String> {
     bands.chain(["older".into(), "undated".into()])
 }
 
-/// The records by status and age; on a terminal that is too narrow for ages, by status alone.
+/// The records by status and age, or by status alone on a narrow terminal.
 fn counts_table(counts: &[Count], screen: &Screen) -> String {
     let header = iter::once("STATUS".into()).chain(band_names()).chain(["total".into()]);
     let mut rows: Vec<Vec<String>> = vec![header.collect()];
@@ -194,6 +192,22 @@ fn counts_table(counts: &[Count], screen: &Screen) -> String {
     }
     rows.iter_mut().for_each(|row| drop(row.drain(1..=COLUMNS)));
     aligned(&rows)
+}
+
+/// Lines with the first column aligned to the left and the others to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| padded(cell, width, column > 0));
+        cells.collect::<Vec<_>>().join("  ") + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
@@ -230,7 +244,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    let failures = section(top_failures(&report.failures.causes, screen));
+    let failures = section(top_failures(&[("", &report.failures.causes)], screen));
     let title = screen.wrap(&format!("{table} in {db} at {now}"));
     let counts = counts_table(&report.counts, screen);
     format!("{title}\n{counts}\n{lines}\n{passes}{failures}")
@@ -249,15 +263,15 @@ fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Er
     passes_json(passes).serialize(serializer)
 }
 
-/// A queue and its status, or why that is not known.
+/// A queue and its status, or the error.
 pub type QueueStatus = (String, anyhow::Result<StatusReport>);
 
-/// A queue that cannot be looked at, where several are.
+/// The line of a queue that cannot be read, among several.
 pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> String {
     json_line(&json!({ "queue": queue, "error": chain(error) }))
 }
 
-/// The queues of backlog.toml, each on a line, and the most frequent causes of failures.
+/// A line for each queue of backlog.toml, and the most frequent causes of failures.
 pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
     let rows: Vec<_> = queues.iter().map(|queue| overview_row(queue, screen)).collect();
     let columns = vec![
@@ -276,7 +290,7 @@ pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
     let lines = table(columns, &rows, screen);
     let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
     let causes: Vec<_> = known.map(|(name, it)| (name, &it.failures.causes)).collect();
-    lines + &section(top_failures_of_all(&causes, screen))
+    lines + &section(top_failures(&causes, screen))
 }
 
 fn section(text: String) -> String {
@@ -305,7 +319,7 @@ fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
     row
 }
 
-/// The most urgent that is to be said of a queue's passes: that they are paused, or how the last one went.
+/// The state of a queue's passes in short: paused, or the last one.
 pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
     match &report.paused {
         Some(Pause { until: Some(until), .. }) => format!("paused until {}", screen.at(*until)),
@@ -314,7 +328,7 @@ pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
     }
 }
 
-/// Pending records of up to a day, a week, 30 days, and older or undated ones.
+/// Pending records up to an age of a day, a week, 30 days, and older or undated ones.
 fn pending_by_age(counts: &[Count]) -> [u64; 4] {
     let mut ages = [0; 4];
     for count in counts.iter().filter(|count| count.status.is_pending()) {

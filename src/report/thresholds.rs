@@ -3,8 +3,12 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use super::LinePasses;
-use super::status::{QueueStatus, StatusReport, of_status, pending};
+use backlog_schedule::{DAY, Instant, Status, one_line, parse_duration, span, unknown_name};
+use backlog_store::PassEntry;
+use backlog_store::system_error::chain;
+
+use super::passes::LinePasses;
+use super::status::{DueReport, QueueStatus, StatusReport, of_status, pending};
 
 /// A figure that a limit may be set for.
 pub struct Figure {
@@ -28,9 +32,6 @@ pub enum Source {
 }
 
 use Source::{Counts, Passes, PendingRecords};
-use backlog_schedule::{DAY, Instant, Status, one_line, parse_duration, span, unknown_name};
-use backlog_store::PassEntry;
-use backlog_store::system_error::chain;
 
 type Text = &'static str;
 type Reading = fn(&StatusReport) -> Value;
@@ -105,7 +106,7 @@ fn known(count: u64) -> Value {
     Ok(Some(rows(count)))
 }
 
-fn of_due(report: &StatusReport, value: impl Fn(&super::DueReport) -> i64) -> Value {
+fn of_due(report: &StatusReport, value: impl Fn(&DueReport) -> i64) -> Value {
     let none = "no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive";
     report.due.as_ref().map(|due| Some(value(due))).ok_or_else(|| none.into())
 }
@@ -180,7 +181,7 @@ impl Limit {
         Ok(Self { figure, sign, is_passed, number })
     }
 
-    fn shown(&self, value: i64) -> String {
+    fn format(&self, value: i64) -> String {
         if self.figure.is_time { span(value) } else { value.to_string() }
     }
 
@@ -190,7 +191,7 @@ impl Limit {
         let value = (self.figure.value)(report).map_err(|why| format!("{name}: {why}"))?;
         // What has never been is longer ago than any time.
         let order = value.map_or(Ordering::Greater, |value| value.cmp(&self.number));
-        let shown = value.map_or_else(|| "never".into(), |value| self.shown(value));
+        let shown = value.map_or_else(|| "never".into(), |value| self.format(value));
         Ok(((self.is_passed)(order), format!("{name} {shown}")))
     }
 }
@@ -254,7 +255,7 @@ impl Thresholds {
                     worst = worst.max(*severity);
                     // The limit of a warning is passed with that of a failure.
                     if !alarming.iter().any(|it: &String| it.starts_with(&shown)) {
-                        let (sign, number) = (limit.sign, limit.shown(limit.number));
+                        let (sign, number) = (limit.sign, limit.format(limit.number));
                         alarming.push(format!("{shown} ({sign}{number})"));
                     }
                 }
@@ -264,10 +265,10 @@ impl Thresholds {
                 }
             }
         }
-        let told = if alarming.is_empty() { fine } else { alarming }.join(", ");
+        let why = if alarming.is_empty() { fine } else { alarming }.join(", ");
         // A person who is woken need not look for why.
         let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
-        (worst, paused.map_or(told.clone(), |paused| format!("{told}; {paused}")))
+        (worst, paused.map_or(why.clone(), |paused| format!("{why}; {paused}")))
     }
 }
 

@@ -246,7 +246,7 @@ fn what_may_take_pending_rows_out_of_the_queue_is_asked_about() {
         let asked = adopted(&format!("sent_at TEXT, {column}"), &format!("{done}, {value}"));
         let condition = format!("\n# where = \"sent_at IS NULL AND {without}\"\nwhere = ?\n");
         assert!(asked.exit == Some(1) && asked.stdout.contains(&condition), "{asked:?}");
-        assert!(asked.stdout.contains("it is NULL in 21 rows, and set in 19"), "{asked:?}");
+        assert!(asked.stdout.contains("it is NULL in 21 rows, set in 19"), "{asked:?}");
     }
     // A record that has failed is pending as well.
     let status = "CASE WHEN i < 20 THEN 'done' WHEN i < 30 THEN 'new' ELSE 'failed' END";
@@ -320,7 +320,7 @@ fn a_question_has_both_directions_and_is_no_guess_by_a_name() {
         let value = format!("CASE WHEN i < 20 THEN 1795000000 ELSE {none} END");
         let value = if none == "0" { value } else { value.replace("1795000000", "'2026-11-20'") };
         let empty = adopted(column, &value).success();
-        let count = "it is empty in 21 rows, and set in 19";
+        let count = "it is empty in 21 rows, set in 19";
         let line = format!("where = \"{condition}\"");
         assert!(empty.stdout.contains(count) && keys(&empty).contains(&line), "{empty:?}");
     }

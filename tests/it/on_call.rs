@@ -312,7 +312,7 @@ fn psql_shows_rows_that_backlog_does_not_see() {
 #[test]
 fn a_co_process_gets_records_and_does_not_answer() {
     let env = one_record();
-    let ran = pass(&env, &["-v", "--stream", "--timeout", "100ms"], &["sleep", "60"]);
+    let ran = pass(&env, &["--stream", "--timeout", "11s", "--grace", "0s"], &["sleep", "60"]);
     says(&ran.stderr, "no reply yet to ... after ...: does it speak the protocol and flush?");
 }
 

@@ -2,6 +2,7 @@
 //! cron runs it. What the reader does not understand is not checked, and never called good.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, process};
@@ -16,11 +17,10 @@ use rustix::fs::{Access, access};
 
 use super::super::assemble::require;
 use super::super::owner_rule;
-use super::handler::file_of;
 use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
 use crate::exit::ExitError;
-use crate::handlers::StreamSettings;
+use crate::handlers::{self, StreamSettings, in_one_word, is_executable, obstacle, program};
 use crate::options::{Environment, Handler, Queue, Resolved, Sources, no_schedule};
 use crate::report::{Findings, Level, Screen};
 
@@ -216,7 +216,7 @@ impl Installed<'_> {
         let Self { command, queue, .. } = self;
         let path = OsStr::new(self.variable("PATH").unwrap_or(CRON_PATH));
         let mut errors = Vec::new();
-        errors.extend(file_of(&[OsString::from(&command.program)], path).err());
+        errors.extend(program_file(&[OsString::from(&command.program)], path).err());
         for file in command.stdout.iter().chain(&command.stderr) {
             if !can_append(&self.home.join(file)) {
                 errors.push(format!("{file} cannot be written: the shell starts nothing then"));
@@ -233,7 +233,7 @@ impl Installed<'_> {
         }
         match &handler {
             Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
-                errors.extend(file_of(argv, path).err());
+                errors.extend(program_file(argv, path).err());
             }
             Ok(None) => errors.push(Handler::none().to_string()),
             Ok(Some(_)) => {}
@@ -275,5 +275,33 @@ fn can_append(file: &Path) -> bool {
     match fs::metadata(file) {
         Ok(found) => !found.is_dir() && is_writable(file),
         Err(_) => file.parent().is_some_and(is_writable),
+    }
+}
+
+/// The file of a command's program, or why cron cannot run it. `path` is the PATH of its line.
+pub fn program_file(argv: &[OsString], path: &OsStr) -> Result<PathBuf, String> {
+    if let Some(why) = in_one_word(argv, path) {
+        return Err(why);
+    }
+    let program = program(argv);
+    let (shown, is_path) = (handlers::shown(program), program.as_bytes().contains(&b'/'));
+    if is_path && Path::new(program).is_relative() {
+        let why = "depends on the directory that cron starts it in: write its whole path";
+        return Err(format!("{shown} {why}"));
+    }
+    let file = handlers::file_of(program, path).ok_or_else(|| match is_path {
+        true => format!("there is no {shown}"),
+        false => format!(
+            "cron finds no {shown} in {}, where it replaces no variable: write its whole path, or \
+             PATH=... above the line",
+            path.display()
+        ),
+    })?;
+    if !is_executable(&file) {
+        return Err(format!("{0} is not executable: chmod +x {0}", file.display()));
+    }
+    match obstacle(&file, path) {
+        None => Ok(file),
+        Some(why) => Err(format!("{} cannot be run: {why}", file.display())),
     }
 }

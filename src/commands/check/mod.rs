@@ -1,10 +1,13 @@
 //! `backlog check`: checks the table, the handler and the crontab. Only a rehearsal writes, and an error in
 //! one place does not keep the others from being checked.
 
-mod handler;
 mod lines;
 mod queues;
 mod rehearsal;
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, Status, counted, json_line, span};
@@ -15,11 +18,14 @@ use serde_json::json;
 use super::assemble::require;
 use super::{Console, open, passes, require_columns, state_dir};
 use crate::cli::Check;
+use crate::crontab::CRON_PATH;
 use crate::exit::Exit;
-use crate::options::{Handler, Queue, Resolved};
+use crate::handlers::placeholders::variables;
+use crate::handlers::{Signing, StreamSettings};
+use crate::options::{Environment, Handler, Queue, Resolved};
 use crate::report::{Finding, Findings, Level, LinePasses, Screen};
 
-use lines::QueueLines;
+use lines::{QueueLines, program_file};
 
 pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
     let (sources, clock) = (resolved.sources, console.clock);
@@ -75,7 +81,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         let handler = chosen.as_ref().ok().and_then(Option::as_ref);
         findings.wrong("handler", require(handler, &queue, table));
         if !matches!(handler, Some(Handler::Post(_) | Handler::Stream(_))) {
-            handler::check_variables(&mut findings, table);
+            check_variables(&mut findings, table);
         }
         for condition in &queue.mapping.conditions {
             findings.ok("where", condition);
@@ -102,20 +108,15 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     }
     if let Some(chosen) = findings.wrong("handler", chosen.map_err(anyhow::Error::from)) {
         let (environment, has_lines) = (&sources.environment, lines.is_any());
-        handler::check(&mut findings, chosen.as_ref(), environment, has_lines);
+        check_handler(&mut findings, chosen.as_ref(), environment, has_lines);
     }
     lines.check(&mut findings, is_running);
-    print(&findings, &queue, args, console)
+    print(&findings, &queue, args.format.json, console.out)
 }
 
-fn print(
-    findings: &Findings,
-    queue: &Queue,
-    args: &Check,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
+fn print(findings: &Findings, queue: &Queue, json: bool, out: &mut dyn Write) -> Result<Exit> {
     let ok = findings.0.iter().all(|finding| finding.level != Level::Error);
-    let text = if args.format.json {
+    let text = if json {
         json_line(&json!({
             "queue": queue.name,
             "db": queue.db.to_string(),
@@ -126,7 +127,7 @@ fn print(
     } else {
         findings.text()
     };
-    console.out.write_all(text.as_bytes())?;
+    out.write_all(text.as_bytes())?;
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
@@ -301,5 +302,60 @@ fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Inst
                  zone of date_inserted, or a date to come"
             ),
         );
+    }
+}
+
+/// `has_lines` says that crontab lines name the queue, which may have handlers of their own.
+fn check_handler(
+    findings: &mut Findings,
+    handler: Option<&Handler>,
+    environment: &Environment,
+    has_lines: bool,
+) {
+    match handler {
+        None if has_lines => findings.ok("handler", "each line has its own"),
+        None => findings.warning(
+            "handler",
+            "none is configured: set exec or post, or write the command behind `--` in each line",
+        ),
+        Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
+            let (level, text) = of_command(argv, environment, has_lines);
+            findings.add(level, "handler", text);
+        }
+        Some(Handler::Post(webhook)) => {
+            let signed = match &webhook.signing {
+                Signing::None => "not signed".into(),
+                Signing::Shared(_) => "signed".into(),
+                Signing::Own { column } => format!("signed with {column} of each record"),
+            };
+            findings.ok("handler", format!("POST {}, {signed}", webhook.target));
+        }
+    }
+}
+
+/// Reports the columns that no variable of a command holds.
+fn check_variables(findings: &mut Findings, table: &Table) {
+    let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let without = variables(&names).into_iter().filter(|(_, variable)| variable.is_none());
+    let without: Vec<_> = without.map(|(name, _)| name).collect();
+    if !without.is_empty() {
+        let why = "have no variable, because their variables would have the same name";
+        findings.warning("handler", format!("the columns {} {why}", without.join(", ")));
+    }
+}
+
+/// Whether cron can run a command. Each line has a PATH and a directory of its own.
+fn of_command(argv: &[OsString], environment: &Environment, has_lines: bool) -> (Level, String) {
+    let own = environment.get("PATH").map_or(OsStr::new(CRON_PATH), OsString::as_os_str);
+    let mut argv = argv.to_vec();
+    let path = argv.first_mut().filter(|it| has_lines && it.as_bytes().contains(&b'/'));
+    if let Some(program) = path {
+        *program = environment.directory.join(&*program).into();
+    }
+    match (program_file(&argv, OsStr::new(CRON_PATH)), program_file(&argv, own)) {
+        (Ok(file), _) => (Level::Ok, file.display().to_string()),
+        (Err(_), Ok(file)) if has_lines => (Level::Ok, file.display().to_string()),
+        (Err(why), Ok(_)) => (Level::Warning, why),
+        (Err(why), Err(_)) => (Level::Error, why),
     }
 }

@@ -1,6 +1,5 @@
-//! The circuit breaker: counts records that get nowhere, whose row cannot be read or written, whose
-//! handler cannot be run, or whose server is not there. Each costs its turn, and the pass goes on
-//! behind it, unless so many in a row get nowhere that there is no point in that.
+//! The circuit breaker: counts records that get nowhere, because their row cannot be read or written, their
+//! handler cannot be run, or their server is unreachable. The pass skips each, and ends after too many in a row.
 
 use std::collections::HashSet;
 
@@ -12,24 +11,23 @@ use crate::engine::Stopped;
 use crate::engine::due_queue::PlanKind;
 
 const MOST_IN_A_ROW: usize = 10;
-/// How many records are named of which the same is true.
+/// Maximum number of records that one message names.
 const MOST_NAMED: usize = 50;
 
 #[derive(Default)]
 pub struct CircuitBreaker {
-    /// Those that this pass does not try again.
-    pub all: HashSet<Id>,
-    /// Those since the last record that got further.
+    /// Records that this pass does not try again.
+    pub skipped: HashSet<Id>,
+    /// Records that got nowhere since the last one that got further.
     in_a_row: HashSet<Id>,
-    /// The place of the last of them, behind which the next pass begins if this one ends too early.
+    /// The key of the last of them. The next pass begins after it if this one is cut short.
     pub last: Option<Key>,
     /// Answers of handlers that could not be run, until another record gets further or the pass ends.
     pub doubtful: Vec<Attempt>,
     pub others_got_further: bool,
-    /// How many attempts have failed since the last one that did not.
     pub failures_in_a_row: u32,
-    /// What was said last, and of which other records the same is true.
-    said: Option<(String, Vec<Id>)>,
+    /// The last message, and the other records that it is true of.
+    last_message: Option<(String, Vec<Id>)>,
 }
 
 impl CircuitBreaker {
@@ -37,19 +35,21 @@ impl CircuitBreaker {
         self.doubtful.iter().any(|attempt| attempt.id == *id)
     }
 
-    /// The same of several in a row is said once.
-    fn say(&mut self, id: &Id, what: String) {
-        if let Some((_, others)) = self.said.as_mut().filter(|(before, _)| *before == what) {
+    /// Logs a message about a record, and counts the records after it that it is true of as well.
+    fn log(&mut self, id: &Id, what: String) {
+        if let Some((_, others)) = self.last_message.as_mut().filter(|(before, _)| *before == what)
+        {
             others.push(id.clone());
         } else {
-            self.say_repeated();
+            self.log_repeated();
             log::error!("record {id} {what}");
-            self.said = Some((what, Vec::new()));
+            self.last_message = Some((what, Vec::new()));
         }
     }
 
-    pub fn say_repeated(&mut self) {
-        let Some((_, others)) = self.said.take().filter(|(_, others)| !others.is_empty()) else {
+    pub fn log_repeated(&mut self) {
+        let Some((_, others)) = self.last_message.take().filter(|(_, others)| !others.is_empty())
+        else {
             return;
         };
         let records = counted(others.len() as u64, "more record");
@@ -58,26 +58,26 @@ impl CircuitBreaker {
 }
 
 impl Dispatcher {
-    /// A record that the table does not let be tried, and why. It has had its turn.
+    /// Skips a record whose charge or outcomes the table refuses.
     pub(super) fn refuse_to_try(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.refuse_this_one(record, slot, why);
         self.got_nowhere(record);
     }
 
-    /// The same where the table is known to accept others, so that it says nothing about them.
+    /// The same in a table that is known to accept others, so that it does not count for the circuit breaker.
     pub(super) fn refuse_this_one(&mut self, record: &Record, slot: Option<Slot>, why: &str) {
         self.cursor.passed(record, slot);
-        self.breaker.all.insert(record.id.clone());
+        self.breaker.skipped.insert(record.id.clone());
         self.refuse(&record.id, format!("is not tried: {why}"));
     }
 
     pub(super) fn refuse(&mut self, id: &Id, what: String) {
         self.tally.refused += 1;
-        self.breaker.say(id, what);
+        self.breaker.log(id, what);
         self.forget_slot(id);
     }
 
-    /// Answers of handlers that could be run, and of all once another record has got further.
+    /// The attempts that can be settled: those that are not doubtful, and all once another record has got further.
     pub(super) fn without_doubtful(&mut self, ended: Vec<Attempt>) -> Vec<Attempt> {
         let any_got_further = ended.iter().any(|it| it.outcome.got_further());
         if any_got_further {
@@ -87,8 +87,8 @@ impl Dispatcher {
             |it: &Attempt| matches!(it.outcome, Outcome::Unable { ends_pass: false, .. });
         let (doubtful, mut certain): (Vec<_>, Vec<_>) = ended.into_iter().partition(is_doubtful);
         for attempt in &doubtful {
-            self.breaker.all.insert(attempt.id.clone());
-            // What came together with one that got further is no row.
+            self.breaker.skipped.insert(attempt.id.clone());
+            // Attempts that came together with one that got further are not in a row.
             if !any_got_further && let Some(in_hand) = self.in_hand.get(&attempt.id) {
                 self.got_nowhere(&in_hand.record.clone());
             }
@@ -100,16 +100,16 @@ impl Dispatcher {
         certain
     }
 
-    /// A record whose handler could not be run, and none whose handler could be.
+    /// A record whose handler could not be run.
     pub(super) fn unable(&mut self, record: &Record, error: &str, ends_pass: bool) {
         let what = format!("stays as it was: {error}");
         if ends_pass && self.tally.stopped.is_none() {
-            // If it is the first one, no record can be to blame.
+            // If it is the first one, no record is to blame.
             let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
             self.breaker.last = if is_first { None } else { self.restart_key(record) };
             self.stop(Stopped::Stuck(format!("record {} {what}; the pass stops here", record.id)));
         } else {
-            self.breaker.say(&record.id, what);
+            self.breaker.log(&record.id, what);
         }
     }
 
@@ -121,12 +121,12 @@ impl Dispatcher {
         }
     }
 
-    /// Whether records that got nowhere have ended the pass: what ends later does not change that.
+    /// Whether records that got nowhere have ended the pass.
     fn is_stuck(&self) -> bool {
         matches!(self.tally.stopped, Some(Stopped::Stuck(_)))
     }
 
-    /// Where the next pass begins behind this record, unless it goes on there by an order of its own.
+    /// The key after which the next pass begins, unless failed records have an order of their own.
     fn restart_key(&self, record: &Record) -> Option<Key> {
         let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())
@@ -134,7 +134,7 @@ impl Dispatcher {
 
     pub(super) fn got_nowhere(&mut self, record: &Record) {
         let id = &record.id;
-        self.breaker.all.insert(id.clone());
+        self.breaker.skipped.insert(id.clone());
         self.breaker.in_a_row.insert(id.clone());
         if !self.is_stuck() {
             self.breaker.last = self.restart_key(record).or(self.breaker.last.take());
@@ -148,7 +148,7 @@ impl Dispatcher {
         }
     }
 
-    /// A record that another pass holds when its slot comes keeps the slot.
+    /// Keeps the slot of a record that another pass holds when the slot comes.
     pub(super) fn keep_slot(&mut self, id: &Id) {
         if self.rule.time.span.is_some()
             && !self.rule.kept.contains_key(id)

@@ -1,7 +1,6 @@
-//! Completion of attempts: the tally, the joblog, the failures that stop the pass, the `--on-archive` command
-//! for each record that is archived, and outcomes that could not be written: the table refuses them, or
-//! another session keeps their rows locked. The pass keeps each with the claim of its record, and tries to write
-//! it again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
+//! Completion of attempts: the tally, the joblog, failures that stop the pass, and the `--on-archive` command.
+//! An outcome that the table refuses, or whose row another session has locked, is kept with its claim and written
+//! again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ impl Dispatcher {
         let was_unable = matches!(attempt.outcome, Outcome::Unable { ends_pass: false, .. });
         let was_no_attempt =
             matches!(attempt.outcome, Outcome::Interrupted | Outcome::Unable { .. });
-        // Where the pass does not come to all the others, it had its turn.
+        // In a pass that is cut short it had its turn.
         if was_no_attempt && !(was_unable && self.is_cut_short()) {
             self.cursor.came_back(&record.id);
         } else {
@@ -46,8 +45,8 @@ impl Dispatcher {
                 if attempt.outcome != Outcome::Success {
                     return self.refused(&record, status, &error.why);
                 }
-                // A person may have to set each of these by hand.
-                self.breaker.say_repeated();
+                // Somebody may have to set each of these by hand.
+                self.breaker.log_repeated();
                 return self.refused(
                     &record,
                     status,
@@ -75,7 +74,7 @@ impl Dispatcher {
             }
         }
         if written.is_some_and(|written| written.transition == Transition::Archived) {
-            self.tell_of_archived(&record, record.next_attempt(), attempt.outcome.error());
+            self.start_on_archive(&record, record.next_attempt(), attempt.outcome.error());
         }
         if let Some(why) = unstored {
             self.tally.unstored += 1;
@@ -127,8 +126,8 @@ impl Dispatcher {
         self.got_nowhere(record);
     }
 
-    /// Hands a record on that was archived just now, after so many attempts: no later pass does.
-    pub(super) fn tell_of_archived(&self, record: &Record, attempts: u32, error: Option<&str>) {
+    /// Gives a record that was archived just now, after this number of attempts, to the `--on-archive` command.
+    pub(super) fn start_on_archive(&self, record: &Record, attempts: u32, error: Option<&str>) {
         let Some(on_archive) = &self.handlers.on_archive else { return };
         let record = Arc::new(Record {
             status: Status::Archived,
@@ -148,7 +147,7 @@ impl Dispatcher {
     }
 }
 
-/// Waiting time from the first attempt to write an outcome, as for a server that is gone.
+/// Maximum time from the first attempt to write an outcome to the last.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The least time between two attempts to write.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -156,10 +155,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Unwritten {
     attempts: Vec<Attempt>,
-    /// How long the pass waits for each.
     deadlines: HashMap<Id, Monotonic>,
     next_at: Option<Monotonic>,
-    /// Whether the pass ends, so that nothing is kept any longer.
+    /// Whether the pass ends and keeps nothing any longer.
     is_over: bool,
 }
 
@@ -168,13 +166,13 @@ impl Unwritten {
         self.attempts.len()
     }
 
-    /// Takes all outcomes, which are written or given up now.
+    /// Takes all outcomes, to write them for the last time.
     pub fn take_last(&mut self) -> Vec<Attempt> {
         self.is_over = true;
         std::mem::take(&mut self.attempts)
     }
 
-    /// Whether a pass that has nothing else to do waits for any of them.
+    /// Whether a pass with nothing else to do waits for any of them.
     pub fn is_worth_waiting(&self, now: Monotonic) -> bool {
         self.attempts.iter().any(|it| self.deadlines.get(&it.id).is_some_and(|at| now < *at))
     }
@@ -202,7 +200,7 @@ impl Dispatcher {
         }
         if self.unwritten.keep(attempt, self.pass.clock.monotonic()) {
             // A drain leaves it alone.
-            self.breaker.all.insert(attempt.id.clone());
+            self.breaker.skipped.insert(attempt.id.clone());
             let status = self.in_hand.get(&attempt.id).map(|it| it.record.status);
             let status = status.map_or("", |status| settlement.status(status).name());
             log::warn!(
@@ -213,7 +211,7 @@ impl Dispatcher {
         true
     }
 
-    /// When the outcomes that are kept are written again; `None` in a pass that is to stop.
+    /// Time until the outcomes are written again; `None` in a pass that stops.
     pub(super) fn write_again_in(&self) -> Option<Duration> {
         let is_over = self.is_lost || self.pass.stop.is_asked();
         let next_at = self.unwritten.next_at.filter(|_| !is_over)?;

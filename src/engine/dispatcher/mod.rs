@@ -27,7 +27,7 @@ use completion::Unwritten;
 use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
-/// How long a pass waits before it looks again for records that other passes hold.
+/// Pause before a pass asks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Dispatcher {
@@ -37,45 +37,44 @@ pub struct Dispatcher {
     handlers: Handlers,
     wake: Wake,
     due: DueQueue,
-    /// Attempts that `--max-records` leaves, and those that `--rate` does.
+    /// Number of attempts that `--max-records` still allows.
     left: u64,
     bucket: Option<TokenBucket>,
-    /// Whether records wait for the rate alone.
+    /// Whether only the rate holds records back.
     is_held_back: bool,
-    /// What handlers have, until it is settled.
+    /// Records from the start of their handlers to their settlement.
     in_hand: HashMap<Id, InHand>,
     busy: Vec<Candidate>,
-    /// Records whose success the table would refuse after the success of another one in hand.
+    /// Records whose success a constraint may refuse after that of another record in hand.
     blocked: Vec<Candidate>,
-    /// Whether these were asked for again since the last record was handed out.
+    /// Whether these were retried since the last record was handed out.
     has_asked_blocked: bool,
-    /// Records whose last attempt has not reported back, so that a handler may still have them.
+    /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
-    /// Records that get one more attempt, each alone in its handler, once all others are done.
+    /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
-    /// Whether such a record is in hand.
     is_alone: bool,
-    /// Whether the record that is inspected would be the only one in hand.
+    /// Whether the next claimed record would be the only one in hand.
     may_be_alone: bool,
-    /// Whether records could be tried, and the store claims nothing new for a while.
+    /// Whether the store claims nothing for a while, although records are due.
     is_held_off: bool,
-    /// Whether a pass without --drain has asked for the busy records again.
-    has_looked_again: bool,
-    /// Whether the table takes our text in its column of errors, once it has shown to take the rest.
+    /// Whether a pass without --drain has retried the busy records.
+    has_retried_busy: bool,
+    /// Whether the column of errors accepts our texts, once that is known.
     takes_errors: Option<bool>,
-    /// The first record whose error the table does not take, and why.
+    /// The first record whose error text was refused, and why.
     unstored: Option<(Id, String)>,
     cursor: PassCursor,
     breaker: CircuitBreaker,
-    /// Records that are not tried, because more than one row has their id.
+    /// Ids that more than one row has: these records are not tried.
     ambiguous: BTreeSet<String>,
     unsettled: Vec<Attempt>,
-    /// Whether nothing can be written any more.
+    /// Whether a write has failed for good.
     is_lost: bool,
-    /// Whether the database itself is gone, or the claims.
+    /// Whether the database file was moved or deleted.
     is_gone: bool,
-    /// Why nothing more is begun, if that is an error.
+    /// The error that ends the pass.
     error: Option<anyhow::Error>,
     tally: Tally,
 }
@@ -89,7 +88,7 @@ pub enum Step {
 
 struct InHand {
     record: Arc<Record>,
-    /// What the row holds since it says that the attempt has begun, if it does.
+    /// The row after the charge, if it shows one.
     charged: Option<Charged>,
     started_at: Instant,
 }
@@ -125,7 +124,7 @@ impl Dispatcher {
             is_alone: false,
             may_be_alone: false,
             is_held_off: false,
-            has_looked_again: false,
+            has_retried_busy: false,
             takes_errors: None,
             unstored: None,
             cursor,
@@ -154,13 +153,13 @@ impl Dispatcher {
             let in_hand = &self.in_hand;
             self.unsettled.extend(ended.into_iter().filter(|it| in_hand.contains_key(&it.id)));
         }
-        // Who waits for the end of the pass runs rounds without attempts, and looks by itself.
+        // The main thread runs rounds without attempts, and looks by itself.
         if has_answers && self.is_idle() || self.waits() && !was_held_back {
             self.wake.turn();
         }
     }
 
-    /// Whether records wait for a time, and not only for a free place with the handler.
+    /// Whether records wait for a time, not only for a free handler.
     fn waits(&self) -> bool {
         self.is_held_back
             || self.is_held_off
@@ -168,7 +167,7 @@ impl Dispatcher {
             || self.unwritten.len() > 0
     }
 
-    /// How long records that could be tried are held back: by the rate, or for the sake of other passes.
+    /// Time until records that are held back may be tried.
     fn held_back(&self) -> Option<Duration> {
         if !self.waits() || self.is_cut_short() {
             return None;
@@ -180,7 +179,7 @@ impl Dispatcher {
         let has_place = self.in_hand.len() < self.places();
         let unreported = self.unreported.next_at().filter(|_| has_place);
         let unreported = unreported.map(|at| clock.until(at));
-        // If the hold-off is over by now, the next round is due at once.
+        // A hold-off that is over: the next round is due at once.
         let held_off = held_off.or(self.is_held_off.then_some(Duration::ZERO));
         [by_rate, held_off, unreported].into_iter().flatten().min()
     }
@@ -198,7 +197,7 @@ impl Dispatcher {
         [pause, again].into_iter().flatten().min().map_or(Step::End, Step::RoundAfter)
     }
 
-    /// No attempt is waiting to be completed: nothing is claimed before the next one comes.
+    /// No attempt waits to be completed.
     pub fn rest(&mut self) {
         if !self.is_lost
             && let Err(error) = self.pass.store.rest()
@@ -207,7 +206,7 @@ impl Dispatcher {
         }
     }
 
-    /// What runs goes on, and its outcomes are written. A search that the stop has ended is no error.
+    /// Attempts in hand go on and are settled. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
         if self.pass.stop.is_asked() && !self.has_waited_for_nothing(&error) {
             log::debug!("{}", chain(&error));
@@ -217,7 +216,7 @@ impl Dispatcher {
         self.handlers.stop.begin_no_more();
     }
 
-    /// Whether a pass only waited for a lock until --max-runtime. A signal ends a wait without a report.
+    /// Whether the pass only waited for a lock until --max-runtime. After a signal that is not reported.
     fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
         let is_locked = exit::of(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;
@@ -228,7 +227,7 @@ impl Dispatcher {
         self.in_hand.len() == self.unsettled.len() + self.answered()
     }
 
-    /// How many records that handlers have answered are still held.
+    /// Number of records that handlers have answered and that are still held.
     fn answered(&self) -> usize {
         self.breaker.doubtful.len() + self.unwritten.len()
     }
@@ -246,7 +245,7 @@ impl Dispatcher {
         self.tally.stopped.get_or_insert(why);
     }
 
-    /// Begins nothing more once somebody has paused the queue; the next pass goes on from here.
+    /// Stops the pass if somebody has paused the queue.
     fn obey_pause(&mut self) {
         if !self.is_cut_short()
             && let Some(pause) = self.pass.observer.paused()
@@ -256,19 +255,19 @@ impl Dispatcher {
         }
     }
 
-    /// Selects anew in a drain, or else looks once more at busy records, which may have been given back.
+    /// Searches again in a drain; otherwise retries busy records once, which may have been released.
     fn begin_again(&mut self) -> Option<Duration> {
         if self.is_cut_short() {
             return None;
         }
-        // An outcome that cannot be written yet is still in the way of some.
+        // An outcome that is not written yet still blocks some.
         let is_asked = std::mem::replace(&mut self.has_asked_blocked, true);
         if !self.blocked.is_empty() && (self.unwritten.len() == 0 || !is_asked) {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }
         if !self.pass.limits.drain {
-            let is_first = !std::mem::replace(&mut self.has_looked_again, true);
+            let is_first = !std::mem::replace(&mut self.has_retried_busy, true);
             if !is_first || self.busy.is_empty() {
                 return None;
             }
@@ -280,7 +279,7 @@ impl Dispatcher {
         self.rule.time = self.rule.schedule.policy.pass_time(come_to, self.pass.clock.now(), true);
         self.note_what_was_left_out();
         let was_busy = !self.busy.is_empty();
-        // By age a record that failed stays due, but a drain tries it once.
+        // By age a failed record stays due, but a drain tries it once.
         let errors_too = self.rule.schedule.policy.needs_counter();
         let busy = std::mem::take(&mut self.busy);
         self.due = DueQueue::again(self.plan.order, self.rule.clone(), busy, errors_too);
@@ -297,10 +296,10 @@ impl Dispatcher {
         }
     }
 
-    /// Names what handlers did that the table does not show, because it could not be written any more.
+    /// Ends the pass. The error names records whose success could not be written.
     pub fn finish(&mut self) -> Result<Tally> {
         self.settle_leftovers();
-        // It may have come when everything was settled, and have found nobody waiting for it.
+        // It may have come after everything was settled.
         self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
         self.tally.is_cut_short = cut_short;
@@ -333,12 +332,12 @@ impl Dispatcher {
         )))
     }
 
-    /// Tries once more to write outcomes, and settles records that got nowhere, as none got further.
+    /// Writes the outcomes that are left once more.
     fn settle_leftovers(&mut self) {
         let mut ended = std::mem::take(&mut self.unsettled);
         ended.append(&mut self.breaker.doubtful);
         ended.append(&mut self.unwritten.take_last());
-        // What was waited for long enough is not waited for once more.
+        // A lock that was waited for is not waited for twice.
         let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
         let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
         if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
@@ -348,7 +347,7 @@ impl Dispatcher {
         self.unsettled = ended.into_iter().filter(|it| in_hand.contains_key(&it.id)).collect();
     }
 
-    /// A drain searches again, and finds the same once more.
+    /// Notes unusable and unreadable records once, although each search of a drain finds them.
     fn note_what_was_left_out(&mut self) {
         if self.tally.incomplete.is_empty() {
             self.tally.incomplete.extend(self.due.broken.take());
@@ -357,7 +356,7 @@ impl Dispatcher {
     }
 
     fn report_leftovers(&mut self) {
-        self.breaker.say_repeated();
+        self.breaker.log_repeated();
         if let Some((id, why)) = &self.unstored {
             let texts = counted(self.tally.unstored, "error text");
             log::error!(
@@ -376,7 +375,7 @@ impl Dispatcher {
     }
 }
 
-/// The first ids, at most `most`, and dots in place of the others.
+/// At most `most` ids, and dots in place of the others.
 fn first_of(ids: impl ExactSizeIterator<Item: ToString>, most: usize) -> String {
     let more = (ids.len() > most).then(|| "...".into());
     let shown: Vec<_> = ids.take(most).map(|id| id.to_string()).chain(more).collect();

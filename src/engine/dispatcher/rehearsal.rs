@@ -12,7 +12,7 @@ use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
 
 impl Dispatcher {
-    /// Returns the records whose outcomes the table accepts besides those of `claimed`. Releases the others.
+    /// Returns the records whose outcomes the table accepts besides those of `claimed`, and releases the others.
     pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
         let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);
@@ -21,7 +21,7 @@ impl Dispatcher {
         accepted
     }
 
-    /// The first record that the table accepts answers for all, unless the table may refuse single rows.
+    /// The first record that is accepted stands for all, unless constraints may refuse single rows.
     fn accepted(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
         let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
         while self.takes_errors.is_none()
@@ -100,7 +100,7 @@ impl Dispatcher {
                 return Ok(false);
             }
             // It is asked for again, at the latest by the next pass.
-            Rehearsal::Locked(why) if !self.has_looked_again => {
+            Rehearsal::Locked(why) if !self.has_retried_busy => {
                 let id = due.record.id.clone();
                 log::debug!("record {id} is not tried now: {why}");
                 self.keep_slot(&id);

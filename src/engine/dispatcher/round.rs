@@ -16,8 +16,8 @@ use crate::engine::tally::{log_begun, log_expired};
 use crate::exit::{self, Exit};
 use crate::handlers::{Job, Submit};
 
-/// Which part of the places may stay free for a round, where nothing more is claimed ahead: of the
-/// window of a co-process. A place of few is a process that does not run, for as long as others do.
+/// The part of many places that may stay free for a round, which saves a round trip: with few places, each free one
+/// is a process that does not run.
 const SPARE: usize = 8;
 const FEW: usize = 64;
 
@@ -31,11 +31,11 @@ pub(super) struct Due {
 }
 
 impl Dispatcher {
-    /// Settles what has come in, whatever becomes of the claims, and fills the free places.
+    /// Settles ended attempts, and fills the free places.
     pub(super) fn round(&mut self, ended: &[Attempt], submit: &Submit) -> Result<()> {
         match self.pass.store.require_in_place() {
             Ok(()) => {}
-            // What is written to a database that was moved away is seen by nobody.
+            // Nobody sees what is written to a database that was moved away.
             Err(Moved::Database(error)) => {
                 self.is_gone = true;
                 return Err(error);
@@ -47,12 +47,12 @@ impl Dispatcher {
         let still_in_hand = self.in_hand.len() - ended.len() - self.answered();
         let free = self.places().saturating_sub(still_in_hand);
         if free > self.room() && !ended.is_empty() {
-            // What got nowhere is held as well, and leaves no room.
+            // Doubtful records are held as well.
             self.write_outcomes(ended)?;
             ended = &[];
         }
         let mut free = free.min(self.room());
-        // What the table does not let be charged leaves its place to the next.
+        // A record whose charge is refused leaves its place to the next.
         loop {
             let (claimed, handed_out) = self.fill(free, ended, submit)?;
             if handed_out == claimed {
@@ -62,7 +62,7 @@ impl Dispatcher {
         }
     }
 
-    /// Claims records and hands them out once outcomes are written. Returns how many of each.
+    /// Writes outcomes, claims records and hands them out. Returns the numbers of records claimed and handed out.
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
@@ -86,7 +86,7 @@ impl Dispatcher {
         }
     }
 
-    /// Records that can be with handlers, so that as many can be answered and held until they are settled.
+    /// Number of records that handlers may have: as many more may be answered and not settled.
     pub(super) fn places(&self) -> usize {
         self.handlers.handler.capacity().min(self.pass.store.most_claims() / 2)
     }
@@ -122,7 +122,7 @@ impl Dispatcher {
             }
             let open = free - claimed.len();
             let ahead = self.pass.store.claimed_ahead();
-            // A window that is nearly full is worth no way to the server.
+            // A nearly full window is not worth a round trip.
             if was_ahead && ahead == 0 && open <= spare {
                 break;
             }
@@ -140,23 +140,22 @@ impl Dispatcher {
             if candidates.is_empty() {
                 break;
             }
-            for blocked in candidates.extract_if(.., |it| self.breaker.all.contains(&it.id)) {
+            for blocked in candidates.extract_if(.., |it| self.breaker.skipped.contains(&it.id)) {
                 self.unreported.forget_asked(&blocked.id);
             }
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
-            let set_aside = self.to_be_alone.len();
+            let deferred_before = self.to_be_alone.len();
             self.claim_these(&candidates, claimed)?;
-            if self.to_be_alone.len() > set_aside || self.is_alone {
-                // pgmq has counted the read of these messages. Giving them back takes that back.
+            if self.to_be_alone.len() > deferred_before || self.is_alone {
+                // pgmq has counted the read of these messages; giving them back corrects that.
                 self.pass.store.rest()?;
             }
             if claimed.len() > claimed_before {
                 in_vain = 0;
             } else if self.busy.len() == busy_before {
-                self.due.look_ahead(|ids| self.pass.store.still_pending(ids))?;
+                self.due.drop_settled(|ids| self.pass.store.still_pending(ids))?;
             } else {
                 in_vain += self.busy.len() - busy_before;
-                // What is claimed ahead is next.
                 if in_vain > 1 && self.pass.store.claimed_ahead() == 0 {
                     self.due.defer_next(in_vain);
                 }
@@ -190,7 +189,7 @@ impl Dispatcher {
             }
         }
         for Due { record, slot, was_new } in self.rehearse(due, claimed)? {
-            if self.sets_aside(&record, was_new) {
+            if self.defers(&record, was_new) {
                 self.pass.store.release(&record.id);
                 continue;
             }
@@ -204,7 +203,6 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// `None` if there is nothing to try.
     fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Due>> {
         let Candidate { id, was_new } = candidate;
         match claim {
@@ -227,7 +225,7 @@ impl Dispatcher {
                 self.forget_slot(&id);
                 self.ambiguous.insert(id.to_string());
             }
-            // To pass over it costs nothing, so it ends no pass.
+            // It costs no time, so it does not count for the circuit breaker.
             Claim::Unreadable(why) => {
                 self.refuse(&id, format!("is not tried: it could not be read: {why}"));
             }
@@ -235,8 +233,8 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Whether another pass that lost its claims may still run the last attempt of a record. It is asked for again
-    /// later. Where a row does not show that an attempt has reported back, this holds for every failed record.
+    /// Whether another pass that lost its claims may still run the last attempt of a record, which is then retried later.
+    /// If rows do not show whether an attempt has reported back, this holds for every failed record.
     fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
         let capabilities = self.rule.capabilities;
         if !capabilities.has_charge() || !self.pass.store.can_lose_claims() {
@@ -259,9 +257,9 @@ impl Dispatcher {
         true
     }
 
-    /// Whether a record is set aside, because it or another record gets one last attempt alone in its
-    /// process. The passes that charged it may have been ended by a record that shared the process with it.
-    fn sets_aside(&mut self, record: &Record, was_new: bool) -> bool {
+    /// Whether a record is deferred, because it or another record makes its last attempt alone in its process: a record
+    /// that shared the process may have ended the attempts before.
+    fn defers(&mut self, record: &Record, was_new: bool) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
         if !has_to_be_alone && !self.is_alone {
@@ -281,7 +279,7 @@ impl Dispatcher {
         true
     }
 
-    /// Another pass may have settled it since it was selected.
+    /// Checks again whether a record is due: another pass may have settled it.
     fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Due>> {
         if self.is_cut_short() {
             return Ok(None);
@@ -311,8 +309,8 @@ impl Dispatcher {
         Ok(Some(Due { record, slot: verdict.slot(), was_new }))
     }
 
-    /// Whether another pass may have tried a record since it was selected. By age a failed record is due at each pass,
-    /// and by slots one that was NEW may have a slot; by a count only what was busy is in question.
+    /// Whether another pass may have tried a record since it was selected. By age and by slots a failed record may still
+    /// be due; by a count only busy records are in question.
     fn was_tried_meanwhile(&self, record: &Record, was_new: bool) -> bool {
         if record.status != Status::Error {
             return false;
@@ -322,10 +320,10 @@ impl Dispatcher {
             return true;
         }
         let began_at = self.pass.began_at;
-        if self.has_looked_again {
+        if self.has_retried_busy {
             return record.last_failure_at.is_none_or(|at| at >= began_at);
         }
-        // It may have failed before in the second in which this pass began, or by a clock that was set back.
+        // A failure in the second in which this pass began may be older than the pass.
         let now = self.pass.clock.now();
         let by_age = matches!(policy, Policy::Age(_));
         by_age && record.last_failure_at.is_some_and(|at| at > began_at && at <= now)
@@ -342,7 +340,7 @@ impl Dispatcher {
                 if self.pass.observer.archived(record, error) {
                     log_expired(record, end);
                 }
-                self.tell_of_archived(record, attempts, error);
+                self.start_on_archive(record, attempts, error);
             }
             Some(WriteResult::Refused(error)) => {
                 self.refused(record, Status::Archived, &error.why);
@@ -417,8 +415,8 @@ impl Dispatcher {
         Ok(charged)
     }
 
-    /// Gives the charged records to the handler together, and returns their number. If the pass was just stopped, they
-    /// come back as interrupted, and the next round takes their charge back.
+    /// Gives the charged records to the handler, and returns their number. If the pass was just stopped, they come back
+    /// as interrupted, and the next round reverts their charge.
     fn hand_out(
         &mut self,
         claimed: impl Iterator<Item = (Claimed, WriteResult)>,
@@ -435,7 +433,6 @@ impl Dispatcher {
                     self.pass.store.release(&record.id);
                     continue;
                 }
-                // Its handler was not started, so the pass asks for it again.
                 WriteResult::ClaimLost => {
                     self.keep_slot(&record.id);
                     self.pass.store.release(&record.id);
@@ -446,7 +443,6 @@ impl Dispatcher {
                 }
                 WriteResult::Refused(error) => {
                     self.pass.store.release(&record.id);
-                    // That was no attempt.
                     self.left += 1;
                     let error =
                         format!("it cannot be set to {}: {}", Status::Error.name(), error.why);
@@ -468,7 +464,7 @@ impl Dispatcher {
                 }
             }
         }
-        // Before any of them runs, so that a pass that is killed has noted what it had begun.
+        // Before any handler runs, so that a pass that is killed has noted what it began.
         if let Some(cursor) = self.cursor.news() {
             self.pass.observer.reached(&cursor);
         }
@@ -482,7 +478,7 @@ impl Dispatcher {
     }
 }
 
-/// Applies changes, without the text of an error if the table refuses it. Returns also why it does.
+/// Writes rows, without the text of an error if the table refuses it. Returns also why.
 fn apply(
     store: &mut dyn Store,
     changes: &[RowWrite],

@@ -1,7 +1,6 @@
-//! Records whose last attempt has not reported back, in a store that can lose claims with a session. The
-//! pass that began the attempt may live, and may have lost its claims just now and take them back in a
-//! moment. So another pass that gets such a record gives it back, and tries it only if nobody has claimed
-//! it for some seconds.
+//! Records whose last attempt has not reported back, in a store that can lose claims with a session. The pass that
+//! began the attempt may have lost its claims just now, and claims them again in a moment. So another pass that
+//! claims such a record releases it, and tries it only if nobody has claimed it for some seconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Monotonic};
@@ -10,8 +9,8 @@ use backlog_schedule::{Id, Instant, Record};
 
 use crate::engine::due_queue::Candidate;
 
-/// How often such a record is asked for again before it is tried, and the time between. A living holder
-/// takes it back within milliseconds, so it could miss all of them only by losing its sessions each time.
+/// Number of further claims of such a record before it is tried, and the time between. A living holder claims it
+/// again within milliseconds.
 const ASKS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -23,13 +22,12 @@ pub struct Unreported {
 
 struct Waiting {
     begun: Begun,
-    /// How often it was asked for again and could be claimed.
+    /// Number of further claims that succeeded.
     asked: u32,
-    /// Whether it is being asked for now.
     is_asked: bool,
 }
 
-/// The columns that tell one attempt of a record from another: the count, the last failure and the error.
+/// The columns that identify an attempt: the count, the last failure and the error.
 type Begun = (u32, Option<Instant>, Option<String>);
 
 impl Unreported {
@@ -41,7 +39,6 @@ impl Unreported {
         self.queue.front().map(|(at, _)| *at)
     }
 
-    /// Takes at most `most` records whose time has come.
     pub fn take_due(&mut self, most: usize, now: Monotonic) -> Vec<Candidate> {
         let due = self.queue.iter().take(most).take_while(|(at, _)| *at <= now).count();
         let due: Vec<_> = self.queue.drain(..due).map(|(_, candidate)| candidate).collect();
@@ -53,7 +50,7 @@ impl Unreported {
         due
     }
 
-    /// Whether a record that was just claimed could be claimed often enough to be tried. If not, it waits.
+    /// Whether a record that was just claimed has been claimed often enough to be tried. If not, it waits.
     pub fn may_be_tried(&mut self, candidate: &Candidate, record: &Record, now: Monotonic) -> bool {
         let begun = (record.failures, record.last_failure_at, record.last_error.clone());
         let asked = match self.waiting.remove(&candidate.id) {
@@ -68,7 +65,7 @@ impl Unreported {
         false
     }
 
-    /// Forgets a record that was asked for, because it is held by another pass or no longer due.
+    /// Forgets a record that another pass holds or that is no longer due.
     pub fn forget_asked(&mut self, id: &Id) {
         if self.waiting.get(id).is_some_and(|waiting| waiting.is_asked) {
             self.waiting.remove(id);

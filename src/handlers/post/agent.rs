@@ -1,5 +1,5 @@
-//! The agents that requests are sent with: what they wait for, keep and trust, the proxy that they go
-//! through, and the addresses that they find for a host.
+//! The agents that send requests: their timeouts, connections, certificates and proxy, and the addresses that they
+//! may connect to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,9 +21,9 @@ use ureq::{Agent, Error, ProxyProtocol};
 
 use crate::handlers::webhook::Proxies;
 
-/// For how long an answer is read whose status is known already.
+/// Maximum time to read the body of an answer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Servers close what is idle after two seconds and more, which may cost an attempt.
+/// Servers close idle connections after two seconds and more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// An agent that connects through the proxy if there is one, or only to hosts of the internet.
@@ -50,14 +50,14 @@ pub fn agent(
     Agent::with_parts(config, DefaultConnector::default(), lookup)
 }
 
-/// Reads the authorities: those of the file alone if there is one, otherwise the system's.
+/// Reads the certificates of the file if there is one, otherwise those of the system.
 pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let found = match ca_file {
         Some(path) => tls_roots::of_file(path)?,
         None => tls_roots::of_system("--ca-file FILE")?,
     };
     tls_roots::roots(&found)?;
-    // Whoever was first has installed the same one.
+    // If one is installed, it is the same.
     let _ = ring::default_provider().install_default();
     let found = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     Ok(TlsConfig::builder()
@@ -86,7 +86,7 @@ impl Proxy {
         let given = ureq::Proxy::new(&text).ok().with_context(|| {
             format!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5")
         })?;
-        // What curl takes when there is no port.
+        // The default ports of curl.
         let port = authority.port_u16().unwrap_or(if scheme == "https" { 443 } else { 1080 });
         let mut proxy = ureq::Proxy::builder(given.protocol()).host(given.host()).port(port);
         if let Some(user) = given.username() {
@@ -97,7 +97,7 @@ impl Proxy {
         Ok(Some(Self { origin: *name, proxy }))
     }
 
-    /// Whether the way to a server leads through TLS, at the server or at the proxy before it.
+    /// Whether the server or the proxy uses TLS.
     pub fn needs_tls(is_https: bool, proxy: Option<&Self>) -> bool {
         let is_secure = |it: &Self| it.proxy.protocol() == ProxyProtocol::Https;
         is_https || proxy.is_some_and(is_secure)
@@ -108,7 +108,7 @@ impl Proxy {
     }
 }
 
-/// Why a host has no address that may be connected to: none is found, or it is not public.
+/// Why a host has no address that may be connected to.
 #[derive(Debug)]
 pub struct NoAddress {
     pub message: String,
@@ -123,10 +123,10 @@ impl fmt::Display for NoAddress {
 
 impl std::error::Error for NoAddress {}
 
-/// A resolver of hosts: of all of them, or of those of the internet.
+/// A resolver of hosts.
 #[derive(Debug, Default)]
 struct Lookup<R = DefaultResolver> {
-    /// Whether other addresses are refused: the very ones that else are connected to.
+    /// Whether addresses that are not public are refused.
     is_public_only: bool,
     system: R,
 }
@@ -176,9 +176,9 @@ fn is_public(address: IpAddr) -> bool {
             | [0x2002, high, low, ..] => {
                 is_public(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)).into())
             }
-            // NAT64 as a network makes it for itself: the address of IPv4 may stand anywhere.
+            // NAT64 of a network: the position of the IPv4 address is not known.
             [0x64, 0xff9b, 1, ..] => false,
-            // Unique local, link-local and multicast, and the site-local ones of before.
+            // Unique local, link-local, site-local and multicast.
             [0xfc00..=0xfdff | 0xfe80..=0xffff, ..] => false,
             _ => true,
         },

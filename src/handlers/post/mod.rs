@@ -11,7 +11,6 @@ use std::iter::once;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Value};
@@ -29,14 +28,14 @@ use outcome::{Reply, of_reply};
 pub use agent::{Proxy, agent, tls_config};
 pub use outcome::{Exchange, of_failure};
 
-/// So many requests in a row for which there is no connection: then nobody is there.
+/// Number of requests in a row without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
 
 /// Worker threads, each of which makes one request at a time.
 pub struct Post {
     workers: Workers,
     shared: Arc<Shared>,
-    /// Closed when everything is answered, which ends the wait for the stop.
+    /// Closed at the end, which ends the wait for the stop.
     open: Mutex<Option<OwnedFd>>,
 }
 
@@ -44,7 +43,7 @@ struct Shared {
     client: Client,
     stop: Arc<Stop>,
     unreachable: AtomicU32,
-    /// What is being sent. A request cannot be ended; its record can be taken away from it.
+    /// The jobs of running requests. A request cannot be ended, but its job can be answered.
     sending: Mutex<HashMap<Id, Job>>,
     has_abandoned: AtomicBool,
 }
@@ -76,8 +75,8 @@ impl Handler for Post {
         self.workers.start(jobs);
     }
 
-    /// Abandons the requests. A receiver may still work on one; the idempotency key tells it that the next
-    /// request repeats this one.
+    /// Abandons the requests. A receiver may still work on one; the idempotency key shows it that the next request is the
+    /// same.
     fn end(&self, lost: &[Id]) {
         let abandoned: Vec<_> = {
             let mut sending = lock(&self.shared.sending);
@@ -88,7 +87,7 @@ impl Handler for Post {
 
     fn join(&self) {
         *lock(&self.open) = None;
-        // A request that lost its record may last for ever.
+        // An abandoned request may last for ever.
         if !self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.join();
         }
@@ -98,39 +97,41 @@ impl Handler for Post {
 impl Shared {
     fn attempt(&self, job: Job) {
         let record = job.record.clone();
-        // Before the look at the stop: whatever comes after it takes the record away.
+        // Before the stop is read: a later stop finds the job there.
         lock(&self.sending).insert(record.id.clone(), job);
         let began = self.stop.clock.monotonic();
-        let sent = match self.stop.stage() > Stage::Running {
-            true => Sent::from(Outcome::Interrupted),
-            false => self.send(&record).unwrap_or_else(|error| not_sent(error).into()),
+        let not_sent = |error| (Outcome::Unanswered { error, reach: Reach::NotSent }, None);
+        let (outcome, http_status) = match self.stop.stage() > Stage::Running {
+            true => (Outcome::Interrupted, None),
+            false => self.send(&record).unwrap_or_else(not_sent),
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
-        // Another request may have the record by now.
+        // Another request may send the record by now.
         let mut sending = lock(&self.sending);
         let is_own = sending.get(&record.id).is_some_and(|job| Arc::ptr_eq(&job.record, &record));
         let job = if is_own { sending.remove(&record.id) } else { None };
         drop(sending);
         if let Some(job) = job {
-            reply(&job, sent, duration);
+            (job.submit)(vec![Attempt { duration, http_status, ..job.ended(outcome) }]);
         }
     }
 
     /// The error says why there is no request for this record.
-    fn send(&self, record: &Record) -> Result<Sent, String> {
-        let sent = self.client.send(record, &self.body(record)?, self.stop.clock.now());
-        let Outcome::Unanswered { error, reach: Reach::Nobody } = sent.outcome else {
+    fn send(&self, record: &Record) -> Result<Answered, String> {
+        let answered = self.client.send(record, &self.body(record)?, self.stop.clock.now());
+        let (outcome, http_status) = answered.map_err(|error| chain(&error))?;
+        let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
-            return Ok(sent);
+            return Ok((outcome, http_status));
         };
-        // A record is charged for a host that it names itself, and for what may be a moment's trouble.
+        // A record is charged if it names the host, or if the trouble may be short.
         let is_charged = self.client.webhook.target.has_column_in_authority()
             || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
         let outcome = match is_charged {
             true => Outcome::Unanswered { error, reach: Reach::Nobody },
             false => Outcome::Unable { error, ends_pass: false },
         };
-        Ok(outcome.into())
+        Ok((outcome, None))
     }
 
     fn body(&self, record: &Record) -> Result<Vec<u8>, String> {
@@ -146,7 +147,7 @@ impl Shared {
         context.body(record, signing.column())
     }
 
-    /// Takes away what is still being sent when the stop ends it.
+    /// Abandons the running requests when the stop ends them.
     fn abandon_at_end(&self, over: &OwnedFd) {
         if !self.stop.wait_for_end(over) {
             return;
@@ -157,29 +158,15 @@ impl Shared {
     fn abandon(&self, jobs: Vec<Job>) {
         for job in jobs {
             self.has_abandoned.store(true, Ordering::SeqCst);
-            reply(&job, Outcome::Interrupted.into(), Duration::ZERO);
+            (job.submit)(vec![job.ended(Outcome::Interrupted)]);
         }
     }
 }
 
-fn reply(job: &Job, Sent { outcome, http_status }: Sent, duration: Duration) {
-    (job.submit)(vec![Attempt { duration, http_status, ..job.ended(outcome) }]);
-}
+/// The outcome of a request, and the status of the answer if one came.
+type Answered = (Outcome, Option<u16>);
 
-/// A request's outcome, and the status of its answer, if one came.
-struct Sent {
-    outcome: Outcome,
-    http_status: Option<u16>,
-}
-
-impl From<Outcome> for Sent {
-    /// Without an answer.
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, http_status: None }
-    }
-}
-
-/// How much of an answer is read. One that is longer costs its connection.
+/// Maximum number of bytes read of an answer. After a longer one the connection is closed.
 const MOST_READ: u64 = 64 * 1024;
 
 /// An HTTP client for several threads, which keeps their connections.
@@ -198,7 +185,7 @@ impl Client {
         let needs_tls = Proxy::needs_tls(is_https, proxy.as_ref());
         let tls = needs_tls.then(|| tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
-        // A host that a proxy looks up is for the proxy to judge.
+        // A proxy resolves hosts itself.
         let (timeout, jobs) = (context.timeout, context.jobs);
         let through = |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false);
         let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
@@ -207,14 +194,9 @@ impl Client {
         Ok(Self { direct, proxied, common, webhook, context })
     }
 
-    /// Sends one record and waits for the answer. The request is sent once at most.
-    fn send(&self, record: &Record, body: &[u8], now: Instant) -> Sent {
-        let sent = self.sent(record, body, now);
-        sent.unwrap_or_else(|error| not_sent(chain(&error)).into())
-    }
-
-    /// The error is that of values which make no request that may be sent.
-    fn sent(&self, record: &Record, body: &[u8], now: Instant) -> Result<Sent> {
+    /// Sends one record and waits for the answer. The request is sent once at most, and not at all if the values of
+    /// the record make no legal one, which is an error.
+    fn send(&self, record: &Record, body: &[u8], now: Instant) -> Result<Answered> {
         let Webhook { target, hosts, .. } = &self.webhook;
         let uri = target.fill(&|column| value(record, column))?;
         if target.has_column_in_authority() {
@@ -228,7 +210,8 @@ impl Client {
         Ok(match agent.unwrap_or(&self.direct).run(request) {
             Ok(response) => self.answered(response, now),
             Err(error) => {
-                of_failure(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" }).into()
+                let exchange = Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" };
+                (of_failure(&error, &exchange), None)
             }
         })
     }
@@ -246,7 +229,7 @@ impl Client {
         }
         if let Some(secret) = webhook.signing.secret(value)? {
             let is_given = matches!(webhook.key, IdempotencyKey::Given(_));
-            // It may hold no dot, because dots separate what is signed.
+            // Dots separate the parts that are signed.
             let id = key.filter(|_| is_given).unwrap_or(name).replace('.', "%2E");
             let signatures = secret.signatures(&id, now.0, body);
             headers.insert("webhook-id", HeaderValue::from_str(&id)?);
@@ -256,10 +239,9 @@ impl Client {
         Ok(headers)
     }
 
-    /// The status has decided before the body is read.
-    fn answered(&self, mut response: Response<Body>, now: Instant) -> Sent {
+    fn answered(&self, mut response: Response<Body>, now: Instant) -> Answered {
         let mut body = Vec::new();
-        // What was read before an error stays.
+        // An error while the body is read does not change the outcome.
         let _ = response.body_mut().as_reader().take(MOST_READ + 1).read_to_end(&mut body);
         let header = |name: &str| response.headers().get(name)?.to_str().ok();
         let reply = Reply {
@@ -271,7 +253,7 @@ impl Client {
             body: &body,
         };
         let outcome = of_reply(&reply, &self.webhook.gives_up, now);
-        Sent { outcome, http_status: Some(reply.status) }
+        (outcome, Some(reply.status))
     }
 }
 
@@ -281,8 +263,4 @@ fn value(record: &Record, column: &str) -> Option<String> {
         Some(value) => Some(String::from_utf8_lossy(&record.text_of(value)).into_owned()),
         None => is_the_id(column).then(|| record.id.text().into_owned()),
     }
-}
-
-fn not_sent(error: String) -> Outcome {
-    Outcome::Unanswered { error, reach: Reach::NotSent }
 }

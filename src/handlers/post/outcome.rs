@@ -17,11 +17,11 @@ use ureq::{Error, Timeout};
 use super::agent::{NoAddress, Proxy};
 use crate::handlers::GivesUp;
 
-/// How much of a server's words goes into the error.
+/// Maximum number of characters of a server's message.
 const SHOWN: usize = 200;
-/// Nobody means a later time than this, whatever they wrote.
+/// Maximum time that a server can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// The keys that an error in JSON has its message under, the one that says most first.
+/// Keys of the message in an error in JSON, the most precise first.
 const MESSAGES: [&str; 7] =
     ["message", "error_description", "detail", "error", "errors", "msg", "title"];
 
@@ -42,18 +42,18 @@ pub fn of_reply(reply: &Reply<'_>, gives_up: &GivesUp, now: Instant) -> Outcome 
         (200..=299, _) => Outcome::Success,
         (status, _) if gives_up.on.contains(&status) => Outcome::GiveUp { error },
         (429 | 503, Some(after)) => Outcome::Snooze { error, after: Some(after) },
-        // Words about the moment or the proxy, not about the request.
+        // They are about the moment or the proxy, not about the request.
         (407 | 408 | 425 | 429, _) => Outcome::Failure { error },
         (400..=499, _) if gives_up.on_4xx => Outcome::GiveUp { error },
         _ => Outcome::Failure { error },
     }
 }
 
-/// How long the server asks to be left alone, if it says so in a form that HTTP has.
+/// The value of Retry-After.
 fn wait(text: &str, now: Instant) -> Option<Duration> {
     let text = text.trim();
     let seconds = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Only a number beyond all bounds fails here.
+        // Only too large a number fails here.
         text.parse().unwrap_or(u64::MAX)
     } else {
         let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -80,7 +80,7 @@ fn error(reply: &Reply<'_>) -> String {
     }
 }
 
-/// What the server says about it, on one line. No page is shown, and nothing that is no text.
+/// The server's message on one line, unless the body is a page or not text.
 fn message_in(reply: &Reply<'_>) -> Option<String> {
     let media_type = reply.content_type.unwrap_or("text/plain").to_ascii_lowercase();
     let is_text = media_type.starts_with("text/") || media_type.contains("json");
@@ -96,7 +96,7 @@ fn message_in(reply: &Reply<'_>) -> Option<String> {
     message_of(&json).or_else(|| first_line(text))
 }
 
-/// The first text under one of the keys, in an object or in the first one of a list.
+/// The first text under one of the keys, in an object or in the first object of a list.
 fn message_of(json: &Value) -> Option<String> {
     let object = json.get(0).unwrap_or(json);
     MESSAGES.iter().find_map(|key| {
@@ -114,19 +114,19 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// A request, as far as a failure of it is told by that.
+/// The parts of a request that messages about its failure name.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
     pub proxy: Option<&'a Proxy>,
-    /// What names the authorities that certify the server.
+    /// The option or variable for certificates of authorities.
     pub ca: &'static str,
 }
 
-/// Nothing was sent for sure only where there was no connection: those failures cannot come later.
+/// The outcome of a request without an answer. Only without a connection it is certain that nothing was sent.
 pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
-    // A message about the first connection, with the variable that names whom it leads to.
+    // A message about the first connection, which leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
         None => message,
@@ -144,7 +144,6 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
         let message = format!("could not connect to {place}: {}", words(error));
         (of_proxy(message), Reach::Nobody)
     } else {
-        // The server is not who it should be, and nothing was sent to it.
         let is_untrusted = matches!(of_tls(error), Some(TlsError::InvalidCertificate(_)));
         let is_late = matches!(error, Error::Timeout(Timeout::Resolve | Timeout::Connect));
         let reach = if matches!(error, Error::ConnectProxyFailed(_)) {

@@ -1,5 +1,5 @@
-//! A process that stays: its pipes, what has come through them, and its way to its end. The lines that
-//! go to it and come from it are JSON, one document each.
+//! A process for many records: its pipes, what has come through them, and its end. Each line to it and from it is a
+//! JSON document.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,27 +17,28 @@ use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
 use crate::handlers::command::Command;
-use crate::handlers::process::{Process, Tail, legible, read};
+use crate::handlers::process::{Process, read};
+use crate::handlers::tail::{Tail, legible};
 
-/// How much is read of its output at a time: about what a pipe holds.
+/// Number of bytes read at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
-/// What is longer is no line of the protocol.
+/// Maximum length of a line of the protocol.
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
     pub process: Process<Why>,
-    /// Since when nothing was heard of it, or it had nothing to answer.
+    /// When it last answered, or last had nothing to answer.
     pub quiet_since: Monotonic,
     pub has_answered: bool,
-    /// Whether it was said that it has not.
+    /// Whether it was logged that it has not answered.
     pub is_doubted: bool,
-    /// Whether it did so only after its time.
+    /// Whether it answered only after its timeout.
     pub answers_late: bool,
-    /// Does not block. Without one, its input has ended.
+    /// Does not block. `None` once its input has ended.
     stdin: Option<OwnedFd>,
-    /// What it is still to be sent.
+    /// Bytes to send.
     pub text: VecDeque<u8>,
-    /// Whether it was sent the beginning of a line, and not its end.
+    /// Whether the last line was sent in part.
     is_in_mid_line: bool,
     is_last: bool,
     received: Vec<u8>,
@@ -45,7 +46,7 @@ pub struct CoProcess {
     pub log: Tail,
 }
 
-/// Why a process is to end; a broken one does not speak the protocol.
+/// Why a process is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,
@@ -77,7 +78,7 @@ impl CoProcess {
         })
     }
 
-    /// Sends what the pipe takes; the rest follows while somebody waits, unless its input has ended.
+    /// Sends what the pipe takes. [`wait`](Self::wait) sends the rest.
     pub fn send(&mut self) {
         let (next, _) = self.text.as_slices();
         match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
@@ -97,7 +98,7 @@ impl CoProcess {
         }
     }
 
-    /// Asks it to finish. A line that is on its way is sent to its end: half of one is no record.
+    /// Asks it to finish. A line that was sent in part is sent to its end.
     fn close_input(&mut self) {
         self.is_last = true;
         let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -109,13 +110,12 @@ impl CoProcess {
         self.process.why.is_none()
     }
 
-    /// When its time is up, if nothing happens until then.
     pub fn deadline(&self, timeout: Option<Duration>) -> Option<Monotonic> {
         let silent_at = timeout.and_then(|timeout| self.quiet_since.checked_add(timeout));
         self.process.deadline.or(silent_at.filter(|_| self.is_serving()))
     }
 
-    /// Closes its input and lets it finish until then, or sooner if that was said before.
+    /// Closes its input, and sets the time until which it may finish.
     pub fn finish_by(&mut self, why: Why, at: Monotonic) {
         if self.is_serving() {
             self.close_input();
@@ -123,7 +123,7 @@ impl CoProcess {
         self.process.end_by(why, at);
     }
 
-    /// Makes it end if its time is up, and its end come sooner if that is late.
+    /// Ends it if its time is up.
     pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
             let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
@@ -134,7 +134,7 @@ impl CoProcess {
         }
     }
 
-    /// Waits at most `timeout`, and serves the pipes: whether it has ended, and if there is a wake-up.
+    /// Reads and writes its pipes for at most `timeout`. Says whether it has ended, and whether there is a wake-up.
     pub fn wait(
         &mut self,
         wakeup: &OwnedFd,
@@ -145,7 +145,7 @@ impl CoProcess {
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
         let stdin = stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT));
         let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
-        // Without an input it may be the stop, which sends nothing.
+        // Without an input, the last one may be the stop, and then nothing is sent.
         let [ended, stdout, stderr, woken, stdin] = self.process.wait(others, timeout)?;
         if stdout {
             self.received.reserve(READ);
@@ -160,7 +160,7 @@ impl CoProcess {
         Ok([ended, woken])
     }
 
-    /// Hands on each line that has come, with its number, up to and with the first that is no reply.
+    /// Calls `each` with the lines that have come and their numbers, until it fails.
     pub fn each_line<E>(
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -196,7 +196,7 @@ impl CoProcess {
     }
 }
 
-/// Passes on what a co-process has said on its standard error.
+/// Logs the standard error of a co-process.
 fn note(log: &mut Tail, chunk: &[u8]) {
     log.push(chunk, |line| log::info!("handler: {}", legible(line)));
 }
@@ -227,15 +227,15 @@ enum Said {
     GiveUp,
 }
 
-/// The whole numbers of this size and beyond are not all numbers of JavaScript, among others.
+/// From here on, JavaScript does not have all whole numbers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Whether a number may be another one than that of the record, which has lost its last digits.
+/// Whether a number may have been rounded.
 fn is_rounded(number: &Value) -> bool {
     number.as_f64().is_some_and(|number| number.abs() >= EXACT)
 }
 
-/// Whether a reply with this id can be about a record. A number may be named by its text, and vice versa.
+/// Whether a reply with this id can be about a record. A number may be written as text, and vice versa.
 pub fn names(named: &Value, id: &Id) -> bool {
     match (named, id) {
         (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
@@ -251,7 +251,7 @@ pub fn names(named: &Value, id: &Id) -> bool {
     }
 }
 
-/// What helps against ids that lose their last digits, if this may be one of these.
+/// Advice for an id that may have been rounded.
 pub fn advice(named: &Value) -> &'static str {
     let parts = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
     if parts.iter().any(is_rounded) {
@@ -261,10 +261,10 @@ pub fn advice(named: &Value) -> &'static str {
     }
 }
 
-/// The id of the record that a reply is about, and its outcome; the error says what is wrong with it.
+/// The id and the outcome of a reply. The error says what is wrong with it.
 pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
-        // Where in the line it stands helps nobody who sees the line.
+        // The message shows the line, so its position is left out.
         true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
         false => "not JSON".to_string(),
     });

@@ -1,5 +1,5 @@
-//! `--stream -- COMMAND`: co-processes that stay for a whole pass, and get a line for each record
-//! and answer with a line. Each has a supervisor, with a mailbox that any thread fills.
+//! `--stream -- COMMAND`: co-processes that run for a whole pass, get a line for each record, and answer with a
+//! line. Each has a supervisor, with a mailbox that any thread fills.
 
 mod coprocess;
 mod supervisor;
@@ -26,16 +26,16 @@ pub struct StreamSettings {
     pub window: usize,
 }
 
-/// The most bytes of lines that one co-process may have in hand, except for a line that is alone.
+/// Maximum number of bytes that one co-process has in hand, except for a single line.
 const WINDOW_BYTES: usize = 64 << 20;
 
-/// The most restarts of co-processes in a pass, all together.
+/// Maximum number of restarts of co-processes in a pass.
 const RESTARTS: u32 = 3;
 
-/// How long a co-process may keep its first reply to itself until somebody is told.
+/// Time from the first record to the message that no reply has come.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Supervisors, each of which looks after one co-process at a time.
+/// Supervisors, each of which has one co-process at a time.
 pub struct Stream {
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<Shared>,
@@ -45,29 +45,24 @@ pub struct Stream {
 struct Shared {
     settings: StreamSettings,
     context: HandlerContext,
-    first_reply_within: Duration,
     stop: Arc<Stop>,
     closing: AtomicBool,
     restarts: AtomicU32,
     faults: AtomicU64,
-    /// The faults that have been said, whichever process they were of.
-    told: Mutex<HashSet<Cause>>,
+    /// The errors of all processes that were logged.
+    logged_faults: Mutex<HashSet<Cause>>,
 }
 
 impl Stream {
     pub fn new(settings: StreamSettings, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
-        let first_reply_within = context
-            .timeout
-            .map_or(FIRST_REPLY_WITHIN, |timeout| FIRST_REPLY_WITHIN.min(timeout / 2));
         let shared = Arc::new(Shared {
             stop,
             closing: AtomicBool::new(false),
             restarts: AtomicU32::new(0),
             faults: AtomicU64::new(0),
-            told: Mutex::default(),
+            logged_faults: Mutex::default(),
             settings,
             context,
-            first_reply_within,
         });
         let mailbox = |_| {
             let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -96,7 +91,7 @@ impl Handler for Stream {
         self.mailboxes.len() * self.shared.settings.window
     }
 
-    /// Each goes where there is least to do.
+    /// Gives each record to the co-process with the fewest.
     fn start(&self, jobs: Vec<Job>) {
         let load = |mailbox: &Mailbox| mailbox.in_hand.load(Ordering::SeqCst);
         let shares = self.mailboxes.iter().map(|mailbox| (load(mailbox), Vec::new(), mailbox));
@@ -121,7 +116,6 @@ impl Handler for Stream {
         }
     }
 
-    /// A co-process is to be fed and heard while outcomes are written.
     fn is_busy(&self) -> bool {
         true
     }
@@ -146,15 +140,15 @@ struct Mailbox {
     jobs: Mutex<Vec<Job>>,
     /// Records whose claims are lost, including those of other mailboxes.
     lost: Mutex<Vec<Id>>,
-    /// How many were handed in and are not answered.
+    /// Number of records that were handed in and are not answered.
     in_hand: AtomicUsize,
-    /// Readable when the supervisor is to look up.
+    /// Wakes the supervisor.
     wakeup: OwnedFd,
 }
 
 impl Mailbox {
     fn wake(&self) {
-        // It can fail only when it has been woken more often than anybody counts.
+        // It fails only if the counter is full, and then the supervisor is awake.
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
@@ -165,7 +159,7 @@ impl Mailbox {
     fn wait(&self, stopped: Option<&OwnedFd>) {
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
         fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
-        // Who is interrupted looks up too often, and that is all.
+        // An interrupted wait costs one look at the mailbox.
         let _ = poll(&mut fds, None);
         self.drain_wakeup();
     }

@@ -1,4 +1,4 @@
-//! One co-process and its successors, supervised by a thread: fed, heard, and started again.
+//! The supervisor of a co-process: a thread that feeds it, reads its replies, and starts it again.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -16,30 +16,24 @@ use serde_json::Value;
 use super::coprocess::{CoProcess, Why, advice, hello, names, reply};
 use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, Shared, StreamSettings, WINDOW_BYTES};
 use crate::handlers::command::Command;
-use crate::handlers::lost_claims::LOST_KILL_DELAY;
 use crate::handlers::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
 };
+use crate::handlers::workers::LOST_KILL_DELAY;
 use crate::handlers::{Job, Submit, json_line};
 
 pub struct Supervisor {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<Job>,
     in_flight: InFlight,
     running: Option<CoProcess>,
     last_end: Option<String>,
     submit: Option<Submit>,
 }
 
-struct Waiting {
-    job: Job,
-    /// Built when it is to be sent, and kept if it was too long to be sent as well.
-    line: Option<Vec<u8>>,
-}
-
-/// So many records in flight, and replies are gathered for a moment, as a process that works them off
-/// quickly writes each by itself: to wake for each costs more than to read it.
+/// With this number of records in flight, replies are gathered for a moment: a fast process writes each by itself,
+/// and a wake-up for each costs more than to read it.
 const MUCH: usize = 32;
 const GATHER: Duration = Duration::from_micros(100);
 
@@ -62,16 +56,16 @@ impl Supervisor {
         }
     }
 
-    /// Takes what was handed in; where nothing more is begun, it goes back.
+    /// Takes records from the mailbox. If nothing more is begun, they go back.
     fn take_in(&mut self) {
         let jobs = mem::take(&mut *lock(&self.mailbox.jobs));
         if let Some(job) = jobs.first() {
             self.submit.get_or_insert_with(|| job.submit.clone());
         }
-        self.queue.extend(jobs.into_iter().map(|job| Waiting { job, line: None }));
+        self.queue.extend(jobs);
         if self.shared.stop.stage() > Stage::Running {
             let back = mem::take(&mut self.queue);
-            self.submit(back.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
+            self.submit(back.iter().map(|job| job.ended(Outcome::Interrupted)).collect());
         }
     }
 
@@ -83,9 +77,9 @@ impl Supervisor {
         }
         let is_lost = |job: &Job| lost.contains(&job.record.id);
         let queue = mem::take(&mut self.queue).into_iter();
-        let (dropped, queue): (Vec<_>, _) = queue.partition(|waiting| is_lost(&waiting.job));
+        let (dropped, queue): (Vec<_>, _) = queue.partition(is_lost);
         self.queue = queue.into();
-        self.submit(dropped.iter().map(|it| it.job.ended(Outcome::Interrupted)).collect());
+        self.submit(dropped.iter().map(|job| job.ended(Outcome::Interrupted)).collect());
         let mut has_lost = false;
         for sent in self.in_flight.sent.iter_mut().filter(|sent| is_lost(&sent.job)) {
             (sent.is_lost, has_lost) = (true, true);
@@ -98,25 +92,25 @@ impl Supervisor {
         }
     }
 
-    /// Sends what is queued, as far as the window takes it, in one go.
+    /// Sends the queued records that fit in the window together.
     fn feed(&mut self) {
         let is_ending = self.running.as_ref().is_some_and(|running| !running.is_serving());
         if self.queue.is_empty() || is_ending {
             return;
         }
         let mut refused = Vec::new();
-        while let Some(Waiting { job, line }) = self.queue.pop_front() {
-            match line.map_or_else(|| json_line(&job.record), Ok) {
+        while let Some(job) = self.queue.pop_front() {
+            match json_line(&job.record) {
                 Ok(line)
                     if !self.in_flight.takes(line.len())
                         || self.in_flight.has_like(&job.record.id) =>
                 {
-                    self.queue.push_front(Waiting { job, line: Some(line) });
+                    self.queue.push_front(job);
                     break;
                 }
                 Ok(line) => {
                     if let Err(error) = self.push(&job, &line) {
-                        // There will be no co-process any more, and that ends the pass.
+                        // Without a co-process the pass ends.
                         self.shared.stop.begin_no_more();
                         refused.push(job.ended(Outcome::Unable { error, ends_pass: true }));
                         break;
@@ -136,7 +130,7 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Sends a line to a co-process, which is started if there is none; the error says why it is not.
+    /// Sends a line to the co-process, which is started if there is none.
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
@@ -156,7 +150,7 @@ impl Supervisor {
         }
         let Shared { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
         let mut command = Command::new(argv, &context.environment);
-        // Else Python keeps its replies to itself.
+        // Otherwise Python buffers its replies.
         command.set("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.stop.clock.monotonic());
         let mut process = process.map_err(|error| could_not_run(&error, argv))?;
@@ -164,14 +158,14 @@ impl Supervisor {
         Ok(process)
     }
 
-    /// Waits for something to happen, and heeds it. The stop was heeded as far as `stage`.
+    /// Waits for an event, and handles it. The stop has been handled up to `stage`.
     fn attend(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.stop.clock;
         let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let stopped = self.shared.stop.fd_above(stage);
         let waited = running.wait(&self.mailbox.wakeup, stopped, deadline);
-        // Without poll there is no telling what it does.
+        // If poll fails, the process is ended.
         let [ended, woken] = waited.unwrap_or([true, false]);
         if woken {
             self.mailbox.drain_wakeup();
@@ -196,23 +190,20 @@ impl Supervisor {
         self.running = Some(running);
     }
 
-    /// When the first reply of a process is to be missed, if there is none until then.
+    /// When a message says that no reply has come.
     fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
         let is_new = running.is_serving() && !running.has_answered && !running.is_doubted;
-        let at = running.quiet_since.checked_add(self.shared.first_reply_within);
+        let at = running.quiet_since.checked_add(FIRST_REPLY_WITHIN);
         at.filter(|_| is_new && !self.in_flight.is_empty())
     }
 
-    /// Says once of a process that it has not answered anything yet.
+    /// Logs once that a process has not answered yet.
     fn doubt(&self, running: &mut CoProcess) {
         if self.doubted_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.sent.len() as u64, "record");
-            let first_reply_within = humantime::format_duration(self.shared.first_reply_within);
-            // Under cron as well, unless --timeout soon says more.
-            let is_long = self.shared.first_reply_within == FIRST_REPLY_WITHIN;
-            log::log!(
-                if is_long { Level::Error } else { Level::Warn },
-                "no reply yet to {records} after {first_reply_within}: does it speak the protocol and flush?"
+            let waited = humantime::format_duration(FIRST_REPLY_WITHIN);
+            log::error!(
+                "no reply yet to {records} after {waited}: does it speak the protocol and flush?"
             );
             running.is_doubted = true;
         }
@@ -222,7 +213,7 @@ impl Supervisor {
         self.shared.context.timeout.filter(|_| !self.in_flight.is_empty())
     }
 
-    /// Takes the replies that have come, all together. The error is a line that is none.
+    /// Submits the replies that have come together. The error names a line that is no reply.
     fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
         let now = self.shared.stop.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
@@ -246,7 +237,7 @@ impl Supervisor {
             if is_much_left {
                 std::thread::sleep(GATHER);
             }
-            // Meanwhile nobody listened.
+            // Nobody listened while the replies were submitted.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;
             running.answers_late = matches!(running.process.why, Some(Why::Silent { .. }));
@@ -254,10 +245,9 @@ impl Supervisor {
         heard
     }
 
-    /// The handler is wrong, whatever the record: that is said at once, and not again when the next
-    /// process is wrong in the same way.
+    /// Logs an error of the handler that is no record's fault, once for all processes.
     fn fault(&self, error: &str) {
-        let is_new = lock(&self.shared.told).insert(Cause::of(Some(error)));
+        let is_new = lock(&self.shared.logged_faults).insert(Cause::of(Some(error)));
         log::log!(if is_new { Level::Error } else { Level::Info }, "{error}");
         self.shared.faults.fetch_add(1, Ordering::SeqCst);
     }
@@ -267,23 +257,22 @@ impl Supervisor {
         self.last_end = Some("the handler wrote what is no reply".into());
     }
 
-    /// What an ended co-process leaves goes to the next, but for the oldest, which may have ended it.
+    /// Leaves the records of an ended co-process to the next, except for the oldest, which may have ended it.
     fn conclude(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
         let heard = self.listen(&mut running);
         let end = end(status, running.log.last_line());
         if running.process.why.is_none() && termination_signal(status).is_some() {
-            // The stage of the stop says below whether it was.
+            // The stage below says whether it was.
             self.shared.stop.is_signalled_in_a_moment();
         }
         match (running.process.why, heard) {
-            // Whoever stopped the pass may have signalled its handler as well.
             _ if self.shared.stop.stage() >= Stage::Ending => {
                 let left = self.in_flight.drain().map(|it| it.job.ended(Outcome::Interrupted));
                 self.submit(left.collect());
             }
             (_, Err(error)) => self.was_no_reply(&error),
-            // The supervisor ended it, so no record is to blame, and the next start is no restart.
+            // No record is to blame, and the next start is not a restart.
             (Some(Why::ClaimLost), _) => self.last_end = None,
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
@@ -292,7 +281,7 @@ impl Supervisor {
                     log::warn!("the handler had answered all, and then ended with {end}");
                 }
                 let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
-                // A shell's word for what it cannot run: perhaps itself, perhaps what a record names.
+                // A shell could not run a command: its own, or one that a record names.
                 let is_unable =
                     !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
                 let outcome = if is_unable {
@@ -310,7 +299,7 @@ impl Supervisor {
             if is_lost {
                 lost.push(job.ended(Outcome::Interrupted));
             } else {
-                self.queue.push_front(Waiting { job, line: None });
+                self.queue.push_front(job);
             }
         }
         self.submit(lost);
@@ -356,7 +345,7 @@ fn end(status: ExitStatus, last_words: Option<String>) -> String {
 
 #[derive(Default)]
 pub struct InFlight {
-    /// The oldest first, which is mostly the one that is answered next.
+    /// The oldest first, which is usually answered next.
     sent: VecDeque<Sent>,
     bytes: usize,
 }
@@ -374,7 +363,7 @@ impl InFlight {
         self.sent.is_empty()
     }
 
-    /// Whether a line of this length may be sent as well. A line that is alone always may.
+    /// Whether a line of this length may be sent as well. A single line always may.
     pub fn takes(&self, bytes: usize) -> bool {
         self.is_empty() || self.bytes.saturating_add(bytes) <= WINDOW_BYTES
     }
@@ -384,7 +373,7 @@ impl InFlight {
         self.sent.push_back(sent);
     }
 
-    /// Takes out the one record that a reply can be about.
+    /// Removes the one record that a reply can be about.
     pub fn answered(&mut self, named: &Value) -> Result<Sent, String> {
         let meant = |sent: &Sent| names(named, &sent.job.record.id);
         let first = self.sent.iter().position(meant);
@@ -401,7 +390,7 @@ impl InFlight {
         })
     }
 
-    /// Whether a reply by its text could not be told from one about a record in flight.
+    /// Whether a reply that names this id as text could also name a record in flight.
     pub fn has_like(&self, id: &Id) -> bool {
         let kind = mem::discriminant(id);
         let mut others = self.sent.iter().map(|sent| &sent.job.record.id);

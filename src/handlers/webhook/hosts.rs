@@ -6,8 +6,8 @@ use anyhow::{Result, bail, ensure};
 
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
-/// Allowlist of hosts, each without brackets and in lower case; `.name` are all below a name, at any
-/// depth, and not the name itself. Without an entry any name of the public internet will do.
+/// Allowlist of hosts, each without brackets and in lower case; `.name` stands for all hosts below a name. An empty
+/// list allows any name of the public internet.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Vec<String>);
 
@@ -29,7 +29,7 @@ impl Hosts {
         self.0.is_empty()
     }
 
-    /// Fails for a host that is not listed, or without a list for one that is no name with a dot.
+    /// Fails for a host that is not listed, or, without a list, for one that is not a name with a dot.
     pub fn check(&self, host: &str) -> Result<()> {
         let found = canonical(host);
         let has = |entry: &String| match entry.starts_with('.') {
@@ -59,7 +59,7 @@ fn canonical(host: &str) -> String {
     bare.parse().map_or(bare.to_ascii_lowercase(), |address: IpAddr| address.to_string())
 }
 
-/// Whether a resolver may take it for an address: `127.1`, `0x7f.1`, `2130706433` end with a number.
+/// Whether a resolver may read it as an address: `127.1`, `0x7f.1`, `2130706433` end with a number.
 fn is_address(bare: &str) -> bool {
     let last = bare.rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x") {
@@ -69,26 +69,26 @@ fn is_address(bare: &str) -> bool {
     is_number || bare.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Whether a text is made of labels as names of hosts are, in ASCII.
+/// Whether a text consists of labels as host names do, in ASCII.
 pub fn is_name(text: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_legal))
 }
 
-/// The proxies that the environment names, as curl reads it.
+/// The proxies of the environment, which is read as curl does.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Variable>,
     https: Option<Variable>,
-    /// Hosts that are reached without one: `.name` is all below a name, and `*` are all.
+    /// Hosts that are reached without a proxy: `.name` stands for all below a name, and `*` for all.
     pub bypass: Vec<String>,
 }
 
-/// A variable and what it holds, which may be a password.
+/// A variable and its value, which may hold a password.
 pub type Variable = (&'static str, String);
 
 impl Proxies {
-    /// `HTTP_PROXY` is not read: a web server would let a client set it for a CGI program.
+    /// `HTTP_PROXY` is not read: clients of a web server can set it for a CGI program.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let first = |names: &[&'static str]| {
             let mut given = names.iter().filter_map(|name| Some((*name, env(name)?)));
@@ -103,19 +103,19 @@ impl Proxies {
         }
     }
 
-    /// The variable that names the proxy for URLs of one scheme, and what it holds.
+    /// The variable that names the proxy for URLs of one scheme, and its value.
     pub fn of_scheme(&self, is_https: bool) -> Option<&Variable> {
         if is_https { self.https.as_ref() } else { self.http.as_ref() }
     }
 
-    /// The variable that names a proxy which some URL of one scheme goes through.
+    /// The variable of the proxy for URLs of one scheme, unless all hosts are reached without it.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
         let bypasses_all = self.bypass.iter().any(|entry| entry == "*");
         self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| *name)
     }
 }
 
-/// What an item of the list stands for: a host and all below it, or an address.
+/// The entries for an item of the list: a host and all below it, or an address.
 fn entries(item: &str) -> Vec<String> {
     let name = item.trim_start_matches(['*', '.']).trim_end_matches('.');
     match name {

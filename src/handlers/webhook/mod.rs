@@ -1,6 +1,6 @@
-//! The webhook that the options describe: where requests go, and their headers, among them the
-//! idempotency key, which tells a receiver which record it gets and whether it has it already, and the
-//! signature as Standard Webhooks has it: an HMAC of id, time and body.
+//! The webhook of the options: the target of requests and their headers, among them the idempotency key, by which a
+//! receiver recognises a record that it has already, and the signature of Standard Webhooks: an HMAC of id, time and
+//! body.
 
 mod hosts;
 mod target;
@@ -23,12 +23,12 @@ pub use hosts::{Hosts, Proxies};
 pub use target::{Target, without_login};
 use target::{Template, Values};
 
-/// The webhook that records are posted to. It holds secrets, so none of it is `Debug`.
+/// The webhook that records are posted to. It holds secrets, so it is not `Debug`.
 #[derive(Clone)]
 pub struct Webhook {
     pub target: Target,
     pub headers: Vec<Header>,
-    /// The authorities that are believed, instead of the system's.
+    /// Certificates of authorities, instead of those of the system.
     pub ca_file: Option<PathBuf>,
     pub gives_up: GivesUp,
     pub signing: Signing,
@@ -41,7 +41,7 @@ pub struct Webhook {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GivesUp {
     pub on_4xx: bool,
-    /// These statuses as well, whatever else the answer says.
+    /// Further statuses.
     pub on: Vec<u16>,
 }
 
@@ -55,7 +55,7 @@ impl Webhook {
 pub const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
 
-/// Headers that only the program can get right.
+/// Headers that users cannot set.
 const OURS: [&str; 7] = [
     "host",
     "content-length",
@@ -66,7 +66,7 @@ const OURS: [&str; 7] = [
     "webhook-signature",
 ];
 
-/// Words in the name of a header that say that its value lets in whoever knows it.
+/// Words in the names of headers whose value is a secret.
 const OF_CREDENTIALS: [&str; 8] =
     ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
 
@@ -105,7 +105,7 @@ impl Header {
         self.name.as_str()
     }
 
-    /// Whether whoever gets the header can pass for the sender elsewhere.
+    /// Whether the value is a secret.
     pub fn is_credential(&self) -> bool {
         self.name().split(['-', '_']).any(|word| OF_CREDENTIALS.contains(&word))
     }
@@ -128,21 +128,21 @@ pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap>
     Ok(headers)
 }
 
-/// What no header carries safely; the percent sign too, so that no two values look the same.
+/// Characters that a header cannot hold, and the percent sign, so that no two values are encoded alike.
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-/// The same, and what stands between the parts of a name.
+/// The same, and the separator of the parts of a name.
 const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 
 #[derive(Clone)]
 pub enum IdempotencyKey {
-    /// The record's name, and another one for each series of attempts.
+    /// The name of the record, with a number for each series of attempts.
     Name,
     Given(Template),
     None,
 }
 
 impl IdempotencyKey {
-    /// Reads what the whole key is to be; without a text there is none.
+    /// Reads the template of the key. An empty one turns the key off.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Ok(Self::None);
@@ -161,7 +161,7 @@ impl IdempotencyKey {
         template.into_iter().flat_map(Template::columns)
     }
 
-    /// Another one for each series: to a key that it knows a receiver answers as before, errors too.
+    /// The key of a record. Each series has its own: to a known key a receiver repeats its answer, errors included.
     pub fn fill(&self, name: &str, series: Option<i64>, value: Values) -> Result<Option<String>> {
         match self {
             Self::Name => Ok(Some(match series {
@@ -178,8 +178,8 @@ impl IdempotencyKey {
     }
 }
 
-/// What all attempts at a record have in common, and no other record has: `TABLE/ID/DATE`. The date is
-/// part of it because a database may give the id of a deleted row again.
+/// The name of a record, `TABLE/ID/DATE`, which no other record has. The date is part of it because a database may
+/// reuse the id of a deleted row.
 pub fn name(table: &str, id: &str, inserted: &str) -> String {
     [table, id, inserted].map(|part| utf8_percent_encode(part, SEPARATOR).to_string()).join("/")
 }
@@ -189,7 +189,7 @@ const SHORTEST: usize = 24;
 
 const MAKE_ONE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
 
-/// Secrets are handed around with and without the padding.
+/// Secrets come with and without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -211,7 +211,7 @@ fn key(text: &str) -> Result<Key> {
     Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
 
-/// The keys that a request is signed with: more than one while a secret is being replaced.
+/// The keys of the signatures: more than one while a secret is being replaced.
 #[derive(Clone)]
 pub struct Secret(Vec<Key>);
 
@@ -223,7 +223,7 @@ impl Secret {
         Ok(Self(keys))
     }
 
-    /// One signature for each key, of which the receiver needs to know one.
+    /// One signature for each key. The receiver needs one of the keys.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
         let sign = |key: &Key| {
             let hmac = key.clone().chain_update(format!("{id}.{timestamp_secs}."));
@@ -234,7 +234,6 @@ impl Secret {
     }
 }
 
-/// By a secret that all records share, or that each has in a column.
 #[derive(Clone)]
 pub enum Signing {
     None,
@@ -247,7 +246,7 @@ impl Signing {
         if let Self::Own { column } = self { Some(column) } else { None }
     }
 
-    /// One that is missing or cannot be used must not leave its request unsigned.
+    /// The secret of a record. A secret that is missing or illegal is an error, so that no request is left unsigned.
     pub fn secret(&self, value: Values) -> Result<Option<Secret>> {
         Ok(match self {
             Self::None => None,

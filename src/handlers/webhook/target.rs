@@ -12,10 +12,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::hosts::is_name;
 
-/// All that RFC 3986 does not call unreserved, so that no value can be read as punctuation.
+/// All but the unreserved characters of RFC 3986, so that no value is read as punctuation.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What a URL may hold as it stands, besides letters and digits.
+/// Characters of a URL besides letters and digits.
 const PUNCTUATION: &str = "-._~:/?#[]@!$&'()*+,;=%";
 
 #[derive(Clone)]
@@ -24,12 +24,12 @@ pub struct Target {
     authority: Template,
     /// The path and the query.
     rest: Template,
-    /// The value of the `Authorization` header, if the URL has a user in it.
+    /// The value of the `Authorization` header, if the URL has a user.
     pub authorization: Option<String>,
 }
 
 impl fmt::Display for Target {
-    /// Without the user, who has a password.
+    /// Without the user and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_https { "https://" } else { "http://" })?;
         write!(f, "{}{}", self.authority, self.rest)
@@ -64,12 +64,12 @@ impl Target {
         self.authority.columns().chain(self.rest.columns())
     }
 
-    /// Whether the records themselves say where they are sent to: which host, or which port of it.
+    /// Whether records name the host or the port that they are sent to.
     pub fn has_column_in_authority(&self) -> bool {
         self.authority.columns().next().is_some()
     }
 
-    /// The URL without its user. A value that would make another one of it is an error.
+    /// The URL without its user. A value that would change its structure is an error.
     pub fn fill(&self, value: Values) -> Result<Uri> {
         let authority = self.authority.fill(value, RESERVED)?;
         let rest = self.rest.fill(value, RESERVED)?;
@@ -88,7 +88,7 @@ pub fn without_login(url: &str) -> String {
     format!("{scheme}://{authority}{rest}")
 }
 
-/// The login in a URL behind its scheme, the authority without it, and the rest.
+/// The user in a URL without scheme, the authority without the user, and the rest.
 fn parts(url: &str) -> (Option<&str>, &str, &str) {
     let (authority, rest) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
     match authority.rsplit_once('@') {
@@ -113,7 +113,7 @@ fn basic_authorization(login: &str) -> Result<String> {
     Ok(format!("Basic {}", STANDARD.encode(login)))
 }
 
-/// Values are encoded, so one that does not belong into a host shows as a percent sign.
+/// Values are encoded, so an illegal one has a percent sign.
 fn check_authority(authority: &str) -> Result<()> {
     let parts = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
     let (host, port) = parts.map_or((authority, None), |(host, port)| (host, Some(port)));
@@ -122,7 +122,7 @@ fn check_authority(authority: &str) -> Result<()> {
         None => is_name(host.strip_suffix('.').unwrap_or(host)),
     };
     ensure!(is_host, "the URL's host {host:?} is no host name");
-    // A password that is not encoded may have become a part of it.
+    // A password that is not encoded may be taken for a port.
     ensure!(
         port.is_none_or(|port| !port.starts_with('+') && port.parse::<NonZeroU16>().is_ok()),
         "the URL's port is no port number; a `/` or `#` in a password must be encoded"
@@ -130,8 +130,8 @@ fn check_authority(authority: &str) -> Result<()> {
     Ok(())
 }
 
-/// A value of two dots would climb. Some servers decode the path before they cut it at its slashes,
-/// take a backslash for one, or leave out what stands behind a semicolon.
+/// Refuses segments of dots, which lead out of a directory. Some servers decode a path before they split it, take a
+/// backslash for a slash, or leave out what follows a semicolon.
 fn check_path(rest: &str) -> Result<()> {
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
     let decoded = percent_decode_str(path).collect::<Vec<u8>>();
@@ -156,7 +156,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Cuts a text at its braces. `check` looks at what stands between them.
+    /// Cuts a text at its braces. `check` checks the text between them.
     pub fn parse(text: &str, what: &'static str, check: fn(&str) -> Result<()>) -> Result<Self> {
         let mut columns = Vec::new();
         let mut rest = text;
@@ -178,7 +178,7 @@ impl Template {
         self.columns.iter().map(|(_, name)| name.as_str())
     }
 
-    /// Of the values the characters of `encoded` are percent-encoded, and what is not ASCII.
+    /// The text with these values, in which the characters of `encoded` and those beyond ASCII are percent-encoded.
     pub fn fill(&self, value: Values, encoded: &'static AsciiSet) -> Result<String> {
         let what = self.what;
         let mut text = String::new();

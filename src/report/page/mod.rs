@@ -1,9 +1,9 @@
 //! The page: a document of HTML about queues, whole in itself. It takes data and makes a text of it.
 //!
 //! `page.html` is the template, which escapes what others have written and cuts it by the filter `short`;
-//! `page.css` and `page.js` stand in the page, and its policy allows these two by their hashes and nothing
+//! `page.css` and `page.js` are in the page, and its policy allows these two by their hashes and nothing
 //! else: no request goes out, and what slipped through as markup would do nothing. What grows with the data
-//! is bounded, and drawn in less detail where there are many queues.
+//! is bounded, and many queues have less detail.
 
 mod bars;
 
@@ -36,14 +36,10 @@ pub const ARCHIVED: usize = 50;
 /// More statuses than these are summed up.
 const MOST_STATUSES: usize = 12;
 const NAME: usize = 80;
-
-/// The most bytes of a page, as long as less detail makes it smaller.
-const MOST_BYTES: usize = 290_000;
-
-/// The most causes and archived records of each queue, and characters of an error. The first that makes
-/// the page small enough is taken, or the last.
-const DETAILS: [(usize, usize, usize); 4] =
-    [(20, ARCHIVED, 200), (20, 10, 200), (10, 5, 100), (5, 3, 50)];
+/// The number of causes, of archived records and of an error's characters on a page. The queues share it, so a page
+/// of ten queues has at most 300,000 bytes.
+const ROWS: usize = 100;
+const CHARACTERS: usize = 1_000;
 
 /// How often cron makes a page, where passes do not run less often.
 const EVERY_SECS: i64 = 300;
@@ -58,7 +54,18 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
         several => format!("Backlog: {} queues", grouped(several.len() as u64)),
     };
     let (summary, is_well) = summary(queues, &screen);
-    let mut page = json!({
+    let share = |all: usize, least, most| (all / queues.len().max(1)).clamp(least, most);
+    let (causes, archived) = (share(ROWS, 3, 20), share(ROWS, 3, ARCHIVED));
+    let section = |(name, report): &QueueStatus| match report {
+        Ok(report) => {
+            let known = known(report, causes, archived, &screen);
+            let option = shlex::try_quote(name).ok().filter(|_| queues.len() > 1);
+            let option = option.map(|name| format!(" --queue {name}"));
+            json!({ "name": name, "known": known, "option": option.unwrap_or_default() })
+        }
+        Err(error) => json!({ "name": name, "known": null, "error": chain(error) }),
+    };
+    let page = json!({
         "policy": policy(),
         "style": STYLE,
         "script": SCRIPT,
@@ -70,26 +77,10 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
         "summary": summary,
         "is_well": is_well,
         "version": env!("CARGO_PKG_VERSION"),
+        "queues": queues.iter().map(section).collect::<Vec<_>>(),
+        "error_length": share(CHARACTERS, 50, 200),
     });
-    let mut made = String::new();
-    for (causes, archived, error) in DETAILS {
-        let section = |(name, report): &QueueStatus| match report {
-            Ok(report) => {
-                let known = known(report, causes, archived, &screen);
-                let option = shlex::try_quote(name).ok().filter(|_| queues.len() > 1);
-                let option = option.map(|name| format!(" --queue {name}"));
-                json!({ "name": name, "known": known, "option": option.unwrap_or_default() })
-            }
-            Err(error) => json!({ "name": name, "known": null, "error": chain(error) }),
-        };
-        page["queues"] = queues.iter().map(section).collect();
-        page["error_length"] = error.into();
-        made = render("page.html", TEMPLATE, &page)?;
-        if made.len() <= MOST_BYTES {
-            break;
-        }
-    }
-    Ok(made)
+    render("page.html", TEMPLATE, page)
 }
 
 /// What is most urgent in all queues in one sentence, and whether all is well.

@@ -107,26 +107,6 @@ fn a_process_that_does_not_read_fails_the_oldest_record() {
 }
 
 #[test]
-fn a_process_that_has_not_answered_anything_yet_is_doubted_once() {
-    let env = records(3);
-    let silent = "trap '' TERM; cat >/dev/null; sleep 1000";
-    let options = ["--ndays", "1", "--timeout", "400ms", "--grace", "0s", "-v"];
-    let ran = pass(&env, &options, &["sh", "-c", silent]).success();
-    let doubts: Vec<_> = ran.stderr.lines().filter(|line| line.contains("no reply yet")).collect();
-    let doubt = |records| {
-        format!(
-            "backlog: warning: no reply yet to {records} after 200ms: does it speak the protocol \
-             and flush?"
-        )
-    };
-    assert_eq!(
-        doubts,
-        [doubt("3 records"), doubt("2 records"), doubt("1 record")],
-        "once for each process"
-    );
-}
-
-#[test]
 fn a_process_that_answers_nothing_for_ten_seconds_is_doubted_under_cron_too() {
     let env = records(3);
     let now = format!("@{MIDNIGHT}");

@@ -19,7 +19,7 @@ fn connections_are_kept() {
     ]);
     let client = client(&server.url("/{path}"));
     for path in ["a", "b", "c", "d", "e", "a"] {
-        client.send(&record("7", &[("path", path)]), BODY, NOW);
+        client.send(&record("7", &[("path", path)]), BODY, NOW).unwrap();
     }
     assert_eq!(server.received().len(), 6);
     assert_eq!(server.connections(), 1);
@@ -63,7 +63,7 @@ fn nothing_is_sent_twice_when_a_server_keeps_no_connection() {
     for answer in [Answer::close, Answer::late_close] {
         let server = Server::new(&[("/", answer(Answer::new("200 OK", &[], "x")))]);
         let client = client(&server.url("/"));
-        let send = |id: u8| client.send(&record(&id.to_string(), &[]), BODY, NOW).outcome;
+        let send = |id: u8| client.send(&record(&id.to_string(), &[]), BODY, NOW).unwrap().0;
         let sent: Vec<_> = (0..100).map(send).collect();
         let received = server.received();
         let keys: HashSet<_> = received.iter().map(|it| it.header("idempotency-key")).collect();
@@ -81,7 +81,7 @@ fn a_request_that_the_server_has_read_is_not_repeated() {
         ("/drop", Answer::default().close()),
     ]);
     let client = client(&server.url("/{path}"));
-    let post = |path: &str| client.send(&record("7", &[("path", path)]), BODY, NOW).outcome;
+    let post = |path: &str| client.send(&record("7", &[("path", path)]), BODY, NOW).unwrap().0;
     assert_eq!(post("fine"), success());
     assert_eq!(post("drop"), broken("the connection was closed before an answer came"));
     assert_eq!(post("fine"), success());

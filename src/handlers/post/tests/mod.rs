@@ -49,7 +49,7 @@ fn hasty(url: &str) -> Client {
 }
 
 fn send(client: &Client) -> Outcome {
-    client.send(&record("7", &[]), BODY, NOW).outcome
+    client.send(&record("7", &[]), BODY, NOW).unwrap().0
 }
 
 fn record(id: &str, values: &[(&str, &str)]) -> Record {

@@ -1,35 +1,35 @@
-//! Simulations: as a table, as charts in the terminal, as JSON lines, and as a picture.
-
-mod picture;
+//! Simulations as tables, as charts in the terminal, and as JSON lines.
 
 use backlog_schedule::{DAY, Id, Instant, json_line, one_line, span};
 use serde_json::json;
 
-use super::aligned;
-use super::screen::{Screen, fitting, grouped};
+use super::picture::headline;
+use super::screen::{Column, Screen, fitting, table};
 use crate::simulation::{Bins, Run, Scenario, Tried};
 
-pub use picture::picture;
+/// Width of the columns of numbers, and the least width of a name, on a terminal.
+const NUMBERS: usize = 56;
+const LEAST_NAME: usize = 16;
 
 pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
-    let header = ["POLICY", "attempts", "peak/tick", "idle ticks", "unevenness", "deviation"]
-        .map(String::from);
+    let numbers = ["attempts", "peak/tick", "idle ticks", "unevenness", "deviation"];
+    let columns = numbers.map(|name| Column::number(name, 0)).into_iter();
+    let columns = [Column::text("POLICY", 0)].into_iter().chain(columns).collect();
     let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
-    let line = |run: &Run| {
+    let most = screen.width.map_or(usize::MAX, |width| width.saturating_sub(NUMBERS));
+    let row = |run: &Run| {
         let figures = &run.figures;
         let idle = 100 * figures.idle_ticks / figures.ticks.max(1);
         vec![
-            one_line(&run.policy.name()),
+            fitting(&one_line(&run.policy.name()), most.max(LEAST_NAME)),
             figures.attempts.to_string(),
             figures.peak.to_string(),
             format!("{} ({idle}%)", figures.idle_ticks),
-            ratio(figures.evenness.map(|it| it.unevenness)),
-            ratio(figures.evenness.map(|it| it.deviation)),
+            ratio(figures.evenness.map(|evenness| evenness.unevenness)),
+            ratio(figures.evenness.map(|evenness| evenness.deviation)),
         ]
     };
-    let mut rows = vec![header.to_vec()];
-    rows.extend(runs.iter().map(line));
-    fitting_table(rows, screen)
+    table(columns, &runs.iter().map(row).collect::<Vec<_>>(), screen)
 }
 
 /// `{"policy":"even","id":7,"attempt":2,"at":60,"delay":60}`; `before` is the attempt before it.
@@ -47,10 +47,11 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
 pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
-    let header = ["DAY", "attempts", "peak/tick", "mean/tick"].map(String::from).to_vec();
+    let numbers = ["attempts", "peak/tick", "mean/tick"].map(|name| Column::number(name, 0));
+    let columns = [Column::text("DAY", 0)].into_iter().chain(numbers).collect();
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
-    let mut rows = vec![header];
+    let mut rows = Vec::new();
     for day in start.tick(DAY)..=end.tick(DAY) {
         let (from, to) = (start.max(Instant(day * DAY)), end.min(Instant((day + 1) * DAY - 1)));
         // Those that begin in it.
@@ -66,44 +67,7 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
             format!("{}.{}", mean / 10, mean % 10),
         ]);
     }
-    fitting_table(rows, screen)
-}
-
-/// `peak 58 in 15s, nothing for 16m 29s`: the peak in the bins that are drawn, and the longest silence
-/// that is seen between them, one of two bins.
-fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
-    let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
-        return "no retries".into();
-    };
-    let idle = Some(run.figures.longest_idle_secs).filter(|secs| *secs >= 2 * bins.secs);
-    let idle = idle.map_or_else(String::new, |secs| format!(", nothing for {}", span(secs)));
-    format!("peak {} in {}{idle}", grouped(peak as u64), span(bins.secs))
-}
-
-/// What a name is cut down to, before a narrow terminal goes without columns.
-const LEAST_NAME: usize = 16;
-
-/// A table on whose right end a terminal that is too narrow goes without columns.
-fn fitting_table(mut rows: Vec<Vec<String>>, screen: &Screen) -> String {
-    let Some(width) = screen.width else { return aligned(&rows) };
-    let columns = rows.first().map_or(0, Vec::len);
-    let needs = |rows: &[Vec<String>], column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-    };
-    let numbers: usize = (1..columns).map(|column| needs(&rows, column) + 2).sum();
-    let name = width.saturating_sub(numbers).max(LEAST_NAME).min(width);
-    for row in &mut rows {
-        row[0] = fitting(&row[0], name);
-    }
-    let ends = (0..columns).scan(0, |end, column| {
-        *end += needs(&rows, column) + if column > 0 { 2 } else { 0 };
-        Some(*end)
-    });
-    let fit = ends.take_while(|end| *end <= width).count();
-    for row in &mut rows {
-        row.truncate(fit);
-    }
-    aligned(&rows)
+    table(columns, &rows, screen)
 }
 
 /// How many characters wide a chart is in a pipe.

@@ -1,0 +1,125 @@
+//! A section of backlog.toml that is proposed, and the questions that stay open in it.
+
+use std::path::Path;
+
+use anyhow::Result;
+use backlog_schedule::one_line;
+use backlog_store::Outline;
+use toml::Value;
+
+use super::columns::Column;
+use crate::options::LONGEST_NAME;
+use crate::terminal::Terminal;
+
+/// A section of backlog.toml for a table.
+pub struct Proposal<'a> {
+    pub queue: String,
+    /// Number of questions without an answer. Each leaves a `?` that is no TOML.
+    pub questions: usize,
+    table: String,
+    /// The lines below the name of the table.
+    pub lines: String,
+    terminal: &'a Terminal,
+}
+
+/// An answer to a question, and the lines of the section that it stands for.
+pub type Choice = (String, String);
+
+impl<'a> Proposal<'a> {
+    pub fn new(queue: &str, outline: &Outline, terminal: &'a Terminal) -> Self {
+        // The name of a queue is shorter than that of a table may be.
+        let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = queue.chars().map(legal).take(LONGEST_NAME).collect();
+        let name = name.trim_start_matches(['_', '-']);
+        let queue = if name.is_empty() { "jobs" } else { name }.into();
+        Self { queue, questions: 0, table: outline.name.clone(), lines: String::new(), terminal }
+    }
+
+    pub fn comment(&mut self, sentence: &str) {
+        const WIDTH: usize = 99;
+        let mut width = 0;
+        for word in one_line(sentence).split_whitespace() {
+            let length = word.chars().count() + 1;
+            if width == 0 || width + length > WIDTH {
+                self.lines += if width == 0 { "#" } else { "\n#" };
+                width = 1;
+            }
+            self.lines.extend([" ", word]);
+            width += length;
+        }
+        self.lines.push('\n');
+    }
+
+    pub fn line(&mut self, line: &str) {
+        self.lines.extend([line, "\n"]);
+    }
+
+    /// The values of columns, below a sentence about them.
+    pub fn facts<'c>(&mut self, about: &str, columns: impl Iterator<Item = &'c Column<'c>>) {
+        let facts: Vec<_> = columns.filter_map(Column::facts).collect();
+        if !facts.is_empty() {
+            self.comment(about);
+        }
+        facts.iter().for_each(|fact| self.comment(fact));
+    }
+
+    /// A question that stays open. The line that it is about comes below it.
+    pub fn question(&mut self, question: &str) {
+        self.questions += 1;
+        self.comment(&format!("QUESTION: {question}"));
+    }
+
+    /// Asks somebody at the terminal, if anybody is there.
+    pub fn ask(&self, question: &str, answers: &[String]) -> Result<Option<usize>> {
+        self.terminal.choose(question, answers)
+    }
+
+    /// Asks, and writes the lines of the answer. Without one, writes all answers as comments, and the line
+    /// that stays open.
+    pub fn choose(
+        &mut self,
+        question: &str,
+        choices: &[Choice],
+        open: &str,
+    ) -> Result<Option<usize>> {
+        let answers: Vec<_> = choices.iter().map(|(answer, _)| answer.clone()).collect();
+        let chosen = self.ask(question, &answers)?;
+        self.answer(question, choices, open, chosen);
+        Ok(chosen)
+    }
+
+    pub fn answer(
+        &mut self,
+        question: &str,
+        choices: &[Choice],
+        open: &str,
+        chosen: Option<usize>,
+    ) {
+        if let Some((answer, lines)) = chosen.and_then(|chosen| choices.get(chosen)) {
+            self.comment(&format!("{question} {answer}"));
+            self.lines += lines;
+            return;
+        }
+        let write = if choices.is_empty() { "" } else { " Write the lines of one answer:" };
+        self.question(&format!("{question}{write}"));
+        for (answer, lines) in choices {
+            let none = if lines.is_empty() { ": no line" } else { "" };
+            self.comment(&format!("- {answer}{none}"));
+            lines.lines().for_each(|line| self.line(&format!("# {line}")));
+        }
+        self.line(open);
+    }
+
+    /// The section as TOML, but for the `?` of open questions.
+    pub fn section(&self, db: &str, state_dir: Option<&Path>) -> String {
+        let state_dir =
+            state_dir.map(|path| format!("state_dir = {}\n", toml(&path.to_string_lossy())));
+        let [db, table, state_dir] = [toml(db), toml(&self.table), state_dir.unwrap_or_default()];
+        format!("[queue.{}]\ndb = {db}\ntable = {table}\n{state_dir}{}", self.queue, self.lines)
+    }
+}
+
+/// Text as a value of TOML.
+pub fn toml(text: &str) -> String {
+    Value::from(text).to_string()
+}

@@ -1,0 +1,82 @@
+//! `backlog explain`: why a record is tried or not.
+
+use anyhow::Result;
+use backlog_schedule::{DueRule, Position, Record, Span, one_line};
+use backlog_store::system_error::chain;
+use backlog_store::{LineHistory, LineState};
+
+use super::assemble::open_to_read;
+use super::failures::kept_errors;
+use super::{Console, find, state_dir};
+use crate::exit::Exit;
+use crate::options::{Resolved, unknown_schedule};
+use crate::report::{self, Screen};
+
+/// Number of next attempts that are shown.
+const ATTEMPTS: usize = 5;
+
+pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
+    let queue = resolved.queue()?;
+    let (mut database, assembly) =
+        open_to_read(&queue, resolved.schedule()?.as_ref(), console.clock)?;
+    let history = assembly.as_ref().and_then(|it| {
+        let history = it.state.history(&it.name);
+        history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
+    });
+    let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
+    let state = state_dir(&queue, &*database)?;
+    if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
+        let said = pause.sentence(|at| console.screen.at(at));
+        console.out.write_all(console.screen.wrap(&said).as_bytes())?;
+    }
+    let columns = database.table().id.len();
+    let has_counter = database.table().failures.is_some();
+    let kept = kept_errors(&queue, &*database)?;
+    let mut exit = Exit::Done;
+    for id in ids {
+        let mut found = find(&mut *database, id, columns)?;
+        let unstored = found.as_mut().ok().and_then(|record| kept.fill_in(record));
+        let mut text = match (found, &due) {
+            (Ok(record), Some((rule, last))) => {
+                explanation(&record, rule, last, history.as_ref(), &console.screen)
+            }
+            (Ok(record), None) => {
+                let known = report::unscheduled(&record, has_counter, &console.screen);
+                format!("{known}  {}\n", unknown_schedule())
+            }
+            (Err(why), _) => {
+                exit = Exit::Failed;
+                format!("{}: {why}\n", one_line(id))
+            }
+        };
+        text += &unstored.map_or_else(String::new, report::unstored);
+        let lines = text.lines().map(|line| console.screen.wrap(line));
+        console.out.write_all(lines.collect::<String>().as_bytes())?;
+    }
+    Ok(exit)
+}
+
+fn explanation(
+    record: &Record,
+    rule: &DueRule,
+    last: &LineState,
+    history: Option<&LineHistory>,
+    screen: &Screen,
+) -> String {
+    let (facts, policy) = (record.facts(), &rule.schedule.policy);
+    let now = rule.time.now;
+    let began_at = last.began_at.filter(|at| *at <= now);
+    let next_pass = began_at.map_or(now, |at| at.next_tick(policy.every_secs()).max(now));
+    // A message of a queue does not show what the last pass did.
+    let last_pass = last.began_at.filter(|_| !rule.capabilities.keeps_schedule).map(|at| {
+        // The verdict then, as far as the row still shows it.
+        let mut time = policy.pass_time(None, at, false);
+        let until = last.cursor.reached.as_ref().and_then(Position::slot).map(|slot| slot.tick);
+        if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
+            *span = Span { after, until };
+        }
+        (at, DueRule { time, ..rule.clone() }.verdict(facts))
+    });
+    let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
+    report::explanation(record, rule, last_pass, &attempts, history, screen)
+}

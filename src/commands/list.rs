@@ -1,0 +1,67 @@
+//! `backlog list`: the records of a table.
+
+use std::ops::ControlFlow::{Break, Continue};
+
+use anyhow::{Result, bail};
+use backlog_schedule::{Record, Status, Verdict};
+
+use super::Console;
+use super::assemble::open_to_read;
+use super::failures::{CauseFilter, kept_errors};
+use crate::cli::List;
+use crate::exit::{Exit, usage};
+use crate::options::Resolved;
+use crate::report;
+
+pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
+    let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
+    if args.due && schedule.is_none() {
+        bail!(usage("--due goes by --ndays, --fibonacci, --policy or --progressive; say which"));
+    }
+    let mut statuses = args.status.clone();
+    if args.due {
+        statuses.retain(|status| status.is_pending());
+        if statuses.is_empty() && !args.status.is_empty() {
+            bail!(usage("only NEW and ERROR records can be due"));
+        }
+        if statuses.is_empty() {
+            statuses = Status::PENDING.into();
+        }
+    }
+    let (mut database, assembly) = open_to_read(&queue, schedule.as_ref(), console.clock)?;
+    let now = console.clock.now();
+    let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
+    let kept = kept_errors(&queue, &*database)?;
+    let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
+    let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, all);
+    let cause = args.failure.as_ref().map(filter);
+    let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
+    let counts = database.table().failures.is_some();
+    let screen = console.screen;
+    let mut table = report::list_table(rule.is_some(), screen);
+    let order = resolved.settings.order;
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut each = |mut record: Record| {
+        let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
+        kept.fill_in(&mut record);
+        let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
+            && queue.holds(&record.id)
+            && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
+            && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
+        if is_meant {
+            let json = args.json.then(|| report::list_json(&record, verdict, counts));
+            let text = json
+                .unwrap_or_else(|| table.add(report::list_row(&record, verdict, counts, &screen)));
+            console.out.write_all(text.as_bytes())?;
+            left -= 1;
+        }
+        Ok(if left == 0 { Break(()) } else { Continue(()) })
+    };
+    let is_filtered =
+        args.due || args.since.is_some() || args.failure.is_some() || queue.shard.is_some();
+    database.scan(&statuses, order, args.limit.filter(|_| !is_filtered), &mut each)?;
+    if !args.json {
+        console.out.write_all(table.finish().as_bytes())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,13 +1,13 @@
 //! The help: adds to each option its default, its variable and an example, and to each subcommand its
 //! examples and exit codes. clap lays it out.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 use super::examples::{examples, exits};
-use super::topics::topics;
 use crate::options::key::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
 
@@ -105,8 +105,8 @@ fn after(command: &str) -> Option<String> {
     }
     if command == PROGRAM {
         text += "\n\nDocuments:";
-        for (topic, about) in topics() {
-            let _ = write!(text, "\n  backlog help {topic:<14}{about}");
+        for Topic { name, about, .. } in &TOPICS {
+            let _ = write!(text, "\n  backlog help {name:<14}{about}");
         }
     }
     text += "\n\nExit codes:";
@@ -114,4 +114,41 @@ fn after(command: &str) -> Option<String> {
         let _ = write!(text, "\n  {:<4}{says}", exit.code());
     }
     Some(text)
+}
+
+/// A document that `backlog help NAME` prints.
+struct Topic {
+    name: &'static str,
+    about: &'static str,
+    document: &'static str,
+    /// The heading where the topic begins.
+    begin: &'static str,
+}
+
+const TOPICS: [Topic; 3] = [
+    Topic {
+        name: "handlers",
+        about: "what handlers get, and what they may answer",
+        document: include_str!("../../docs/handlers.md"),
+        begin: "",
+    },
+    Topic {
+        name: "schedules",
+        about: "when a record is tried again",
+        document: include_str!("../../docs/schedules.md"),
+        begin: "",
+    },
+    Topic {
+        name: "backlog.toml",
+        about: "the file, and all its keys",
+        document: include_str!("../../docs/reference.md"),
+        begin: "## backlog.toml\n",
+    },
+];
+
+/// The document that a command line asks for.
+pub fn document(argv: &[OsString]) -> Option<&'static str> {
+    let [_, help, name] = argv else { return None };
+    let topic = TOPICS.iter().find(|topic| help == "help" && topic.name == name)?;
+    topic.document.get(topic.document.find(topic.begin)?..)
 }

@@ -9,7 +9,6 @@ mod key_args;
 mod man;
 #[cfg(test)]
 mod reference;
-mod topics;
 mod typed;
 
 use std::ffi::OsString;
@@ -26,8 +25,8 @@ pub use args::{
     Process, Shell, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
+pub use help::document;
 pub use man::pages;
-pub use topics::document;
 pub use typed::Typed;
 
 /// Work off a table of pending records from cron

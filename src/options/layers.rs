@@ -120,7 +120,7 @@ impl Layers {
             Role::Command => !has_exec && !has_post,
             // A webhook keeps the lower layers' headers: one that is not sent is a missing token.
             Role::Webhook => !has_exec,
-            Role::GiveUpOn => !has_exec && !(has_post && has_exec_below),
+            Role::GiveUpOn => !has_exec && (!has_post || !has_exec_below),
         });
         for (key, raw, origin) in self.values.into_values() {
             lower.insert(key, raw, origin);

@@ -14,7 +14,6 @@ pub mod raw;
 mod resolved;
 mod schedule;
 mod settings;
-mod sources;
 mod table;
 mod toml_layer;
 pub mod value;
@@ -27,9 +26,8 @@ pub use layers::Origin;
 pub use pass::PassSettings;
 pub use ping::{Event, Ping};
 pub use queue::{Queue, location};
-pub use resolved::{Resolved, TypedOptions};
+pub use resolved::{Resolved, Sources, TypedOptions};
 pub use schedule::{no_schedule, unknown_schedule};
-pub use sources::Sources;
 pub use toml_layer::Setting;
 
 /// The name of a queue that has none.

@@ -2,11 +2,14 @@
 //! backlog.toml.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use backlog_schedule::{Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
 use backlog_store::{certificates, is_url, kept_beside};
 
+use super::environment::Environment;
 use super::file::{File, require_queue_name};
 use super::key::{EXEC, Key, POST, Role};
 use super::keys::group;
@@ -15,7 +18,6 @@ use super::queue::{Queue, location};
 use super::raw::Raw;
 use super::schedule::{chosen_schedule, no_schedule, simulated};
 use super::settings::Settings;
-use super::sources::Sources;
 use super::toml_layer::{Setting, layer};
 use super::{DEFAULT_QUEUE, Handler};
 use crate::exit::{ExitError, usage};
@@ -23,6 +25,12 @@ use crate::exit::{ExitError, usage};
 /// The defaults of a pgmq queue, which are those of usual queue workers.
 const OF_PGMQ: [(&str, &str); 2] =
     [("policy", "exponential:first=1s,base=2,max=60s,jitter=30%"), ("max_attempts", "5")];
+
+/// The sources of options besides the command line.
+pub struct Sources {
+    pub environment: Environment,
+    pub file: Option<File>,
+}
 
 /// The options of a command line.
 #[derive(Default)]
@@ -73,6 +81,49 @@ fn chooses_table(key: &Key) -> bool {
 }
 
 impl Sources {
+    /// With the file that is named, or else the first default file that exists.
+    pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
+        let named = config.map(|path| environment.directory.join(path));
+        let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
+        let read = if named.is_some() { File::named } else { File::found };
+        let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        let path = named.or_else(|| environment.default_files().into_iter().find(exists));
+        if let Some(path) = &path {
+            environment.require_trusted(path, Kind::Config)?;
+        }
+        Ok(Self { file: path.map(read).transpose()?, environment })
+    }
+
+    /// With a file that is only proposed, for this path.
+    pub fn proposed(
+        path: PathBuf,
+        text: &str,
+        environment: Environment,
+    ) -> Result<Self, ExitError> {
+        Ok(Self { file: Some(File::proposed(path, text)?), environment })
+    }
+
+    /// The names of the queues of backlog.toml, of which there is at least one.
+    pub fn queues(&self) -> Result<Vec<String>, ExitError> {
+        let file = self.file.as_ref().ok_or_else(|| {
+            let files = self.environment.default_files();
+            let files: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+            usage(format!("there is no backlog.toml with queues; looked for {}", files.join(", ")))
+        })?;
+        let queues: Vec<_> = file.queues().map(String::from).collect();
+        if queues.is_empty() {
+            return Err(usage(format!("{} describes no queue", file.path.display())));
+        }
+        Ok(queues)
+    }
+
+    /// The name of the queue, if it is only a name: nothing describes the queue. The name tells its
+    /// crontab line from others, and handlers get it.
+    pub fn mere_name(&self, typed: Option<&str>) -> Option<String> {
+        let named = self.environment.typed_or(typed, "queue").ok().flatten();
+        named.filter(|name| self.file.is_none() && !self.environment.knows_queue(name))
+    }
+
     /// The queues of backlog.toml, if neither one of them nor another table is chosen.
     pub fn undecided(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
         let queues = self.file.iter().flat_map(File::queues).map(String::from);

@@ -21,8 +21,14 @@ pub const OPEN_QUESTION: &str = "a question is open: write the answer in place o
 #[derive(Default, Clone)]
 pub struct TableSettings {
     pub mapping: Mapping,
-    /// The status column and its values, as far as they are given.
-    status: Option<(Option<String>, [Option<Vec<String>>; 4])>,
+    status: Option<StatusParts>,
+}
+
+/// The status column, and the values of each status, as far as they are given.
+#[derive(Clone)]
+struct StatusParts {
+    column: Option<String>,
+    values: [Option<Vec<String>>; 4],
 }
 
 impl TableSettings {
@@ -48,7 +54,7 @@ impl TableSettings {
         let column = parts.read("column", Raw::into_text)?;
         let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
         let [new, error, success, archived] = values;
-        self.status = Some((column, [new?, error?, success?, archived?]));
+        self.status = Some(StatusParts { column, values: [new?, error?, success?, archived?] });
         Ok(())
     }
 
@@ -125,7 +131,7 @@ impl TableSettings {
     /// The mapping for rows that meet these conditions.
     pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
         let mut mapping = Mapping { conditions, ..self.mapping };
-        if let Some((column, values)) = self.status {
+        if let Some(StatusParts { column, values }) = self.status {
             mapping.status = status_column(column, &values, mapping.deletes_finished)?;
         }
         if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {

@@ -40,17 +40,14 @@ pub fn layer(
 
 /// Makes a path start from the directory of its file, unless it is a URL or a program in PATH.
 fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), String> {
-    let is_relative = |text: &str| match key.kind {
-        Kind::Path => !text.contains("://"),
-        _ => text.contains('/'),
-    };
-    let path = match key.kind {
-        Kind::Path => Some(value),
-        Kind::Command => value.as_array_mut().and_then(|words| words.first_mut()),
-        _ => None,
+    let is_program = key.kind == Kind::Command;
+    let path = if is_program {
+        value.as_array_mut().and_then(|words| words.first_mut())
+    } else {
+        Some(value).filter(|_| key.kind == Kind::Path)
     };
     if let Some(Value::String(text)) = path
-        && is_relative(text)
+        && if is_program { text.contains('/') } else { !text.contains("://") }
     {
         let absolute = directory.join(&*text);
         *text = absolute.to_str().ok_or("the path is not UTF-8")?.into();

@@ -33,15 +33,15 @@ pub fn is_about_a_queue(subcommand: &str) -> bool {
     !["adopt", "completions", "man", "watchdog"].contains(&subcommand)
 }
 
-/// Whether a subcommand takes the handler behind `--`.
+/// Whether a subcommand takes the handler after `--`.
 pub fn takes_handler(subcommand: &str) -> bool {
     ["process", "check", "crontab"].contains(&subcommand)
 }
 
-/// The id of the handler's argument.
+/// The id of clap's argument for the handler; its key is `exec`.
 pub const HANDLER: &str = "command";
 
-/// The handler behind `--`.
+/// The handler after `--`.
 pub fn handler_arg() -> Arg {
     Arg::new(HANDLER)
         .help("The handler: a command and its arguments")
@@ -58,7 +58,7 @@ pub fn handler_arg() -> Arg {
         .last(true)
 }
 
-/// Whether every subcommand has the option, also before its name.
+/// Whether the option may be written before or after the name of any subcommand.
 fn is_global(key: &Key) -> bool {
     ["db", "state_dir"].contains(&key.name)
 }
@@ -82,7 +82,7 @@ fn heading(key: &Key) -> &'static str {
     KEYS.iter().find(|(_, keys)| has_key(keys)).map_or("Options", |(name, _)| name)
 }
 
-/// The value is only split from the line here. `options` parses it, as that of every other source.
+/// The value is only split from the line here. `options` parses it, as it does for every other source.
 fn arg(key: &'static Key, heading: &'static str) -> Arg {
     let arg = Arg::new(key.name)
         .long(key.long)

@@ -178,12 +178,12 @@ impl Command {
         let name = command.get_name().to_string();
         let about = command.get_about().cloned().unwrap_or_default();
         let long_about = command.get_long_about().cloned();
-        // Here are all options, so nothing is left to the deferred definition.
+        // All options are added here, so the deferred definition adds nothing.
         let command = own(command.defer(std::convert::identity).args(args_of(&name)));
         let command = if takes_handler(&name) { command.arg(handler_arg()) } else { command };
         let command =
             if is_about_a_queue(&name) { TableArgs::augment_args(command) } else { command };
-        // A group of options has replaced the text.
+        // `augment_args` has replaced the text of the help.
         command.about(about.clone()).long_about(long_about.unwrap_or(about))
     }
 }

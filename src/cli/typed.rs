@@ -57,8 +57,8 @@ impl Typed {
             let words = Raw::Words(words.cloned().collect());
             options.layer.insert(key, words, Origin::CommandLine);
         }
-        options.may_be_about_all = matches.try_contains_id("all_queues").is_ok();
-        options.may_be_about_none =
+        options.takes_all_queues = matches.try_contains_id("all_queues").is_ok();
+        options.works_without_queue =
             matches!(&cli.command, Command::Simulate(args) if !args.from_table);
         Ok(Self { cli, options, is_about_a_queue })
     }

@@ -14,12 +14,12 @@ pub struct Key {
     pub kind: Kind,
     /// Parses a value into its field of the settings.
     pub parse: fn(&mut Settings, Raw) -> Result<(), String>,
-    /// What stands for the value in the help; empty if the key is no option.
+    /// What stands for the value in the help; empty for flags, and for keys that are no options.
     pub placeholder: &'static str,
     /// The legal values.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test writes docs/reference.md with it"))]
     pub takes: &'static str,
-    pub default: Default,
+    pub default: KeyDefault,
     /// A legal value in TOML.
     pub example: &'static str,
     /// A phrase for `-h`, and sentences for `--help`. A key that is no option has only sentences.
@@ -39,7 +39,7 @@ pub enum Kind {
     Value,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A value that the option may leave out.
+    /// An option whose value may be left out.
     Optional,
     /// One value or several.
     List,
@@ -55,14 +55,15 @@ pub enum Kind {
 
 /// The value that applies where no source has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Default {
+pub enum KeyDefault {
     None,
     Value(&'static str),
-    /// The value depends on something else.
+    /// Only displayed: other code supplies the value, which may depend on other options.
     Text(&'static str),
 }
 
-/// How a key replaces others in lower layers: a schedule or a handler is taken from one layer as a whole.
+/// What a key belongs to. A layer that chooses a schedule or a handler replaces that of the lower layers as
+/// a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Independent,
@@ -74,7 +75,7 @@ pub enum Role {
     Command,
     /// The webhook, or how it is called.
     Webhook,
-    /// The codes of commands or the statuses of webhooks.
+    /// The exit codes or statuses for which records are given up.
     GiveUpOn,
 }
 
@@ -96,7 +97,7 @@ impl Key {
             parse,
             placeholder: "",
             takes: "",
-            default: Default::None,
+            default: KeyDefault::None,
             example: "",
             help: ["", ""],
             role: Role::Independent,
@@ -113,7 +114,7 @@ impl Key {
         help: [&'static str; 2],
     ) -> Self {
         let flag = Self::option(name, Kind::Flag, "", parse, help);
-        Self { default: Default::Text("false"), ..flag.takes("true or false", "true") }
+        Self { default: KeyDefault::Text("false"), ..flag.takes("true or false", "true") }
     }
 
     /// An option with a value.
@@ -128,7 +129,7 @@ impl Key {
     }
 
     /// A key that is no option: part of the mapping, or the handler, which follows `--`.
-    pub const fn setting(
+    pub const fn file_only(
         name: &'static str,
         kind: Kind,
         parse: fn(&mut Settings, Raw) -> Result<(), String>,
@@ -142,11 +143,11 @@ impl Key {
     }
 
     pub const fn default(self, value: &'static str) -> Self {
-        Self { default: Default::Value(value), ..self }
+        Self { default: KeyDefault::Value(value), ..self }
     }
 
     pub const fn default_text(self, text: &'static str) -> Self {
-        Self { default: Default::Text(text), ..self }
+        Self { default: KeyDefault::Text(text), ..self }
     }
 
     pub const fn role(self, role: Role) -> Self {
@@ -168,11 +169,12 @@ impl Key {
     /// The default as text, if there is one.
     pub const fn default_words(&self) -> Option<&'static str> {
         match self.default {
-            Default::None => None,
-            Default::Value(text) | Default::Text(text) => Some(text),
+            KeyDefault::None => None,
+            KeyDefault::Value(text) | KeyDefault::Text(text) => Some(text),
         }
     }
 
+    /// Whether `false` switches the key off.
     pub const fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Flag | Kind::Optional)
     }

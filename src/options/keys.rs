@@ -11,7 +11,7 @@ use super::value::{
     order, parse_percent, replace, set, tiers, timeout, up_to_1024, whole_secs,
 };
 
-const COUNT: &str = "number, from 1 to 1,024";
+const UP_TO_1024: &str = "number, from 1 to 1,024";
 const AT_LEAST_ONE: &str = "number, at least 1";
 const DURATION: &str = "duration: 90s, 4m30s, 1h, 7days";
 const COLUMN_VALUES: &str = "table of columns and their new values";
@@ -43,9 +43,10 @@ const TABLE: &[Key] = &[
         "pgmq is an extension of PostgreSQL, so --db must be a server.",
     ])
     .takes("name of a pgmq queue", "\"emails\""),
-    Key::setting(
+    Key::file_only(
         "where",
         Value,
+        // Layers collect the conditions.
         |_, _| Ok(()),
         "SQL condition that the rows of the queue meet. Other rows are never touched. The condition of a \
          queue replaces that of [defaults]. One from the command line or the environment narrows it.",
@@ -66,7 +67,7 @@ const TABLE: &[Key] = &[
 ];
 
 const MAPPING: &[Key] = &[
-    Key::setting(
+    Key::file_only(
         "id",
         List,
         |to, raw| to.table.set_id(raw),
@@ -75,7 +76,7 @@ const MAPPING: &[Key] = &[
     )
     .takes("column, or several", "[\"message_id\", \"user_id\"]")
     .default_text("ID"),
-    Key::setting(
+    Key::file_only(
         "status",
         Column(&["column", "new", "error", "success", "archived"]),
         |to, raw| to.table.set_status(raw),
@@ -89,7 +90,7 @@ const MAPPING: &[Key] = &[
         "{ column = \"state\", new = [2, 3], error = 1, success = 0 }",
     )
     .default_text("STATUS"),
-    Key::setting(
+    Key::file_only(
         "date_inserted",
         Column(&["column", "sql", "format", "zone"]),
         |to, raw| to.table.set_date_inserted(raw),
@@ -101,7 +102,7 @@ const MAPPING: &[Key] = &[
     )
     .takes("column; { column or sql, format, zone }; or false", "{ column = \"created\", format = \"epoch\" }")
     .default_text("DATE_INSERTED"),
-    Key::setting(
+    Key::file_only(
         "failures",
         Column(&["column", "counts"]),
         |to, raw| to.table.set_failures(raw),
@@ -110,7 +111,7 @@ const MAPPING: &[Key] = &[
     )
     .takes("column; { column, counts }; or \"\" for none", "\"attempts\"")
     .default_text("FAILURES, if the table has it"),
-    Key::setting(
+    Key::file_only(
         "last_failure",
         Column(&["column", "format"]),
         |to, raw| to.table.set_last_failure(raw),
@@ -119,7 +120,7 @@ const MAPPING: &[Key] = &[
     )
     .takes("column; { column, format }; or \"\" for none", "\"updated_at\"")
     .default_text("LAST_FAILURE, if the table has it"),
-    Key::setting(
+    Key::file_only(
         "last_error",
         Column(&["column", "max"]),
         |to, raw| to.table.set_last_error(raw),
@@ -128,7 +129,7 @@ const MAPPING: &[Key] = &[
     )
     .takes("column; { column, max }; or \"\" for none", "{ column = \"message\", max = 500 }")
     .default_text("LAST_ERROR, if the table has it"),
-    Key::setting(
+    Key::file_only(
         "payload",
         Value,
         |to, raw| to.table.set_payload(raw),
@@ -136,7 +137,7 @@ const MAPPING: &[Key] = &[
          the whole record as JSON.",
     )
     .takes("column", "\"body\""),
-    Key::setting(
+    Key::file_only(
         "on_success",
         Assignments,
         |to, raw| to.table.set_on_success(raw),
@@ -147,7 +148,7 @@ const MAPPING: &[Key] = &[
         "table of columns and their new values, or \"delete\"",
         "{ sent_at = \"{now}\", error = \"{null}\" }",
     ),
-    Key::setting(
+    Key::file_only(
         "on_failure",
         Assignments,
         |to, raw| to.table.set_on_failure(raw),
@@ -156,7 +157,7 @@ const MAPPING: &[Key] = &[
          it to now, and a policy that counts failures needs no last_failure.",
     )
     .takes(COLUMN_VALUES, "{ message = \"{error}\", tries = \"{+1}\" }"),
-    Key::setting(
+    Key::file_only(
         "on_archive",
         Assignments,
         |to, raw| to.table.set_on_archive(raw),
@@ -164,7 +165,7 @@ const MAPPING: &[Key] = &[
          false.",
     )
     .takes(COLUMN_VALUES, "{ failed_at = \"{now}\" }"),
-    Key::setting(
+    Key::file_only(
         "on_restore",
         Assignments,
         |to, raw| to.table.set_on_restore(raw),
@@ -172,7 +173,7 @@ const MAPPING: &[Key] = &[
          status column they must make `where` true again.",
     )
     .takes(COLUMN_VALUES, "{ failed_at = \"{null}\" }"),
-    Key::setting(
+    Key::file_only(
         "where_archived",
         Value,
         |to, raw| to.table.set_where_archived(raw),
@@ -269,7 +270,7 @@ const PASS: &[Key] = &[
         "Number of handlers to run in parallel",
         "With --stream, the number of processes, each with its own --window.",
     ])
-    .takes(COUNT, "4")
+    .takes(UP_TO_1024, "4")
     .default("1")
     .in_short_help(),
     Key::option("timeout", Value, "DURATION", |to, raw| set(&mut to.timeout, raw.parse(timeout)), [
@@ -361,7 +362,7 @@ const MONITORING: &[Key] = &[
 ];
 
 const HANDLER: &[Key] = &[
-    Key::setting(
+    Key::file_only(
         EXEC,
         Command,
         |to, raw| replace(&mut to.exec, handler(raw)),
@@ -388,7 +389,7 @@ const HANDLER: &[Key] = &[
         "With --stream: number of records in a process at a time",
         "",
     ])
-    .takes(COUNT, "256")
+    .takes(UP_TO_1024, "256")
     .default("64")
     .role(Role::Command),
     Key::option(POST, Value, "URL", |to, raw| set(&mut to.post, raw.into_text()), [

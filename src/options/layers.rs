@@ -7,7 +7,7 @@ use backlog_schedule::{one_line, unknown_name};
 use backlog_store::{is_url, without_password};
 use toml::{Table, Value};
 
-use super::key::{Default as KeyDefault, EXEC, Key, Kind, POST, Role, variable};
+use super::key::{EXEC, Key, KeyDefault, Kind, POST, Role, variable};
 use super::keys::all;
 use super::raw::Raw;
 use super::settings::Settings;
@@ -28,7 +28,7 @@ pub enum Origin {
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     values: BTreeMap<&'static str, (&'static Key, Raw, Origin)>,
-    /// The conditions of all layers, the lowest layer's first. They narrow each other.
+    /// The conditions of all layers, the lowest layer's first. A record must meet all of them.
     pub conditions: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Complaint {
 }
 
 impl Layers {
-    /// A table is merged with one that the key has already.
+    /// Inserts a value. If the key already has a table, the tables are merged.
     pub fn insert(&mut self, key: &'static Key, raw: Raw, origin: Origin) {
         let raw = match (self.values.remove(key.name), raw) {
             (Some((_, Raw::Toml(Value::Table(mut parts)), _)), Raw::Toml(Value::Table(more))) => {
@@ -54,7 +54,7 @@ impl Layers {
         self.values.insert(key.name, (key, raw, origin));
     }
 
-    /// The same, where a column stands for the table with that column.
+    /// Inserts a value of TOML. `status = "state"` means `status = { column = "state" }`.
     pub fn insert_toml(
         &mut self,
         key: &'static Key,
@@ -89,7 +89,8 @@ impl Layers {
 
     /// Whether a key has a value, and is not switched off.
     pub fn has(&self, key: &str) -> bool {
-        self.get(key).is_some() && self.iter().any(|(other, ..)| other.name == key)
+        debug_assert!(Key::named(key).is_some(), "there is no key {key}");
+        self.has_any(|other| other.name == key)
     }
 
     /// Whether the layer has a command and a webhook.
@@ -118,7 +119,7 @@ impl Layers {
             Role::Independent => true,
             Role::Schedule | Role::ScheduleDetail => !has_schedule,
             Role::Command => !has_exec && !has_post,
-            // A webhook keeps the lower layers' headers: one that is not sent is a missing token.
+            // A webhook keeps the headers of lower layers: without them a token would be missing.
             Role::Webhook => !has_exec,
             Role::GiveUpOn => !has_exec && (!has_post || !has_exec_below),
         });

@@ -1,5 +1,4 @@
-//! The options of one queue. The command line wins over `--set`, that over the environment, and that over
-//! backlog.toml.
+//! The options of one queue. Order of precedence: command line, `--set`, environment, backlog.toml.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +22,7 @@ use super::{DEFAULT_QUEUE, Handler};
 use crate::exit::{ExitError, usage};
 
 /// The defaults of a pgmq queue, which are those of usual queue workers.
-const OF_PGMQ: [(&str, &str); 2] =
+const PGMQ_DEFAULTS: [(&str, &str); 2] =
     [("policy", "exponential:first=1s,base=2,max=60s,jitter=30%"), ("max_attempts", "5")];
 
 /// The sources of options besides the command line.
@@ -42,15 +41,15 @@ pub struct TypedOptions {
     /// The name of the queue.
     pub name: Option<String>,
     /// Whether the subcommand takes --all-queues.
-    pub may_be_about_all: bool,
+    pub takes_all_queues: bool,
     /// Whether it also works if none of several queues is chosen.
-    pub may_be_about_none: bool,
+    pub works_without_queue: bool,
 }
 
 /// The options of one queue, all layers together.
 pub struct Resolved<'a> {
     name: String,
-    /// Whether the queue was chosen by its name, or is in backlog.toml. Otherwise there is only its table.
+    /// False if only a table was named.
     pub is_named: bool,
     /// The values of all keys.
     all: Layers,
@@ -117,14 +116,14 @@ impl Sources {
         Ok(queues)
     }
 
-    /// The name of the queue, if it is only a name: nothing describes the queue. The name tells its
+    /// The name of the queue, if no file and no variable describes such a queue. The name still tells its
     /// crontab line from others, and handlers get it.
     pub fn mere_name(&self, typed: Option<&str>) -> Option<String> {
         let named = self.environment.typed_or(typed, "queue").ok().flatten();
         named.filter(|name| self.file.is_none() && !self.environment.knows_queue(name))
     }
 
-    /// The queues of backlog.toml, if neither one of them nor another table is chosen.
+    /// The queues to choose from, if neither a queue nor a table is chosen.
     pub fn undecided(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
         let queues = self.file.iter().flat_map(File::queues).map(String::from);
         let queues: Vec<_> = queues.collect();
@@ -161,18 +160,18 @@ impl Sources {
         layers = layers.over(self.environment.layer(&name)?);
         if let (Some(file), None) = (&self.file, &named)
             && !undecided.is_empty()
-            && !typed.may_be_about_none
+            && !typed.works_without_queue
             && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
         {
             let queues = listed(undecided.iter().map(String::as_str));
             let describes = format!("{} describes {queues}", file.path.display());
-            let all = if typed.may_be_about_all { " or --all-queues" } else { "" };
+            let all = if typed.takes_all_queues { " or --all-queues" } else { "" };
             return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
         }
         layers = layers.over(described);
         if layers.has("pgmq") {
             let mut defaults = Layers::default();
-            for (key, value) in OF_PGMQ {
+            for (key, value) in PGMQ_DEFAULTS {
                 if let Some(key) = Key::named(key) {
                     defaults.insert(key, Raw::text(value), Origin::Default);
                 }
@@ -206,7 +205,7 @@ impl Resolved<'_> {
     pub fn queue(&self) -> Result<Queue, ExitError> {
         let Self { settings, sources, .. } = self;
         if settings.pgmq.is_some() && self.layers.has("table") {
-            return Err(usage("table and pgmq exclude each other: leave one out"));
+            return Err(usage("--table and --pgmq exclude each other: leave one out"));
         }
         if let Some(key) = settings.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
             return Err(usage(format!("a queue has its own columns and order: leave out {key}")));

@@ -4,14 +4,14 @@
 //! ARCHITECTURE.md has the map of the modules, the route of one record, the threads, the
 //! invariants, and where to add what.
 
-// What only servers or webhooks use is left over in a program without them.
+// Without the features `postgres` and `webhook`, some code is unused.
 #![cfg_attr(
     not(all(feature = "postgres", feature = "webhook")),
-    allow(dead_code, unused_imports, reason = "a smaller program")
+    allow(dead_code, unused_imports, reason = "unused without a feature")
 )]
 #![cfg_attr(
     test,
-    expect(clippy::disallowed_methods, reason = "tests open files where only they put something")
+    expect(clippy::disallowed_methods, reason = "tests open only files that they made")
 )]
 
 mod adopt;

@@ -1,7 +1,7 @@
 //! Schedules, which say WHEN a record is tried: pure functions of a record and an instant. No
 //! clock, no I/O, no random draws.
 //!
-//! The plain data of records is here, too: the store reads and writes it, and handlers get it.
+//! The types of a record are here too, because stores and handlers use them.
 
 mod age_window;
 mod backoff;

@@ -1,13 +1,13 @@
 //! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
 
-// What only servers use is left over in a crate without them.
+// Without the feature `postgres`, some code is unused.
 #![cfg_attr(
     not(feature = "postgres"),
-    allow(dead_code, unused_imports, reason = "a smaller program")
+    allow(dead_code, unused_imports, reason = "unused without a feature")
 )]
 #![cfg_attr(
     test,
-    expect(clippy::disallowed_methods, reason = "tests open files where only they put something")
+    expect(clippy::disallowed_methods, reason = "tests open only files that they made")
 )]
 
 mod claims;

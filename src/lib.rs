@@ -53,8 +53,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let args: Vec<_> = args.into_iter().collect();
     if let Some(text) = cli::document(&args) {
-        let written = io::stdout().write_all(text.as_bytes());
-        return if written.is_ok() { Exit::Done } else { Exit::Failed }.into();
+        let written = Stdout(io::stdout().lock()).write_all(text.as_bytes());
+        return finish(written.map(|()| Exit::Done).map_err(Into::into), &Terminal::new(0));
     }
     let is_monitoring = cli::has_limits(&args);
     let typed = match Typed::parse(args) {
@@ -63,7 +63,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => error.exit(),
     };
     let terminal = Terminal::new(typed.cli.global.verbose);
-    match dispatch(typed, &terminal) {
+    finish(dispatch(typed, &terminal), &terminal)
+}
+
+fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
+    match result {
         Ok(exit) => exit.into(),
         // The reader closed the pipe, which is not an error.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),

@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A store whose statements end when its pass is to stop.
 pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
-    _interrupter: Option<OwnedThread>,
+    interrupter: Option<OwnedThread>,
     heartbeat: Option<OwnedThread>,
     silence_watch: Option<OwnedThread>,
     store: Arc<Mutex<Claiming>>,
@@ -42,19 +42,28 @@ impl Interruptible {
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
         let retry = Retry::new(Some(stop.clone()), clock);
         let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
-        let interrupter = lock(&store).interrupter();
-        let interrupter = interrupter.map(|mut interrupt| {
-            let stop = stop.clone();
-            OwnedThread::start("interrupter", move |end| {
-                while !is_over(end, LOOK_INTERVAL) {
-                    if stop.ends_operation() {
-                        interrupt();
-                    }
+        let mut opened =
+            Self { interrupter: None, heartbeat: None, silence_watch: None, store, stop };
+        if opened.stop.stop.deadline.is_some() {
+            opened.start_interrupter()?;
+        }
+        Ok(opened)
+    }
+
+    /// Without a deadline a stop comes only when there is work: until then signals end the program at once,
+    /// and the many passes with nothing to do spare a thread.
+    fn start_interrupter(&mut self) -> Result<()> {
+        let Some(mut interrupt) = lock(&self.store).interrupter() else { return Ok(()) };
+        let stop = self.stop.clone();
+        let look = move |end: &OwnedFd| {
+            while !is_over(end, LOOK_INTERVAL) {
+                if stop.ends_operation() {
+                    interrupt();
                 }
-            })
-        });
-        let interrupter = interrupter.transpose()?;
-        Ok(Self { _interrupter: interrupter, heartbeat: None, silence_watch: None, store, stop })
+            }
+        };
+        self.interrupter = Some(OwnedThread::start("interrupter", look)?);
+        Ok(())
     }
 
     fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
@@ -136,6 +145,9 @@ impl Store for Interruptible {
     }
 
     fn start_watchdog(&mut self, token: &str) -> Result<()> {
+        if self.interrupter.is_none() {
+            self.start_interrupter()?;
+        }
         self.during(Operation::Search, |store| store.start_watchdog(token))?;
         let (interval, sessions) = {
             let store = lock(&self.store);

@@ -127,7 +127,9 @@ impl Directory {
     /// The beginning of a file that is opened for some purpose; `None` if there is none.
     pub fn read(&self, name: &str, purpose: Purpose) -> Result<Option<Vec<u8>>> {
         let Some(file) = self.file(name, purpose)? else { return Ok(None) };
-        let mut text = Vec::new();
+        let length = file.metadata().map_or(0, |found| found.len().min(MOST_READ));
+        // One byte more, so that the end is found by the second read.
+        let mut text = Vec::with_capacity(usize::try_from(length).map_or(0, |length| length + 1));
         let read = file.take(MOST_READ).read_to_end(&mut text);
         read.map_err(|error| self.not_opened(name, &error))?;
         Ok(Some(text))

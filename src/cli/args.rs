@@ -44,7 +44,7 @@ pub struct Add {
 pub struct TableArgs {
     /// Set a key of backlog.toml: id=order_id; repeatable
     ///
-    /// Write the value as in backlog.toml, or as a bare word: 'status={column="state",new=[2,3]}'.
+    /// Write the value as in backlog.toml, or without quotes: 'status={column="state",new=[2,3]}'.
     #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     pub set: Vec<Setting>,
 
@@ -70,7 +70,7 @@ pub struct Process {
 
     /// Wait for a running pass of the same line
     ///
-    /// Without it, this pass ends at once and leaves the work to the running one.
+    /// Without this option, the new pass exits at once and leaves the work to the running one.
     #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
@@ -87,7 +87,7 @@ pub struct Pause {
     #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
     pub span: Option<i64>,
 
-    /// Text that passes and `status` print
+    /// Reason that passes and `status` print
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
@@ -106,8 +106,8 @@ pub struct Format {
 pub struct Check {
     /// Try all writes of a pass, and roll them back
     ///
-    /// This claims one NEW and one ERROR record. In a transaction that is rolled back, the triggers of the
-    /// table run with all that a pass may write. No handler is started.
+    /// Claims one NEW and one ERROR record, and makes all changes that a pass may make to them. The triggers
+    /// of the table run, and the transaction is rolled back. No handler is started.
     #[arg(long)]
     pub rehearse: bool,
 
@@ -123,19 +123,19 @@ pub struct Status {
 
     /// Forget the passes of a removed line
     ///
-    /// LINE is its policy, as in `status --passes 9`: --forget='--ndays 1'. A line is forgotten
+    /// LINE is the policy as `status --passes 9` prints it: --forget='--ndays 1'. A line is forgotten
     /// automatically after 30 days without a pass, and when backlog.toml no longer describes it.
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["all_queues", "json", "html", "warn_if", "fail_if", "table_metrics"])]
     pub forget: Option<String>,
 
-    /// Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h
+    /// Exit 1 if a figure is beyond its limit: due>100
     #[arg(long, long_help = warn_if(), value_name = "LIMITS", conflicts_with = "json")]
     pub warn_if: Option<String>,
 
     /// Exit 2 if a figure is beyond its limit: archived_24h>0
     ///
-    /// May be used with --warn-if; exit 2 wins.
+    /// Can be combined with --warn-if; exit 2 takes precedence.
     #[arg(long, value_name = "LIMITS", conflicts_with = "json")]
     pub fail_if: Option<String>,
 
@@ -147,9 +147,8 @@ pub struct Status {
 
     /// Write a web page instead
     ///
-    /// The page is one file without links to others, and is replaced as a whole. It reloads every 5
-    /// minutes, or as often as passes run if that is less often, and shows in red that no newer one has
-    /// come.
+    /// The page is one self-contained file, which is replaced atomically. It reloads every 5 minutes, or
+    /// less often if passes run less often, and shows a red warning if the next version is late.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "passes"])]
     pub html: Option<PathBuf>,
 
@@ -161,9 +160,9 @@ pub struct Status {
 fn warn_if() -> String {
     let mut text = String::from(
         "Exit 1 if a figure is beyond its limit: due>100,oldest_due>1h\n\n\
-         Prints only one line, as monitoring plugins do. Exit 3 means that the figures are unknown. A \
-         limit is >, >=, < or <= and a number; for the figures oldest_... and last_... it is a duration: \
-         90s, 15m, 1h30m, 2days. The figures:\n",
+         Prints only one line, which names the figures beyond their limits, as monitoring plugins do. Exit \
+         3 means that the figures are unknown. A limit is >, >=, < or <= and a number; for figures that \
+         begin with oldest_ or last_, it is a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
     );
     for Figure { name, says, .. } in &FIGURES {
         text += &format!("\n- {name}: {says}");
@@ -187,7 +186,7 @@ pub struct AllQueues {
 
 #[derive(Args)]
 pub struct List {
-    /// Only records that are NEW, ERROR, SUCCESS or ARCHIVED
+    /// Only NEW, ERROR, SUCCESS or ARCHIVED records
     #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<RecordStatus>,
@@ -196,7 +195,9 @@ pub struct List {
     #[arg(long)]
     pub due: bool,
 
-    /// Only records inserted since 2h, 7days, or an instant
+    /// Only records inserted since an instant or 2h ago
+    ///
+    /// INSTANT is 2026-11-21T03:40:00Z, or a duration before now, such as 2h or 7days.
     #[arg(long, value_name = "INSTANT", value_parser = since)]
     pub since: Option<Since>,
 
@@ -217,10 +218,10 @@ pub struct List {
 
 #[derive(Args)]
 pub struct Failures {
-    /// Only records that are NEW, ERROR or ARCHIVED
+    /// Only NEW, ERROR or ARCHIVED records
     ///
-    /// By default, records that will be tried again. NEW records may have failed too, if the table does not
-    /// tell them from failed ones.
+    /// By default, only records that will be tried again are grouped. NEW records may have failed too, if
+    /// the table cannot distinguish new records from failed ones.
     #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<RecordStatus>,
@@ -249,7 +250,7 @@ pub struct Edit {
 
     /// Change all records that the command can change
     ///
-    /// These are NEW and ERROR for `archive`, ARCHIVED for `restore`, ERROR for `retry`.
+    /// These are NEW and ERROR records for `archive`, ARCHIVED ones for `restore`, ERROR ones for `retry`.
     #[arg(long)]
     pub all: bool,
 
@@ -259,11 +260,13 @@ pub struct Edit {
     #[arg(long, value_name = "GROUP")]
     pub failure: Option<String>,
 
-    /// Change records inserted longer ago: 7days, 12h
+    /// Change records older than this: 7days, 12h
+    ///
+    /// The age of a record counts from its insertion date.
     #[arg(long, value_name = "DURATION", value_parser = age)]
     pub older_than: Option<i64>,
 
-    /// Only records that are NEW, ERROR or ARCHIVED
+    /// Only NEW, ERROR or ARCHIVED records
     #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<RecordStatus>,
@@ -292,7 +295,7 @@ pub struct Crontab {
 
     /// Print a systemd service and timer instead
     ///
-    /// They are for the system, with you as their user. With --systemd=user they are for your own systemd.
+    /// They are system units that run as you; --systemd=user prints user units.
     #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "system")]
     #[arg(conflicts_with = "classic")]
     pub systemd: Option<Systemd>,
@@ -303,7 +306,7 @@ pub struct Crontab {
 
 #[derive(Args)]
 pub struct Simulate {
-    /// Number of records that fail at once
+    /// Number of records that fail at the same time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,
 

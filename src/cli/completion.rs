@@ -1,5 +1,5 @@
-//! Completions for shells. What `backlog completions` prints has the shell run this program for each
-//! completion, so that options, values and the queues of backlog.toml are those of this version.
+//! Completions for shells. The script of `backlog completions` makes the shell run this program for each
+//! completion, so options, values and the queues of backlog.toml are those of this version.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use crate::options::{Environment, Sources};
 pub const REQUEST: &str = "_BACKLOG_COMPLETE";
 const PROGRAM: &str = "backlog";
 
-/// What a shell reads to complete the command lines of this program.
+/// The script that a shell reads to complete the command lines of this program.
 pub fn registration(shell: Shell) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let name = match shell {
@@ -27,7 +27,7 @@ pub fn registration(shell: Shell) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The candidates that a shell asks for: the words of its command line stand behind `--`.
+/// The candidates that a shell asks for: the words of its command line follow `--`.
 pub fn answer(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let words: Vec<_> = argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
@@ -44,7 +44,7 @@ pub fn answer(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
 fn of(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
     const SHELLS: Shells<'_> = Shells::builtins();
     let found = SHELLS.0.iter().copied().find(|completer| completer.is(shell));
-    found.ok_or_else(|| io::Error::other(format!("{REQUEST}: {shell:?} is no shell")))
+    found.ok_or_else(|| io::Error::other(format!("{REQUEST}: {shell:?} is not a supported shell")))
 }
 
 /// The file of `--config FILE` among the words.

@@ -1,5 +1,4 @@
-//! The errors of a command line: clap's own, with the word of this program where one that other programs
-//! have was typed.
+//! The errors of a command line: those of clap, with a suggestion if a word of another program was typed.
 
 use std::ffi::OsString;
 
@@ -42,7 +41,7 @@ const SYNONYMS: [(&[&str], &str); 27] = [
 /// How much a suggested name must resemble a word, from 0 to 1; clap's own suggestion for `--delay` is `--ndays`.
 const SIMILAR: f64 = 0.6;
 
-/// The same error, with what was meant by a word of other programs.
+/// The same error. A word of another program gets the name that it has here as a suggestion.
 pub fn with_synonym(
     mut error: clap::Error,
     command: &clap::Command,
@@ -89,7 +88,7 @@ pub fn with_synonym(
     error
 }
 
-/// `--max-retries` is a word for what `--retries` is one for.
+/// The name here for a word of another program. `--max-retries` has that of `--retries`.
 fn synonym(word: &str) -> Option<&'static str> {
     let word = word.replacen("--max-", "--", 1);
     let is_meant = |words: &[&str]| words.iter().any(|other| other.eq_ignore_ascii_case(&word));

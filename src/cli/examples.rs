@@ -6,7 +6,7 @@ use crate::exit::Exit;
 /// A section for each subcommand: command lines, each below a comment that says what it is for.
 const EXAMPLES: &str = include_str!("examples.txt");
 
-/// The lines of a subcommand in it, if it has any.
+/// The example lines of a subcommand, if it has any.
 pub fn examples(command: &str) -> Option<impl Iterator<Item = &'static str>> {
     let mut sections = EXAMPLES.split("\n\n");
     let lines = sections.find_map(|section| section.strip_prefix(command)?.strip_prefix(":\n"))?;
@@ -27,10 +27,10 @@ pub fn exits(command: &str) -> &'static [(Exit, &'static str)] {
 }
 
 const DONE: (Exit, &str) = (Exit::Done, "done");
-const FAILED: (Exit, &str) = (Exit::Failed, "it could not be done");
-const USAGE: (Exit, &str) = (Exit::Usage, "the command line or backlog.toml makes no sense");
+const FAILED: (Exit, &str) = (Exit::Failed, "the command failed");
+const USAGE: (Exit, &str) = (Exit::Usage, "the command line or backlog.toml is wrong");
 const TRY_LATER: (Exit, &str) =
-    (Exit::TryLater, "the database stays locked or out of reach: try later");
+    (Exit::TryLater, "the database stays locked or out of reach; try later");
 const USUAL: &[(Exit, &str)] = &[DONE, FAILED, USAGE, TRY_LATER];
 
 const OF_A_PASS: &[(Exit, &str)] = &[
@@ -44,10 +44,10 @@ const OF_A_PASS: &[(Exit, &str)] = &[
 ];
 
 const OF_A_STATUS: &[(Exit, &str)] = &[
-    (Exit::Done, "done; with limits: none is passed"),
-    (Exit::Failed, "it could not be done; with limits: one of --warn-if is passed"),
-    (Exit::Usage, "it makes no sense; with limits: one of --fail-if is passed"),
-    (Exit::Unknown, "with limits: it cannot be told"),
+    (Exit::Done, "done; with limits: all figures are within them"),
+    (Exit::Failed, "the command failed; with limits: a figure is beyond --warn-if"),
+    (Exit::Usage, "wrong command line or backlog.toml; with limits: a figure is beyond --fail-if"),
+    (Exit::Unknown, "with limits: a figure is unknown"),
     TRY_LATER,
 ];
 
@@ -55,14 +55,14 @@ const OF_AN_EDIT: &[(Exit, &str)] = &[
     DONE,
     (Exit::Failed, "a record does not exist, or could not be changed"),
     USAGE,
-    (Exit::TryLater, "a record is in the hands of a pass, or the database is locked"),
+    (Exit::TryLater, "a pass has claimed a record, or the database stays locked; try later"),
 ];
 
 const OF_A_LOOK: &[(Exit, &str)] =
-    &[DONE, (Exit::Failed, "a record does not exist, or it could not be done"), USAGE, TRY_LATER];
+    &[DONE, (Exit::Failed, "a record does not exist, or the command failed"), USAGE, TRY_LATER];
 
 const OF_A_CHECK: &[(Exit, &str)] = &[
-    (Exit::Done, "nothing keeps a pass from working"),
+    (Exit::Done, "no finding is an error: a pass will work"),
     (Exit::Failed, "a finding is an error"),
     USAGE,
     TRY_LATER,
@@ -70,7 +70,7 @@ const OF_A_CHECK: &[(Exit, &str)] = &[
 
 const OF_ADOPT: &[(Exit, &str)] = &[
     DONE,
-    (Exit::Failed, "a question is open, the proposal has an error, or it could not be made"),
-    (Exit::Usage, "the command line makes no sense, or it is not clear which table is meant"),
+    (Exit::Failed, "a question is open, the proposal has an error, or the command failed"),
+    (Exit::Usage, "the command line is wrong, or does not say which table is meant"),
     TRY_LATER,
 ];

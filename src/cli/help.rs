@@ -72,7 +72,7 @@ pub fn example(arg: &Arg, long: &str, value: &str) -> String {
     let parsed = format!("value = {value}").parse::<Table>();
     let value = match parsed.as_ref().ok().and_then(|table| table.get("value")) {
         Some(Value::Array(words)) => {
-            // A command is one text, and else the entries of a list have commas between them.
+            // A command is one text. Commas separate the entries of other lists.
             let is_command = arg.get_value_names().is_some_and(|names| names == ["COMMAND"]);
             let words: Vec<_> = words.iter().map(word).collect();
             words.join(if is_command { " " } else { "," })
@@ -87,7 +87,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 
-/// A word as a shell has to have it. shlex would quote what no shell takes for special.
+/// A word, quoted for a shell. shlex would also quote characters that are special to no shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:,=%+-_".contains(c);
     match word.contains('\'') {
@@ -128,7 +128,7 @@ struct Topic {
 const TOPICS: [Topic; 3] = [
     Topic {
         name: "handlers",
-        about: "what handlers get, and what they may answer",
+        about: "what handlers get, and how they reply",
         document: include_str!("../../docs/handlers.md"),
         begin: "",
     },

@@ -48,8 +48,8 @@ pub fn handler_arg() -> Arg {
         .help_heading("Handler")
         .long_help(
             "The handler: a command and its arguments\n\nIt is started without a shell. It gets the \
-             record as JSON on standard input; {column} in an argument becomes the value of the record. \
-             Exit 0 is a success, any other status a failure. `backlog help handlers` has the details.",
+             record as JSON on standard input; {column} in an argument is replaced by the value of that \
+             column. Exit 0 is a success, any other exit a failure. `backlog help handlers` has the details.",
         )
         .value_name("COMMAND")
         .value_hint(ValueHint::ExecutablePath)

@@ -29,13 +29,14 @@ pub use help::document;
 pub use man::pages;
 pub use typed::Typed;
 
-/// Work off a table of pending records from cron
+/// Work through a table of pending records under cron
 ///
 /// Each due record goes to your own command or webhook. Records that fail are tried again, less and less
 /// often.
 ///
-/// Every option can also be set in backlog.toml (max_runtime = "4m30s") or in the environment
-/// (BACKLOG_MAX_RUNTIME=4m30s). The command line wins, then the environment.
+/// Most options can also be set in backlog.toml (max_runtime = "4m30s") or in the environment
+/// (BACKLOG_MAX_RUNTIME=4m30s). The command line, including --set, overrides the environment, and the
+/// environment overrides backlog.toml.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
 #[command(max_term_width = help::WIDTH, disable_help_flag = true, disable_version_flag = true)]
@@ -59,8 +60,8 @@ pub struct Global {
 
     /// Name of a queue in backlog.toml
     ///
-    /// Not needed if the file has one queue. Without a file it is only a name for handlers and for
-    /// MAX_<NAME>_RETRY_ATTEMPTS.
+    /// Not needed if the file has only one queue. Without a file, the name is only used for handlers and
+    /// for MAX_<NAME>_RETRY_ATTEMPTS.
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub queue: Option<String>,
 
@@ -68,13 +69,13 @@ pub struct Global {
     ///
     /// Users who can change the database, the state directory, backlog.toml, the joblog, the CA file or a
     /// directory above them can then act as root. Files that root creates there get the owner of the
-    /// database. Handlers do not inherit BACKLOG_TRUST_OWNER=1, the variable of this option.
+    /// database. Handlers do not inherit the variable, BACKLOG_TRUST_OWNER=1.
     #[arg(long, global = true, hide_short_help = true)]
     pub trust_owner: bool,
 
     /// Use this time instead of the current time
     ///
-    /// 2026-11-21T03:40:00Z, or @ and epoch seconds.
+    /// INSTANT is 2026-11-21T03:40:00Z, or @ and the seconds since 1970.
     #[arg(long, global = true, value_name = "INSTANT", hide_short_help = true)]
     pub now: Option<Instant>,
 
@@ -84,7 +85,7 @@ pub struct Global {
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = None, display_order = 997)]
     pub verbose: u8,
 
-    /// Print help; --help says more
+    /// Print help; --help has the details
     #[arg(short, long, global = true, action = ArgAction::Help, help_heading = None, display_order = 998)]
     pub help: Option<bool>,
 
@@ -101,9 +102,9 @@ pub struct Global {
 pub enum Command {
     /// Propose a backlog.toml for an existing table
     ///
-    /// Shows the columns with few values, and proposes what follows from usual names and values. Everything
-    /// else is a question. At a terminal it is asked; otherwise it stays open as a ?, which no pass accepts.
-    /// Nothing is written to the database.
+    /// Lists the columns with few values, and maps those whose names and values are usual ones. Everything
+    /// else is a question: at a terminal you are asked, otherwise a ? takes the place of the answer, and no
+    /// command accepts the file until you replace it. Nothing is written to the database.
     Adopt(Box<Adopt>),
     /// Create the table
     Init(Box<Init>),
@@ -111,10 +112,10 @@ pub enum Command {
     Add(Box<Add>),
     /// Hand the due records to a command or a webhook
     Process(Box<Process>),
-    /// Start no attempts until `resume`
+    /// Suspend new attempts until `resume`
     ///
-    /// Pauses all crontab lines of the named queue, or else of the table. A running pass starts no more
-    /// handlers, and the running ones go on to their end.
+    /// Pauses all crontab lines of the named queue, or of the table if no queue is named. A running pass
+    /// starts no more handlers, and lets running handlers finish.
     Pause(Box<Pause>),
     /// End a pause
     Resume,
@@ -122,26 +123,28 @@ pub enum Command {
     Status(Box<Status>),
     /// List the records
     List(Box<List>),
-    /// Group failed records by cause
+    /// Group failed records by cause, with counts and dates
     Failures(Box<Failures>),
-    /// Explain why and when records are tried
+    /// Explain when records are tried, and why
+    ///
+    /// Shows why each record was or was not tried, and its next attempts.
     Explain(Box<Explain>),
     /// Stop trying pending records, and keep them
     Archive(Box<Edit>),
-    /// Make archived records new again
+    /// Make archived records NEW again, without failures
     Restore(Box<Edit>),
     /// Make failed or archived records due now
     ///
-    /// Their number of failures is kept.
+    /// The number of failures is kept.
     Retry(Box<Edit>),
     /// Check the table, the handler and the crontab
     ///
-    /// Nothing is written, except with --rehearse. The lines are those of `crontab -l`, /etc/crontab and
-    /// /etc/cron.d; for root, those of all users. They are read as cron and the shell read them.
+    /// Reads crontab lines from `crontab -l`, /etc/crontab and /etc/cron.d, and as root from the crontabs of
+    /// all users. Lines are read as cron and the shell read them. Nothing is written, except with --rehearse.
     Check(Box<Check>),
     /// Print the crontab lines for a queue
     Crontab(Box<Crontab>),
-    /// Show the load of a policy before it is used
+    /// Show the load of policies before you use them
     Simulate(Box<Simulate>),
     /// Print a completion script for a shell
     Completions(Completions),

@@ -1,4 +1,4 @@
-//! docs/reference.md: its sections of keys are made of the table of keys.
+//! docs/reference.md: its sections of keys are generated from the table of keys.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -25,7 +25,10 @@ fn the_reference_lists_the_keys_as_their_table_does() {
     if env::var_os("UPDATE_DOCS").is_some() {
         fs::write(PATH, &written).unwrap();
     } else {
-        assert!(found == written, "{PATH} is old: UPDATE_DOCS=1 cargo test --lib writes it anew");
+        assert!(
+            found == written,
+            "{PATH} is out of date: UPDATE_DOCS=1 cargo test --lib updates it"
+        );
     }
 }
 
@@ -56,7 +59,7 @@ fn entry(key: &Key, command: &Command) -> String {
         writeln!(entry, "- Option: `{}`", example(arg, key.long, value)).unwrap();
         writeln!(entry, "- Environment: `{}`", variable(key.long)).unwrap();
     } else if *name == EXEC {
-        entry += "- Option: the words behind `--`\n";
+        entry += "- Option: the words after `--`\n";
     } else {
         writeln!(entry, "- Option: `--set {name}=...`").unwrap();
     }

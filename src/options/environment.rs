@@ -99,7 +99,7 @@ impl Environment {
             let count = value.trim();
             if !count.parse::<u32>().is_ok_and(|count| count > 0) {
                 return Err(usage(format!(
-                    "{variable} is {value:?}; it must be a whole number, at least 1"
+                    "{variable} is {value:?}: write a whole number, at least 1"
                 )));
             }
             layer.insert(key, Raw::text(count), Origin::Environment);

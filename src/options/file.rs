@@ -115,7 +115,7 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     match why(&found).or_else(of_directory).filter(|_| !is_root()) {
         None => Ok((bytes, found)),
         Some(why) => Err(usage(format!(
-            "{0} is not read, because it {why}; to use it all the same: --config {0}",
+            "{0} is not read, because it {why}; to use it anyway: --config {0}",
             path.display()
         ))),
     }
@@ -130,7 +130,7 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
     let mut table = |name| match file.remove(name) {
         None => Ok(Table::new()),
         Some(Value::Table(table)) => Ok(table),
-        Some(_) => Err("write [defaults] or [queue.NAME] and the keys below"),
+        Some(_) => Err("[defaults] and [queue.NAME] are sections: write keys below them"),
     };
     let (defaults, queues) = (table("defaults")?, table("queue")?);
     if let Some((name, value)) = file.iter().next() {
@@ -157,7 +157,8 @@ pub fn require_queue_name(name: &str) -> Result<(), String> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= LONGEST_NAME
         && name.chars().all(is_legal);
-    let rule = "a queue's name is a letter or digit and up to 63 more of A-Z, a-z, 0-9, _, . and -";
+    let rule =
+        "a name starts with a letter or digit, and has up to 64 of A-Z, a-z, 0-9, _, . and -";
     if is_name { Ok(()) } else { Err(format!("queue {:?}: {rule}", cut_line(name))) }
 }
 

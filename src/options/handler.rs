@@ -67,9 +67,8 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     } else if let Some(header) = header {
         (format!("would get the header {}", header.name()), ", or leave the header out")
     } else if matches!(webhook.signing, Signing::Shared(_)) {
-        let or =
-            ", or unset the variable and give each record a secret of its own (--secret-column)";
-        (format!("would get signatures by {WEBHOOK_SECRET}"), or)
+        let or = ", or unset the variable and give each record its own secret (--secret-column)";
+        (format!("would get requests signed with {WEBHOOK_SECRET}"), or)
     } else if let Some(proxy) = proxy {
         (format!("the proxy of {proxy} would look up"), "")
     } else {
@@ -123,7 +122,7 @@ impl Handler {
         }
         let argv = queue.exec.clone();
         for (key, ..) in layers.iter() {
-            let goes_with = if key.name == "window" && !settings.stream {
+            let required = if key.name == "window" && !settings.stream {
                 "--stream"
             } else if key.role == Role::Webhook && settings.post.is_none() {
                 "--post"
@@ -132,11 +131,11 @@ impl Handler {
             } else {
                 continue;
             };
-            return Err(usage(format!("--{} goes with {goes_with}", key.long)));
+            return Err(usage(format!("--{} requires {required}", key.long)));
         }
         if let Some(url) = &settings.post {
             if cfg!(not(feature = "webhook")) {
-                let why = "--post: this program was built without webhooks, the feature webhook";
+                let why = "--post: this program was built without webhooks (feature `webhook`)";
                 return Err(usage(why));
             }
             let payload = queue.mapping.payload.as_deref();
@@ -154,8 +153,7 @@ impl Handler {
 
     pub fn none() -> ExitError {
         usage(
-            "no handler: write the command behind `--`, or as exec into backlog.toml, or use --post \
-             URL",
+            "no handler: write the command after `--`, or as exec in backlog.toml, or use --post URL",
         )
     }
 

@@ -40,7 +40,7 @@ const TABLE: &[Key] = &[
         .in_short_help(),
     Key::option("pgmq", Value, "QUEUE", |to, raw| set(&mut to.pgmq, raw.into_text()), [
         "Use a pgmq queue instead of a table",
-        "pgmq is an extension of PostgreSQL, so --db must be a server.",
+        "pgmq is an extension of PostgreSQL, so --db must name a server.",
     ])
     .takes("name of a pgmq queue", "\"emails\""),
     Key::file_only(
@@ -48,13 +48,14 @@ const TABLE: &[Key] = &[
         Value,
         // Layers collect the conditions.
         |_, _| Ok(()),
-        "SQL condition that the rows of the queue meet. Other rows are never touched. The condition of a \
-         queue replaces that of [defaults]. One from the command line or the environment narrows it.",
+        "SQL condition that the rows of the queue meet. Other rows are never changed. The condition of a \
+         queue replaces the one in [defaults]. A condition on the command line or in the environment \
+         narrows it further.",
     )
     .takes("SQL condition", "\"kind = 'mail'\""),
     Key::option("shard", Value, "I/N", |to, raw| set(&mut to.shard, raw.parse(str::parse)), [
-        "Process only part I of N of the records",
-        "Other crontab lines or machines process the other parts. The id of a record decides its part.",
+        "Use only part I of N of the records",
+        "Other crontab lines or machines process the other parts. The part of a record depends on its id.",
     ])
     .takes("I/N, from 1/1 to 1024/1024", "\"1/2\""),
     Key::option("state_dir", Path, "DIR", |to, raw| set(&mut to.state_dir, raw.into_path()), [
@@ -72,7 +73,7 @@ const MAPPING: &[Key] = &[
         List,
         |to, raw| to.table.set_id(raw),
         "Column that identifies a record: a unique integer, text or UUID. The values of several columns \
-         are shown and typed as 12,34.",
+         are written as 12,34.",
     )
     .takes("column, or several", "[\"message_id\", \"user_id\"]")
     .default_text("ID"),
@@ -82,8 +83,8 @@ const MAPPING: &[Key] = &[
         |to, raw| to.table.set_status(raw),
         "Column of the status, and the values that mean NEW, ERROR, SUCCESS and ARCHIVED. If a status has \
          several values, the first is written. \"{null}\" is NULL. Without `archived`, records cannot be \
-         archived unless on_archive says how. `false` means that the table has no status: a row is pending \
-         as long as it meets `where`.",
+         archived unless on_archive is set. `false` means that the table has no status column: a row is \
+         pending as long as it meets `where`.",
     )
     .takes(
         "column; { column, new, error, success, archived }; or false",
@@ -94,11 +95,11 @@ const MAPPING: &[Key] = &[
         "date_inserted",
         Column(&["column", "sql", "format", "zone"]),
         |to, raw| to.table.set_date_inserted(raw),
-        "Column of the insertion date. Without `format` (iso, compact, epoch, epoch-ms, epoch-us, epoch-ns, \
-         ticks, filetime, apple), each value is read as what it looks like, but never as one of the last \
-         three formats. `zone` applies to dates without a zone: UTC (the default), +02:00 or Europe/Berlin. \
-         Instead of a column, `sql` may be an expression over the columns of a row. `false` means that \
-         records have no date: they are ordered by id, and only a policy that counts failures can be used.",
+        "Column of the insertion date. `format` is iso, compact, epoch, epoch-ms, epoch-us, epoch-ns, ticks, \
+         filetime or apple. Without it, the format of each value is recognized, except for the last three. \
+         `zone` applies to dates without a zone: UTC (the default), +02:00 or Europe/Berlin. `sql` is an \
+         expression over the columns of a row, instead of a column. `false` means that records have no \
+         date: they are ordered by id, and only a policy that counts failures can be used.",
     )
     .takes("column; { column or sql, format, zone }; or false", "{ column = \"created\", format = \"epoch\" }")
     .default_text("DATE_INSERTED"),
@@ -106,7 +107,7 @@ const MAPPING: &[Key] = &[
         "failures",
         Column(&["column", "counts"]),
         |to, raw| to.table.set_failures(raw),
-        "Column that counts the failures of a record. With counts = \"attempts\" it counts the successful \
+        "Column that counts the failures of a record. With counts = \"attempts\", it counts the successful \
          attempt too. A column with other content is refused.",
     )
     .takes("column; { column, counts }; or \"\" for none", "\"attempts\"")
@@ -115,8 +116,9 @@ const MAPPING: &[Key] = &[
         "last_failure",
         Column(&["column", "format"]),
         |to, raw| to.table.set_last_failure(raw),
-        "Column of the date of the last failure. A column with other content is refused. `format` is one of \
-         those of date_inserted; ticks, filetime and apple of date_inserted apply here too.",
+        "Column of the date of the last failure. A column with other content is refused. `format` takes the \
+         formats of date_inserted. If date_inserted names ticks, filetime or apple, that format applies \
+         here too.",
     )
     .takes("column; { column, format }; or \"\" for none", "\"updated_at\"")
     .default_text("LAST_FAILURE, if the table has it"),
@@ -124,8 +126,8 @@ const MAPPING: &[Key] = &[
         "last_error",
         Column(&["column", "max"]),
         |to, raw| to.table.set_last_error(raw),
-        "Column of the error of the last failure. The error is cut to what the type of the column takes, or \
-         to `max` characters.",
+        "Column of the error of the last failure. A longer error is cut to the length of the column's type, \
+         or to `max` characters.",
     )
     .takes("column; { column, max }; or \"\" for none", "{ column = \"message\", max = 500 }")
     .default_text("LAST_ERROR, if the table has it"),
@@ -133,16 +135,16 @@ const MAPPING: &[Key] = &[
         "payload",
         Value,
         |to, raw| to.table.set_payload(raw),
-        "Column that is sent byte by byte as the handler's standard input or the webhook's body, instead of \
-         the whole record as JSON.",
+        "Column that is sent unchanged as the handler's standard input or the webhook's body, instead of the \
+         whole record as JSON.",
     )
     .takes("column", "\"body\""),
     Key::file_only(
         "on_success",
         Assignments,
         |to, raw| to.table.set_on_success(raw),
-        "Columns that a success sets besides the status: to a constant, {now}, {null}, or {+1} to add one, \
-         {+60} to add sixty. \"delete\" deletes the row instead.",
+        "Columns that a success sets in addition to the status. The new value is a constant, {now} or {null}; \
+         {+1} adds one to the old value, {+60} adds sixty. \"delete\" deletes the row instead.",
     )
     .takes(
         "table of columns and their new values, or \"delete\"",
@@ -152,9 +154,9 @@ const MAPPING: &[Key] = &[
         "on_failure",
         Assignments,
         |to, raw| to.table.set_on_failure(raw),
-        "Columns that a failure sets besides; {error} is its error. A column that is set to {next}, the next \
-         attempt by the policy, decides from then on when a record is due: it is read as well, `retry` sets \
-         it to now, and a policy that counts failures needs no last_failure.",
+        "Columns that a failure sets in addition to the status; {error} is the text of the error. A column \
+         set to {next}, the next attempt by the policy, also decides when the record is due. `retry` then \
+         sets the column to now, and a policy that counts failures needs no last_failure.",
     )
     .takes(COLUMN_VALUES, "{ message = \"{error}\", tries = \"{+1}\" }"),
     Key::file_only(
@@ -177,9 +179,9 @@ const MAPPING: &[Key] = &[
         "where_archived",
         Value,
         |to, raw| to.table.set_where_archived(raw),
-        "SQL condition of the archived rows among those that do not meet `where`: `status` and `list` show \
-         them, and `restore` brings them back. If there is a status column, they have one of its values for \
-         NEW, ERROR or ARCHIVED.",
+        "SQL condition that archived rows meet, while they do not meet `where`. `status` and `list` show \
+         these rows, and `restore` brings them back. If there is a status column, they have one of its \
+         values for NEW, ERROR or ARCHIVED.",
     )
     .takes("SQL condition", "\"failed_at IS NOT NULL\""),
 ];
@@ -187,8 +189,8 @@ const MAPPING: &[Key] = &[
 const SCHEDULE: &[Key] = &[
     Key::option("ndays", Value, "N", |to, raw| set(&mut to.ndays, raw.parse(days_above_zero)), [
         "Try records of the last N days",
-        "A day is 86,400 seconds, and N may be a fraction. Needs no column: one crontab line for each range \
-         of ages, each with its own frequency, is the schedule.",
+        "A day is 86,400 seconds, and N may be a fraction. Cron decides how often: use one crontab line for \
+         each range of ages, each with its own frequency. Needs no column.",
     ])
     .takes("number of days", "7")
     .role(Role::Schedule)
@@ -203,7 +205,7 @@ const SCHEDULE: &[Key] = &[
     .role(Role::ScheduleDetail),
     Key::flag("fibonacci", |to, raw| replace(&mut to.fibonacci, raw.into_bool()), [
         "Wait Fibonacci(f) minutes after f failures",
-        "Needs the columns FAILURES and LAST_FAILURE. Same as --policy fibonacci:unit=1m,spread=0%.",
+        "Needs the columns FAILURES and LAST_FAILURE. This is --policy fibonacci:unit=1m,spread=0%.",
     ])
     .role(Role::Schedule)
     .in_short_help(),
@@ -211,16 +213,17 @@ const SCHEDULE: &[Key] = &[
         "Back off according to a policy, such as even",
         "Needs the columns FAILURES and LAST_FAILURE, or --by-age. The policies are constant, fibonacci, \
          exponential, linear, arithmetic, geometric, even, sidekiq, buckets, list and sns. Parameters follow \
-         a colon: exponential:first=1m,base=2,max=1h. `backlog simulate` draws the load of a policy.",
+         a colon: exponential:first=1m,base=2,max=1h. `backlog simulate` draws the load of a policy, or \
+         compares several.",
     ])
     .takes("policy with its parameters", "\"exponential:first=1m,base=2,max=1h\"")
     .role(Role::Schedule)
     .in_short_help(),
     Key::option("progressive", Optional, "TIERS", |to, raw| set(&mut to.progressive, tiers(raw)), [
-        "Try older records less often, on one line",
-        "Needs no column. TIERS are pairs of maximum age and interval, by default \
+        "Try older records less often",
+        "Needs no column, and only one crontab line. TIERS are pairs of maximum age and interval, by default \
          1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h. Each record has its own place in each interval, so \
-         many old records make an even load.",
+         the load of many old records is even.",
     ])
     .takes("true, or tiers of age/interval", "\"1d/5m,30d/1d,360d/8d\"")
     .default_text("false")
@@ -233,16 +236,16 @@ const SCHEDULE: &[Key] = &[
     .long_name("by-age")
     .role(Role::ScheduleDetail),
     Key::option("every", Value, "DURATION", |to, raw| set(&mut to.every, raw.parse(whole_secs)), [
-        "How often cron runs this",
+        "Interval at which cron runs this",
         "Delays are counted in ticks of this length, so a pass that starts a little early misses no record.",
     ])
     .takes(DURATION, "\"5m\"")
     .default_text("1m; 5m with --progressive")
     .role(Role::ScheduleDetail),
     Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(parse_percent)), [
-        "How far to spread records that fail together",
-        "At 0% their retries stay together. At 100% they fill the time between two delays of the policy \
-         evenly. Nothing is drawn at random.",
+        "How far to spread the retries of records that fail together",
+        "At 0%, the retries stay together. At 100%, they fill the time between two delays of the policy \
+         evenly. The spread is not random: it depends on the ids of the records.",
     ])
     .takes("percentage", "\"50%\"")
     .default_text("100%; 0% with --fibonacci")
@@ -258,7 +261,7 @@ const SCHEDULE: &[Key] = &[
     .in_short_help(),
     Key::option("max_age", Value, "DURATION", |to, raw| set(&mut to.max_age, raw.parse(age)), [
         "Archive a failed record that is older than this",
-        "A NEW record is tried once first.",
+        "The record gets no further attempt. A NEW record is tried once first.",
     ])
     .long_name("max-age")
     .takes(DURATION, "\"30days\"")
@@ -274,7 +277,7 @@ const PASS: &[Key] = &[
     .default("1")
     .in_short_help(),
     Key::option("timeout", Value, "DURATION", |to, raw| set(&mut to.timeout, raw.parse(timeout)), [
-        "Stop a handler that runs longer; it has failed",
+        "Time limit of a handler; exceeding it is a failure",
         "With --stream, how long a process that has records may be silent. With --post, how long the whole \
          exchange may take. `none` sets no limit.",
     ])
@@ -282,14 +285,14 @@ const PASS: &[Key] = &[
     .default_text("1h; 30s with --post")
     .in_short_help(),
     Key::option("grace", Value, "DURATION", |to, raw| replace(&mut to.grace, raw.parse(duration_up_to_a_year)), [
-        "How long running handlers may take when a pass stops",
-        "Then they get SIGTERM, and SIGKILL a second later. It is also the time between SIGTERM and SIGKILL \
-         after --timeout.",
+        "Time for running handlers to finish when a pass stops",
+        "After that they get SIGTERM, and SIGKILL a second later. This is also the time between SIGTERM and \
+         SIGKILL after --timeout.",
     ])
     .takes(DURATION, "\"30s\"")
     .default("10s"),
     Key::option("order", Choice(&["newest", "oldest"]), "ORDER", |to, raw| replace(&mut to.order, order(raw)), [
-        "Which records to try first: newest or oldest",
+        "Which records come first: newest or oldest",
         "",
     ])
     .takes("newest or oldest", "\"oldest\"")
@@ -310,7 +313,7 @@ const PASS: &[Key] = &[
     .default_text("no limit"),
     Key::option("max_runtime", Value, "DURATION", |to, raw| set(&mut to.max_runtime, raw.parse(parse_duration)), [
         "Stop after this time",
-        "No more handlers are started. Running ones get --grace to end.",
+        "No more handlers are started. Running ones get --grace to finish.",
     ])
     .long_name("max-runtime")
     .takes(DURATION, "\"4m30s\"")
@@ -348,9 +351,9 @@ const PASS: &[Key] = &[
 const MONITORING: &[Key] = &[
     Key::option("ping", Value, "URL", |to, raw| set(&mut to.ping, Ping::parse(raw)), [
         "Report each pass to a service such as healthchecks.io",
-        "The pass requests URL/start when it begins, and URL/EXIT with its exit status when it has ended. \
-         {line} becomes the name of the crontab line. The URL is a secret: set it in backlog.toml or in the \
-         environment, because every user of the machine can read a command line.",
+        "The pass requests URL/start when it begins, and URL/EXIT when it ends; EXIT is its exit status. \
+         {line} in the URL is replaced by the name of the crontab line. The URL is a secret: set it in \
+         backlog.toml or in the environment, because every user of the machine can read a command line.",
     ])
     .takes("URL, or { start, success, failure }", "\"https://hc-ping.com/0d0eca76\"")
     .secret(),
@@ -366,27 +369,28 @@ const HANDLER: &[Key] = &[
         EXEC,
         Command,
         |to, raw| replace(&mut to.exec, handler(raw)),
-        "The handler, word by word, as after -- on a command line. {column} in a word becomes the value of \
-         the record, and {id} its id.",
+        "The handler: a command and its arguments, as after -- on a command line. {column} in an argument \
+         is replaced by the value of that column, and {id} by the id.",
     )
     .takes("command and arguments", "[\"/usr/local/bin/send-mail\", \"--id={id}\"]")
     .role(Role::Command),
     Key::option("give_up_on", List, "CODE,...", |to, raw| replace(&mut to.give_up_on, give_up_on(raw)), [
-        "Exit codes or HTTP statuses that archive at once",
-        "Exit codes of a command: 65,100. With --post, HTTP statuses from 300 to 599, even with a \
-         Retry-After, or 4xx, which leaves out 407, 408, 425 and 429: 4xx,503.",
+        "Exit codes or HTTP statuses that archive a record immediately",
+        "A command has exit codes: 65,100. With --post, use HTTP statuses from 300 to 599, which apply even \
+         with a Retry-After, or 4xx, which excludes 407, 408, 425 and 429: 4xx,503.",
     ])
     .long_name("give-up-on")
     .takes("exit codes, from 1 to 255; with post 4xx and HTTP statuses, from 300 to 599", "[65, 100]")
     .role(Role::GiveUpOn),
     Key::flag("stream", |to, raw| replace(&mut to.stream, raw.into_bool()), [
         "Start the command once for many records",
-        "It reads a line of JSON for each record, and answers with a line of JSON.",
+        "It reads a line of JSON for each record, and answers with a line of JSON. This saves starting a \
+         process for each record.",
     ])
     .role(Role::Command)
     .in_short_help(),
     Key::option("window", Value, "N", |to, raw| replace(&mut to.window, raw.parse(up_to_1024)), [
-        "With --stream: number of records in a process at a time",
+        "With --stream: maximum number of unanswered records per process",
         "",
     ])
     .takes(UP_TO_1024, "256")
@@ -394,8 +398,8 @@ const HANDLER: &[Key] = &[
     .role(Role::Command),
     Key::option(POST, Value, "URL", |to, raw| set(&mut to.post, raw.into_text()), [
         "Send each record to a webhook",
-        "{column} in the URL becomes the value of the record, percent-encoded. If the environment variable \
-         BACKLOG_WEBHOOK_SECRET is set, requests are signed with it.",
+        "{column} in the URL is replaced by the value of that column, percent-encoded. If the environment \
+         variable BACKLOG_WEBHOOK_SECRET is set, requests are signed with that secret.",
     ])
     .takes("URL", "\"https://example.com/orders/{id}\"")
     .role(Role::Webhook)
@@ -403,15 +407,15 @@ const HANDLER: &[Key] = &[
     .secret(),
     Key::option("header", List, "HEADER", |to, raw| replace(&mut to.header, raw.into_texts()), [
         "With --post: add a header to requests; repeatable",
-        "Set a token in backlog.toml or in the environment, with a line for each header: every user of the \
-         machine can read a command line.",
+        "Set tokens in backlog.toml or in the environment, because every user of the machine can read a \
+         command line. The variable has one header on each line.",
     ])
     .takes("header, or several", "[\"X-Source: shop\"]")
     .role(Role::Webhook)
     .secret(),
     Key::option("allow_hosts", List, "HOST", |to, raw| replace(&mut to.allow_hosts, raw.into_texts()), [
         "With --post: allow a host that a column names; repeatable",
-        "*.example.com allows all hosts below example.com. Without a list, a column may name any host of \
+        "*.example.com allows all subdomains of example.com. Without a list, a column may name any host of \
          the public internet, and no credentials are sent there.",
     ])
     .long_name("allow-host")
@@ -419,17 +423,17 @@ const HANDLER: &[Key] = &[
     .role(Role::Webhook),
     Key::option("secret_column", Value, "COLUMN", |to, raw| set(&mut to.secret_column, raw.into_text()), [
         "With --post: column with the secret of each record",
-        "Requests are signed with it instead of BACKLOG_WEBHOOK_SECRET, and it is not sent.",
+        "Requests are signed with that secret instead of BACKLOG_WEBHOOK_SECRET. The secret is not sent.",
     ])
     .long_name("secret-column")
     .takes("column", "\"webhook_secret\"")
     .role(Role::Webhook),
     Key::option("idempotency_key", Value, "KEY", |to, raw| set(&mut to.idempotency_key, raw.into_text()), [
         "With --post: Idempotency-Key of all attempts of a record",
-        "{column} becomes the value of the record. An empty key omits the header. By default the key consists \
-         of the table, the id and the insertion date, and changes after each answer that is not a success. \
-         webhook-id is the same key. If several databases send to one receiver, give them different keys: \
-         shop-eu/{id}.",
+        "{column} is replaced by the value of that column. An empty key omits the header. By default, the key \
+         consists of the table, the id and the insertion date, and changes after each response that is not a \
+         success. webhook-id is the same key. If several databases share a receiver, give them different \
+         keys: shop-eu/{id}.",
     ])
     .long_name("idempotency-key")
     .takes("text", "\"shop-eu/{id}\"")
@@ -469,8 +473,9 @@ pub fn group(name: &str) -> &'static [Key] {
 pub fn require(name: &str) -> Result<&'static Key, String> {
     let meant = || {
         let key = Key::of_option(&name.replace('_', "-"));
-        key.map_or_else(String::new, |key| format!("; the key of the option is {}", key.name))
+        key.map_or_else(String::new, |key| format!("; write it as {}", key.name))
     };
-    Key::named(name)
-        .ok_or_else(|| format!("no key {name:?}{}; docs/reference.md has them all", meant()))
+    Key::named(name).ok_or_else(|| {
+        format!("no key {name:?}{}; `backlog help backlog.toml` lists all keys", meant())
+    })
 }

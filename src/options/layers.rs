@@ -185,7 +185,7 @@ fn displayed(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
         Raw::Toml(value) if value.is_array() || value.is_table() => return None,
         Raw::Toml(value) => value.to_string(),
     };
-    Some(one_line(&text))
+    Some(if text.is_empty() { "''".into() } else { one_line(&text) })
 }
 
 impl Complaint {
@@ -193,6 +193,7 @@ impl Complaint {
     pub fn message(&self, place_of_keys: &str) -> String {
         let Self { key, value, origin, why } = self;
         let (place, equals) = match origin {
+            Origin::CommandLine if key.name == EXEC => ("the handler".into(), " "),
             Origin::CommandLine => (format!("--{}", key.long), " "),
             Origin::Set => (format!("--set {}", key.name), "="),
             Origin::Environment => (variable(key.long), "="),

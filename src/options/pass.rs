@@ -42,7 +42,7 @@ impl PassSettings {
         resolved.require_all(is_dry)?;
         let settings = &resolved.settings;
         if settings.ping.is_some() && cfg!(not(feature = "webhook")) {
-            let why = "--ping: this program was built without webhooks, the feature webhook";
+            let why = "--ping: this program was built without webhooks (feature `webhook`)";
             return Err(usage(why));
         }
         let environment = &resolved.sources.environment;

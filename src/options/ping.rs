@@ -1,5 +1,6 @@
-//! The URLs that passes are reported to: a check as healthchecks.io has it, or a URL for each event.
-//! They are secrets, because they let anybody report in the place of a pass: no message shows them.
+//! The URLs that passes are reported to: that of a check at a service such as healthchecks.io, or one for
+//! each event. They are secrets, because anybody who knows one can report in place of a pass. No message
+//! shows them.
 
 use anyhow::Result;
 use backlog_schedule::unknown_name;
@@ -8,16 +9,16 @@ use toml::{Table, Value};
 use super::raw::Raw;
 use crate::handlers::Target;
 
-/// What in a URL is replaced by the name of the crontab line.
+/// The placeholder for the name of the crontab line.
 const LINE: &str = "line";
 const EVENTS: [&str; 3] = ["start", "success", "failure"];
 
-/// What a monitoring service is told of each pass, and where.
+/// Where the events of each pass are reported.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Ping {
-    /// The URL of a check, behind whose path the event stands.
+    /// The URL of a check. The event is appended to its path.
     Check(String),
-    /// A URL for each event; none for an event that the service does not hear of.
+    /// A URL for each event, or none for an event that is not reported.
     Each { start: Option<String>, success: Option<String>, failure: Option<String> },
 }
 
@@ -52,7 +53,7 @@ impl Ping {
             }
         };
         if urls.is_empty() {
-            return Err(format!("there is no URL; legal are {}", EVENTS.join(", ")));
+            return Err(format!("there is no URL; write one for {}", EVENTS.join(", ")));
         }
         let is_usable = |url: &String| {
             let target = Target::new(url).ok()?;
@@ -64,7 +65,7 @@ impl Ping {
         }
         Err(format!(
             "the URL cannot be used; it must begin with https:// or http://, be percent-encoded, and \
-             have nothing but {{{LINE}}} in braces"
+             have only {{{LINE}}} in braces"
         ))
     }
 
@@ -81,7 +82,7 @@ impl Ping {
     }
 }
 
-/// `https://hc-ping.com/UUID/start?rid=...`: the event behind the path, the run behind the query.
+/// `https://hc-ping.com/UUID/start?rid=...`: the event follows the path, the run the query.
 fn behind(url: &str, event: &str, run: &str) -> String {
     let url = url.split('#').next().unwrap_or_default();
     let (path, query) = url.split_once('?').map_or((url, ""), |(path, query)| (path, query));
@@ -89,7 +90,7 @@ fn behind(url: &str, event: &str, run: &str) -> String {
     format!("{}/{event}?{query}{and}rid={}", path.trim_end_matches('/'), as_uuid(run))
 }
 
-/// The 16 hexadecimal digits of a run at the end of a UUID, which is what the service takes.
+/// The 16 hexadecimal digits of a run at the end of a UUID, the form that the service accepts.
 fn as_uuid(run: &str) -> String {
     let (high, low) = run.split_at_checked(4).unwrap_or((run, ""));
     format!("00000000-0000-0000-{high}-{low}")
@@ -102,7 +103,7 @@ fn each(mut urls: Table) -> Result<Ping, String> {
     let mut url = |event: &str| match urls.remove(event) {
         None => Ok(None),
         Some(Value::String(url)) => Ok(Some(url)),
-        Some(_) => Err(format!("{event} is no text; write its URL in quotes")),
+        Some(_) => Err(format!("{event} is not text; write its URL in quotes")),
     };
     Ok(Ping::Each { start: url("start")?, success: url("success")?, failure: url("failure")? })
 }

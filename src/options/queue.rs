@@ -1,4 +1,4 @@
-//! The queue that the options describe: where its records are, and what their table means.
+//! The queue that the options describe: where its records are, and how their table is mapped.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ pub struct Queue {
     pub name: String,
     pub db: Location,
     pub mapping: Mapping,
-    /// The part of the records that is worked off, if not all of them.
+    /// The part of the records that is processed, if not all of them.
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
-    /// Whether that is named, or follows from the database: else it is the usual one of a user.
+    /// Whether it is named, or follows from the database. Otherwise it is the default one of a user.
     pub names_state_dir: bool,
-    /// The command that handles the records, if one was typed or stands in backlog.toml.
+    /// The command that handles the records, if one was typed or is in backlog.toml.
     pub exec: Vec<OsString>,
-    /// What gets each record that is archived, if that stands there or in the environment.
+    /// The command that gets each archived record, if one is set there or in the environment.
     pub on_archive: Option<Vec<OsString>>,
 }
 
@@ -49,7 +49,7 @@ impl Queue {
     }
 }
 
-/// Whether it is hardly the name of a file.
+/// Whether the text is probably not the name of a file.
 fn is_nearly_a_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
     let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
@@ -58,7 +58,7 @@ fn is_nearly_a_url(text: &str) -> bool {
         || starts.iter().chain(&of_sqlite).any(|start| text.starts_with(start))
 }
 
-/// A file, or a server if it looks like a URL.
+/// A file, or a server if the text looks like a URL.
 pub fn location(
     db: PathBuf,
     pgmq: Option<&str>,
@@ -69,21 +69,21 @@ pub fn location(
         let found = Location::at(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }
-    // It may have a password in it, so nothing of it is repeated.
+    // The text may contain a password, so the message does not repeat it.
     if is_nearly_a_url(text) {
         return Err(usage(
-            "--db is neither the path of a SQLite file, without a scheme, nor \
+            "--db must be the path of a SQLite file, without a scheme, or \
              postgres://user@host:port/database",
         ));
     }
     if text == ":memory:" {
         return Err(usage(
-            "--db: a database in memory would end with the command: name a file, or ./:memory: if it is \
-             one",
+            "--db: a database in memory would be lost when the command ends: name a file (./:memory: for \
+             one of that name)",
         ));
     }
     match pgmq {
         None => Ok(Location::File(db)),
-        Some(_) => Err(usage("a queue of pgmq is on a server: say --db postgres://...")),
+        Some(_) => Err(usage("a pgmq queue is on a server: use --db postgres://...")),
     }
 }

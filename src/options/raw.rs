@@ -100,7 +100,7 @@ pub fn text(value: Value) -> Result<String, String> {
         }
     };
     if text.contains('\0') {
-        return Err("the text holds a NUL character".into());
+        return Err("the text contains a NUL character".into());
     }
     Ok(text)
 }

@@ -205,10 +205,12 @@ impl Resolved<'_> {
     pub fn queue(&self) -> Result<Queue, ExitError> {
         let Self { settings, sources, .. } = self;
         if settings.pgmq.is_some() && self.layers.has("table") {
-            return Err(usage("--table and --pgmq exclude each other: leave one out"));
+            return Err(usage("--table and --pgmq cannot be combined: leave one out"));
         }
         if let Some(key) = settings.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
-            return Err(usage(format!("a queue has its own columns and order: leave out {key}")));
+            return Err(usage(format!(
+                "a pgmq queue has its own columns and order: leave out {key}"
+            )));
         }
         let mapping = settings.table.clone().mapping(self.layers.conditions.clone())?;
         let db = settings.db.clone().ok_or_else(no_database)?;
@@ -306,7 +308,7 @@ impl Resolved<'_> {
         let is_unused = file.queues().next().is_some() && file.queues().all(|it| it != self.name);
         let (path, option) = (file.path.display(), key.long);
         is_unused.then(|| {
-            format!("; with --{option} no queue of {path} counts, unless --queue names it")
+            format!("; --{option} names another table, so no queue of {path} applies: use --queue to name one")
         })
     }
 
@@ -317,14 +319,13 @@ impl Resolved<'_> {
             _ if queue.db.file().is_some() => return Ok(()),
             Some(Origin::CommandLine | Origin::Set | Origin::File) => return Ok(()),
             Some(Origin::Environment) => {
-                "; BACKLOG_STATE_DIR does not count, because cron's passes do not have it"
+                "; BACKLOG_STATE_DIR is not enough, because passes under cron do not have it"
             }
             Some(Origin::Default) | None => "",
         };
         Err(usage(format!(
-            "a pause of a server's database is kept in the state directory, which each user has on \
-             each machine: name that of the crontab lines with --state-dir, or as state_dir in \
-             backlog.toml{why_not}"
+            "with a server, a pause is stored in the state directory, which differs by user and machine: \
+             name the one of the crontab lines with --state-dir, or as state_dir in backlog.toml{why_not}"
         )))
     }
 

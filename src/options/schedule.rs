@@ -17,7 +17,7 @@ use crate::exit::{ExitError, usage};
 pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
     let policy = policy(settings)?;
     if policy.is_none() && (settings.max_attempts.is_some() || settings.max_age.is_some()) {
-        return Err(usage(format!("--max-attempts and --max-age go with {CHOICES}")));
+        return Err(usage(format!("--max-attempts and --max-age require one of {CHOICES}")));
     }
     Ok(policy.map(|policy| limited(policy, settings)))
 }
@@ -41,7 +41,7 @@ pub fn no_schedule() -> ExitError {
 
 /// What is shown instead of the next attempt, if no schedule is chosen.
 pub fn unknown_schedule() -> String {
-    format!("schedule unknown: use one of {CHOICES}, or say it in backlog.toml")
+    format!("schedule unknown: use one of {CHOICES}, or set it in backlog.toml")
 }
 
 const CHOICES: &str = "--ndays, --fibonacci, --policy, --progressive";
@@ -58,21 +58,20 @@ fn policy(settings: &Settings) -> Result<Option<Policy>, ExitError> {
         return Err(usage(format!("{one} and {other} are two schedules: choose one")));
     }
     if settings.policies.len() > 1 {
-        return Err(usage("--policy: only a simulation takes several policies: choose one"));
+        return Err(usage("--policy: only `backlog simulate` takes several policies: choose one"));
     }
     if settings.min_ndays.is_some() && settings.ndays.is_none() {
-        return Err(usage("--min-ndays goes with --ndays"));
+        return Err(usage("--min-ndays requires --ndays"));
     }
     let policy = policies(settings)?.pop();
     // By plain age nothing is spread, and only cron decides how often.
     if policy.is_none() && (settings.every.is_some() || settings.spread.is_some()) {
-        return Err(usage("--every and --spread go with --fibonacci, --policy or --progressive"));
+        return Err(usage("--every and --spread require --fibonacci, --policy or --progressive"));
     }
     let Some(max_secs) = settings.ndays else { return Ok(policy) };
     let min_secs = settings.min_ndays.unwrap_or(0);
     if min_secs >= max_secs {
-        let why = "--min-ndays must be less than --ndays: no record is that old and that young";
-        return Err(usage(why));
+        return Err(usage("--min-ndays must be less than --ndays"));
     }
     Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })))
 }
@@ -81,14 +80,14 @@ fn policy(settings: &Settings) -> Result<Option<Policy>, ExitError> {
 pub fn simulated(settings: &Settings) -> Result<Vec<Schedule>, ExitError> {
     let policies = policies(settings)?.into_iter();
     let all: Vec<_> = policies.map(|policy| limited(policy, settings)).collect();
-    let none = || usage("no policies: use --policy SPEC, --fibonacci or --progressive");
+    let none = || usage("no policy: use --policy SPEC, --fibonacci or --progressive");
     if all.is_empty() { Err(none()) } else { Ok(all) }
 }
 
 /// The policies other than by plain age, those of `--policy` last.
 fn policies(settings: &Settings) -> Result<Vec<Policy>, ExitError> {
     if settings.by_age && settings.policies.is_empty() {
-        return Err(usage("--by-age goes with --policy"));
+        return Err(usage("--by-age requires --policy"));
     }
     let options = options(settings, EVERY_SECS);
     let mut policies = Vec::new();
@@ -108,7 +107,7 @@ fn policies(settings: &Settings) -> Result<Vec<Policy>, ExitError> {
 /// The default tiers if it is only switched on.
 fn progressive(tiers: &str, settings: &Settings) -> Result<Policy, ExitError> {
     if settings.spread.is_some() {
-        return Err(usage("--progressive spreads its load evenly already; leave out --spread"));
+        return Err(usage("--progressive already spreads its load evenly; leave out --spread"));
     }
     let options = options(settings, PROGRESSIVE_EVERY_SECS);
     let tiers = if tiers == "true" { DEFAULT_TIERS } else { tiers };

@@ -68,7 +68,7 @@ impl Settings {
         let max_attempts = match raw.as_table() {
             Some(parts) => {
                 let column = parts.get("column").and_then(toml::Value::as_str);
-                let column = column.ok_or("name the column")?;
+                let column = column.ok_or("write a number, or { column = \"max_tries\" }")?;
                 self.table.mapping.max_attempts = Some(Name::given(column));
                 Attempts::OfEachRecord
             }

@@ -15,7 +15,7 @@ use super::value::{at_least_one, chosen, replace, set, several};
 use crate::exit::{ExitError, usage};
 
 /// The error about a question of `adopt` without an answer.
-pub const OPEN_QUESTION: &str = "a question is open: write the answer in place of ?";
+pub const OPEN_QUESTION: &str = "a question is open: replace ? with the answer";
 
 /// The mapping of a table, as far as its keys were parsed.
 #[derive(Default, Clone)]
@@ -39,7 +39,7 @@ impl TableSettings {
     pub fn set_id(&mut self, raw: Raw) -> Result<(), String> {
         let columns = several(raw)?;
         if columns.is_empty() {
-            return Err("write a column, or several".into());
+            return Err("write at least one column".into());
         }
         self.mapping.id = columns.into_iter().map(Name::given).collect();
         Ok(())
@@ -50,7 +50,7 @@ impl TableSettings {
             self.mapping.status = StatusColumn::None;
             return Ok(());
         }
-        let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+        let mut parts = Parts::of(raw, STATUS_FORM)?;
         let column = parts.read("column", Raw::into_text)?;
         let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
         let [new, error, success, archived] = values;
@@ -64,10 +64,10 @@ impl TableSettings {
             mapping.inserted = DateSource::None;
             return Ok(());
         }
-        let mut parts = Parts::of(raw, "write a column, or a table of its parts")?;
+        let mut parts = Parts::of(raw, DATE_FORM)?;
         let column = parts.read("column", Raw::into_text)?;
         match (column, parts.read("sql", Raw::into_text)?) {
-            (Some(_), Some(_)) => return Err("say a column or sql, not both".into()),
+            (Some(_), Some(_)) => return Err("write either column or sql, not both".into()),
             (Some(column), None) => mapping.inserted = DateSource::Column(Name::given(column)),
             (None, Some(sql)) => mapping.inserted = DateSource::Expression(sql),
             (None, None) => {}
@@ -135,11 +135,15 @@ impl TableSettings {
             mapping.status = status_column(column, &values, mapping.deletes_finished)?;
         }
         if matches!(mapping.status, StatusColumn::None) && mapping.conditions.is_empty() {
-            return Err(usage("without a status column, say with --where which rows are pending"));
+            return Err(usage("without a status column, --where must say which rows are pending"));
         }
         Ok(mapping)
     }
 }
+
+const STATUS_FORM: &str = "write a column, { column, new, error, success, archived }, or false";
+
+const DATE_FORM: &str = "write a column, { column or sql, format, zone }, or false";
 
 const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";
 
@@ -251,8 +255,7 @@ fn status_column(
             let (column, name) = (&column.text, status.name());
             let part = name.to_ascii_lowercase();
             return Err(usage(format!(
-                "some values of {column} are given, but not those for {name}: say status.{part} as \
-                 well"
+                "the values of {column} for {name} are missing: set status.{part} too"
             )));
         }
     }
@@ -269,15 +272,13 @@ fn status_column(
     let [new, error, success, archived] = &values;
     if let Some(value) = success.iter().find(|value| archived.contains(value)) {
         let value = value.shown();
-        return Err(usage(format!(
-            "{value} cannot mean both that a record has succeeded and that it is archived"
-        )));
+        return Err(usage(format!("status: {value} cannot mean both SUCCESS and ARCHIVED")));
     }
     let mut ended = success.iter().chain(archived);
     if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {
         let value = value.shown();
         return Err(usage(format!(
-            "{value} cannot mean both that a record is pending and that it is not"
+            "status: {value} cannot mean both pending (NEW, ERROR) and finished (SUCCESS, ARCHIVED)"
         )));
     }
     Ok(StatusColumn::Mapped { column, values })

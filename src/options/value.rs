@@ -39,7 +39,7 @@ impl Since {
 
 pub fn since(text: &str) -> Result<Since, String> {
     let at = || text.parse().map(Since::At);
-    let wrong = "write a duration, 2h or 7days, or an instant, 2026-11-21T03:40:00Z";
+    let wrong = "write a duration such as 2h or 7days, or an instant such as 2026-11-21T03:40:00Z";
     whole_secs(text).map(Since::Ago).or_else(|_| at()).map_err(|_: String| wrong.into())
 }
 
@@ -128,9 +128,9 @@ pub fn tiers(raw: Raw) -> Result<String, String> {
     }
 }
 
-/// The same as a word behind the option. In `explain --progressive 7` the 7 is meant as an id.
+/// The same for a word after the option. In `explain --progressive 7` the 7 is meant as an id.
 pub fn tiers_or_switch(text: &str) -> Result<String, String> {
-    let hint = "write maximum age/interval, as in 7d/1h, and an id before --progressive";
+    let hint = "write maximum age/interval, as in 7d/1h; write ids before --progressive";
     let is_legal = text.contains('/') || ["true", "false"].contains(&text);
     if is_legal { Ok(text.into()) } else { Err(hint.into()) }
 }
@@ -153,7 +153,7 @@ pub fn chosen(raw: Raw, legal: &[&'static str]) -> Result<&'static str, String> 
 pub fn several(raw: Raw) -> Result<Vec<String>, String> {
     let values = raw.into_texts()?;
     let is_empty = values.iter().any(String::is_empty);
-    if is_empty { Err("a value is empty".into()) } else { Ok(values) }
+    if is_empty { Err("must not be empty".into()) } else { Ok(values) }
 }
 
 /// Exit codes of a command, or refusals of a webhook.
@@ -201,7 +201,7 @@ impl GiveUpOn {
     }
 }
 
-/// The command behind `--`, or the words of an array.
+/// The command after `--`, or the words of an array.
 pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
     let words = match raw {
         Raw::Words(words) => words,
@@ -211,7 +211,9 @@ pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
         Raw::Toml(_) => Vec::new(),
     };
     if words.is_empty() {
-        return Err("write the command and its arguments, [\"/bin/echo\", \"{id}\"]".into());
+        return Err(
+            "write the command and its arguments as an array, [\"/bin/echo\", \"{id}\"]".into()
+        );
     }
     if words.first().is_some_and(|program| program.is_empty()) {
         return Err("the command is empty: its first word must name a program".into());
@@ -223,7 +225,9 @@ pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
 pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     let Some(text) = raw.as_str() else { return handler(raw) };
     let words = shlex::split(text).filter(|words| !words.is_empty());
-    let words = words.ok_or_else(|| format!("{text:?} is not a command"))?;
+    let words = words.ok_or_else(|| {
+        format!("{text:?} is not a command: it is empty, or a quote is not closed")
+    })?;
     handler(Raw::Words(words.into_iter().map(OsString::from).collect()))
 }
 

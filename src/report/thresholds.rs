@@ -47,14 +47,11 @@ const fn time(name: Text, source: Source, says: Text, value: Reading) -> Figure 
 /// All figures: what is due by the schedule, the records, and the passes.
 pub const FIGURES: [Figure; 14] = [
     count("due", PendingRecords, "records that are due", |it| of_due(it, |due| rows(due.due))),
-    time(
-        "oldest_due",
-        PendingRecords,
-        "how long the one has waited that has been due the longest",
-        |it| of_due(it, |due| due.oldest_due_secs.unwrap_or(0)),
-    ),
+    time("oldest_due", PendingRecords, "longest time that a record has been due", |it| {
+        of_due(it, |due| due.oldest_due_secs.unwrap_or(0))
+    }),
     count("pending", Counts, "records that are NEW or ERROR", |it| known(pending(it))),
-    time("oldest_pending", PendingRecords, "the age of the oldest of them", |it| {
+    time("oldest_pending", PendingRecords, "age of the oldest pending record", |it| {
         let oldest = it.oldest_pending.as_ref();
         Ok(Some(oldest.map_or(0, |oldest| it.now.0.saturating_sub(oldest.date_inserted.0))))
     }),
@@ -64,13 +61,13 @@ pub const FIGURES: [Figure; 14] = [
     count("archived", Counts, "records that are ARCHIVED", |it| {
         known(of_status(it, Status::Archived))
     }),
-    count("archived_24h", Passes, "records that passes have archived in 24 hours", |it| {
+    count("archived_24h", Passes, "records that passes archived in the last 24 hours", |it| {
         of_a_day(it, |counts| counts.archived)
     }),
-    count("failed_24h", Passes, "attempts that failed in 24 hours", |it| {
+    count("failed_24h", Passes, "attempts that failed in the last 24 hours", |it| {
         of_a_day(it, |counts| counts.failed.saturating_add(counts.archived))
     }),
-    count("succeeded_24h", Passes, "attempts that succeeded in 24 hours", |it| {
+    count("succeeded_24h", Passes, "attempts that succeeded in the last 24 hours", |it| {
         of_a_day(it, |counts| counts.succeeded)
     }),
     count("paused", Passes, "1 if the queue or its table is paused", |it| {
@@ -79,7 +76,7 @@ pub const FIGURES: [Figure; 14] = [
     time(
         "last_pass",
         Passes,
-        "since a pass began or ended, or the running one had an outcome",
+        "time since a pass began or ended, or the running pass got an outcome",
         |it| {
             let ends = entries(it).map(|entry| entry.ended.unwrap_or(entry.began));
             let histories = it.passes.lines.iter().map(|line| &line.history);
@@ -87,15 +84,18 @@ pub const FIGURES: [Figure; 14] = [
             since(it, ends.chain(running).max())
         },
     ),
-    time("last_success", Passes, "since a pass ended with exit 0", |it| {
+    time("last_success", Passes, "time since a pass ended with exit 0", |it| {
         since(it, entries(it).filter(|it| it.exit == Some(0)).filter_map(|it| it.ended).max())
     }),
     count("hung_lines", Passes, "crontab lines whose pass hangs", |it| {
         lines(it, |line| line.history.hangs_for(it.now).is_some())
     }),
-    count("overdue_lines", Passes, "crontab lines without a pass for twice the usual time", |it| {
-        lines(it, |line| line.overdue(it.now).is_some())
-    }),
+    count(
+        "overdue_lines",
+        Passes,
+        "crontab lines without a pass for twice the usual interval",
+        |it| lines(it, |line| line.overdue(it.now).is_some()),
+    ),
 ];
 
 fn rows(rows: u64) -> i64 {

@@ -317,7 +317,7 @@ fn numbers_that_make_no_sense_are_usage_errors() {
             &["process", "--", "true"][..],
             "no schedule: use one of --ndays, --fibonacci, --policy, --progressive",
         ),
-        (&["process", "--ndays", "1"], "write the command behind `--`"),
+        (&["process", "--ndays", "1"], "write the command after `--`"),
         (
             &["process", "--ndays", "1", "--fibonacci", "--", "true"],
             "--ndays and --fibonacci are two schedules: choose one\n",
@@ -336,7 +336,7 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         ),
         (
             &["process", "--ndays", "1", "--set", "polcy=even", "--", "true"],
-            "no key \"polcy\"; docs/reference.md has them all",
+            "no key \"polcy\"; `backlog help backlog.toml` lists all keys",
         ),
         (&["process", "--ndays", "1", "--set", "id", "--", "true"], "write KEY=VALUE"),
         (
@@ -382,8 +382,8 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (&["simulate", "--policy", "even", "--records", "four"], "'four' for '--records <N>'"),
         (&["process", "--ndays", "1", "--order", "random", "--", "true"], "newest, oldest"),
         (&["list", "--status", "DEAD"], "NEW, ERROR, SUCCESS, ARCHIVED"),
-        (&["list", "--max-age", "1day"], "--max-attempts and --max-age go with --ndays"),
-        (&["status", "--max-attempts", "3"], "--max-attempts and --max-age go with --ndays"),
+        (&["list", "--max-age", "1day"], "--max-attempts and --max-age require one of --ndays"),
+        (&["status", "--max-attempts", "3"], "--max-attempts and --max-age require one of --ndays"),
         (&["status", "--now", "yesterday"], "2026-11-21T03:40:00Z"),
         (&["frobnicate"], "unrecognized subcommand"),
     ] {

@@ -159,7 +159,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
         "record 4: ERROR, inserted 2026-11-21T00:00:00Z, 0 attempts failed, snoozed at \
          2026-11-21T01:00:00Z: busy\n  snoozed     until 2026-11-21T03:40:00Z, as its handler \
          asked\n  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or \
-         say it in backlog.toml\n"
+         set it in backlog.toml\n"
     );
 }
 

@@ -325,8 +325,8 @@ fn what_makes_no_sense_is_a_usage_error() {
         (&["--on-archive", "'"], "is not a command"),
         (&["--on-archive", " "], "is not a command"),
         (&["--give-up-on", "4xx"], "--give-up-on: a command has exit codes from 1 to 255"),
-        (&["--header", "A: b"], "--header goes with --post"),
-        (&["--window", "9"], "--window goes with --stream"),
+        (&["--header", "A: b"], "--header requires --post"),
+        (&["--window", "9"], "--window requires --stream"),
     ] {
         let args = [&["process", "--ndays", "1"], options, &["--", "true"]].concat();
         env.run_at(MIDNIGHT, &args).fails(2, &[says]);

@@ -147,12 +147,15 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queues.a]", "no section \"queues\"; legal are [defaults] and "),
         (
             "[queue.a]\npolcy = 'even'",
-            "queue a: no key \"polcy\"; docs/reference.md has them all\n",
+            "queue a: no key \"polcy\"; `backlog help backlog.toml` lists all keys\n",
         ),
-        ("[defaults]\nxyzzy = 1", "defaults: no key \"xyzzy\"; docs/reference.md has them all\n"),
+        (
+            "[defaults]\nxyzzy = 1",
+            "defaults: no key \"xyzzy\"; `backlog help backlog.toml` lists all keys\n",
+        ),
         (
             "[defaults]\nmax-attempts = 3",
-            "defaults: no key \"max-attempts\"; the key of the option is max_attempts; docs",
+            "defaults: no key \"max-attempts\"; write it as max_attempts; `backlog help",
         ),
         ("[queue.a]\nstatus = { new = 1, sucess = 2 }", "no key \"sucess\"; legal are column, new"),
         (
@@ -167,17 +170,14 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
-        (
-            "[defaults]\nid = ? # '?'\n",
-            "line 2: a question is open: write the answer in place of ?",
-        ),
+        ("[defaults]\nid = ? # '?'\n", "line 2: a question is open: replace ? with the answer"),
         (
             "[defaults]\nstatus = { new = 'a?', error = 'b', success = ? }\n",
             "line 2: a question is open",
         ),
         (
             "[defaults]\nndays = 1\nstatus = { new = 'a', error = 'b', success = '?' }\n",
-            "status: a question is open: write the answer in place of ?",
+            "status: a question is open: replace ? with the answer",
         ),
         ("[defaults]\r\nevery = 5m\r\n", "line 2: put each text in quotes, as in {column"),
         ("[defaults]\nfailures = fails # n\n", "line 2: put each text in quotes, as in {column"),
@@ -193,12 +193,15 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queue.a]\nndays = 1\n\n[queue.a]\n", "line 4: duplicate key \"a\"\n"),
         ("[defaults]\nndays = 'soon'", "ndays = \"soon\": not a number of days"),
         ("[defaults]\norder = 'random'", "order = \"random\": "),
-        ("[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }", "say status.success as well"),
+        (
+            "[defaults]\nndays = 1\nstatus = { new = 2, error = 3 }",
+            "the values of STATUS for SUCCESS are missing: set status.success too",
+        ),
         (
             "[defaults]\nndays = 1\nstatus = { new = 2, error = 3, success = 2 }",
             "2 cannot mean both",
         ),
-        ("[defaults]\nndays = 1\nstatus = false", "say with --where which rows are pending"),
+        ("[defaults]\nndays = 1\nstatus = false", "--where must say which rows are pending"),
         ("[defaults]\nndays = 1\ndate_inserted = { zone = 'Mars' }", "\"Mars\" is not a time zone"),
         (
             "[defaults]\nndays = 1\ndate_inserted = { format = 'unix' }",
@@ -921,15 +924,21 @@ fn the_first_mistakes_are_told_what_to_say() {
         std::fs::write(env.path("backlog.toml"), text).unwrap();
         env.run(&["status"]).fails(2, &[says]);
     };
-    config("[defaults]\nid_column = 'Id'", "no key \"id_column\"; docs/reference.md");
+    config(
+        "[defaults]\nid_column = 'Id'",
+        "no key \"id_column\"; `backlog help backlog.toml` lists",
+    );
     for key in ["failures", "last_failure", "last_error"] {
         for value in ["true", "false"] {
             let says = format!("{key} = {value}: write a column, or \"\" for none\n");
             config(&format!("[defaults]\n{key} = {value}"), &says);
         }
     }
-    config("[defaults]\nid = []", "queue default: id: write a column, or several\n");
-    config("[defaults]\nstatus = true", "status = true: write a column, or a table of its parts");
+    config("[defaults]\nid = []", "queue default: id: write at least one column\n");
+    config(
+        "[defaults]\nstatus = true",
+        "status = true: write a column, { column, new, error, success, archived }, or false",
+    );
 }
 
 #[test]

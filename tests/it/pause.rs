@@ -444,12 +444,12 @@ fn a_pause_on_a_server_is_kept_where_the_lines_are_told_to_look() {
     let env = TestEnv::on(&database);
     env.run(&["init"]).success();
     database.sql("INSERT INTO backlog (date_inserted) VALUES ('2026-11-20T23:59:00Z')");
-    let says = ["a pause of a server's database is kept in the state directory", "--state-dir"];
+    let says = ["with a server, a pause is stored in the state directory", "--state-dir"];
     for command in ["pause", "resume"] {
         env.run(&[command]).fails(2, &says);
         let mut by_variable = env.command(&[command]);
         by_variable.env("BACKLOG_STATE_DIR", env.path("named"));
-        let why = ["BACKLOG_STATE_DIR does not count, because cron's passes do not have it"];
+        let why = ["BACKLOG_STATE_DIR is not enough, because passes under cron do not have it"];
         ran(&by_variable.output().unwrap()).fails(2, &why);
     }
     let named = ["--state-dir", "named"];

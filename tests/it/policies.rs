@@ -317,8 +317,8 @@ fn a_wrong_policy_is_told_what_is_legal() {
         (&["--policy", "even", "--spread", "101"], "from 0% to 100%"),
         (&["--policy", "exponential:first=1m,base=2,jitter=9%", "--by-age"], "jitter="),
         (&["--policy", "list:1m,0s", "--by-age"], "its last wait is 0"),
-        (&["--fibonacci", "--by-age"], "--by-age goes with --policy"),
-        (&["--ndays", "1", "--every", "5m"], "--every and --spread go with"),
+        (&["--fibonacci", "--by-age"], "--by-age requires --policy"),
+        (&["--ndays", "1", "--every", "5m"], "--every and --spread require"),
         (&["--policy", "even", "--progressive"], "are two schedules: choose one"),
     ] {
         env.run(&[&["process"], args, &["--", "true"]].concat()).fails(2, &[says]);

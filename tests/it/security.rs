@@ -561,7 +561,7 @@ fn a_backlog_toml_that_is_found_counts_only_if_nobody_else_can_write_it() {
     let own = |name: &str, uid: u32, gid: u32, mode: u32| shop.own(name, uid, gid, mode);
     let (dir, file) = ("shop", "shop/backlog.toml");
     let refused = |says: &str| {
-        let named = [says, "to use it all the same: --config ", "backlog.toml"];
+        let named = [says, "to use it anyway: --config ", "backlog.toml"];
         found(&shop).fails(2, &named);
         assert!(!shop.dir.join("ran").exists());
         assert_eq!(shop.statuses(), "NEW");
@@ -1162,7 +1162,7 @@ fn a_queue_has_a_name_that_no_shell_takes_for_anything_else() {
         )]);
         fs::write(env.path("backlog.toml"), config.to_string()).unwrap();
         let says =
-            ["a queue's name is a letter or digit and up to 63 more of A-Z, a-z, 0-9, _, . and -"];
+            ["a name starts with a letter or digit, and has up to 64 of A-Z, a-z, 0-9, _, . and -"];
         if is_legal {
             env.run(&["status"]).success();
             env.run(&["status", "--queue", name]).success();

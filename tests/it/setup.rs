@@ -130,7 +130,7 @@ fn a_database_in_memory_is_no_file_and_none_is_made() {
     let env = TestEnv::empty();
     for command in ["init", "status"] {
         let ran = env.run(&[command, "--db", ":memory:"]);
-        ran.fails(2, &["a database in memory would end with the command"]);
+        ran.fails(2, &["a database in memory would be lost when the command ends"]);
     }
     assert!(!env.path(":memory:").exists());
     env.run(&["init", "--db", "./:memory:"]).success();

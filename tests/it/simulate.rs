@@ -357,7 +357,7 @@ fn the_load_of_the_real_table_is_foretold() {
 fn a_simulation_needs_a_policy_and_no_database() {
     let env = TestEnv::empty();
     env.run(&["simulate"])
-        .fails(2, &["no policies: use --policy SPEC, --fibonacci or --progressive"]);
+        .fails(2, &["no policy: use --policy SPEC, --fibonacci or --progressive"]);
     env.run(&["simulate", "--policy", "odd"]).fails(2, &["no policy \"odd\""]);
     let simulate = |policy: &[&str]| {
         let mut command = env.command(&[&["simulate", "--records", "1"], policy].concat());

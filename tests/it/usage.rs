@@ -161,7 +161,7 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
         assert!(!ran.stderr.contains("tip:") && !ran.stderr.contains("--queue"), "{}", ran.stderr);
     }
     let explain = ["explain", "--progressive", "1"];
-    env.run(&explain).fails(2, &["invalid value '1'", "and an id before --progressive"]);
+    env.run(&explain).fails(2, &["invalid value '1'", "write ids before --progressive"]);
     // Not where the command has no such option.
     let ran = env.run(&["status", "--workers", "4"]).fails(2, &["unexpected argument '--workers'"]);
     assert!(!ran.stderr.contains("--jobs"), "{}", ran.stderr);
@@ -211,7 +211,7 @@ fn a_condition_that_is_not_finished_is_told_in_the_users_words() {
 #[test]
 fn a_record_is_told_of_also_where_no_schedule_is() {
     let env = one_record();
-    let unknown = "  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or say it \
+    let unknown = "  schedule unknown: use one of --ndays, --fibonacci, --policy, --progressive, or set it \
                    in backlog.toml\n";
     let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
     let record = "record 7: NEW, inserted 2026-11-20T23:59:00Z, 0 attempts failed\n";
@@ -254,7 +254,7 @@ fn without_database(env: &TestEnv, args: &[&str]) -> Ran {
 fn all_that_is_missing_is_told_at_once() {
     let env = one_record();
     let database = "no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml";
-    let handler = "no handler: write the command behind `--`, or as exec into backlog.toml, or use \
+    let handler = "no handler: write the command after `--`, or as exec in backlog.toml, or use \
                    --post URL";
     let schedule = "no schedule: use one of --ndays, --fibonacci, --policy, --progressive";
     let says = |ran: Ran, missing: &[&str]| {
@@ -301,7 +301,7 @@ fn what_is_chosen_twice_in_one_place_is_told() {
 #[test]
 fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
     let env = TestEnv::empty();
-    let says = "--db is neither the path of a SQLite file, without a scheme, nor \
+    let says = "--db must be the path of a SQLite file, without a scheme, or \
                 postgres://user@host:port/database\n";
     for url in [
         "mysql://root:S3kr1t@h/d",

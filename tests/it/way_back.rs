@@ -110,7 +110,7 @@ fn a_mapping_with_a_way_back_is_rehearsed_and_works() {
 fn one_value_does_not_mean_that_a_record_has_succeeded_and_that_it_is_given_up() {
     let env = TestEnv::new();
     let status = "status={column=\"STATUS\", new=\"NEW\", error=\"ERROR\", success=\"DONE\", archived=[\"GONE\",\"DONE\"]}";
-    let says = ["'DONE' cannot mean both that a record has succeeded and that it is archived"];
+    let says = ["'DONE' cannot mean both SUCCESS and ARCHIVED"];
     env.run(&["status", "--set", status]).fails(2, &says);
 }
 

@@ -145,9 +145,9 @@ fn what_does_not_go_with_a_webhook_is_said() {
             &["--post", NOBODY, "--give-up-on", "65"],
             "--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599",
         ),
-        (&["--post", NOBODY, "--window", "5"], "--window goes with --stream"),
-        (&["--header", "X: 1", "--", "true"], "--header goes with --post"),
-        (&["--ca-file", "x", "--", "true"], "--ca-file goes with --post"),
+        (&["--post", NOBODY, "--window", "5"], "--window requires --stream"),
+        (&["--header", "X: 1", "--", "true"], "--header requires --post"),
+        (&["--ca-file", "x", "--", "true"], "--ca-file requires --post"),
         (
             &["--give-up-on", "4xx", "--", "true"],
             "--give-up-on: a command has exit codes from 1 to 255",

@@ -221,7 +221,7 @@ fn an_entry_that_is_no_host_is_refused() {
         pass(&env, "http://{HOST}/", &["--allow-host", entry]).fails(2, &["--allow-host: ", says]);
     }
     let args = ["process", "--ndays", "1", "--allow-host", "a.org", "--", "true"];
-    env.run_at(MIDNIGHT, &args).fails(2, &["--allow-host goes with --post"]);
+    env.run_at(MIDNIGHT, &args).fails(2, &["--allow-host requires --post"]);
     assert_eq!(env.count("NEW"), 1);
 }
 
@@ -328,7 +328,7 @@ fn a_secret_is_sent_nowhere() {
     pass(&env, NOBODY, &["--secret-column", "no"])
         .fails(2, &["--secret-column: {no} is no column; legal are ID"]);
     let args = ["process", "--ndays", "1", "--secret-column", "secret", "--", "true"];
-    env.run_at(MIDNIGHT, &args).fails(2, &["--secret-column goes with --post"]);
+    env.run_at(MIDNIGHT, &args).fails(2, &["--secret-column requires --post"]);
     assert_eq!(env.count("NEW"), 1);
     let file = format!("[defaults]\npost = '{NOBODY}'\nsecret_column = 'Secret'\nndays = 1\n");
     std::fs::write(env.path("backlog.toml"), file).unwrap();

@@ -118,7 +118,7 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
         pass(&env, &server.url("/"), options).fails(2, &[says]);
     }
     let args = ["process", "--ndays", "1", "--idempotency-key", "x", "--", "true"];
-    env.run_at(MIDNIGHT, &args).fails(2, &["--idempotency-key goes with --post"]);
+    env.run_at(MIDNIGHT, &args).fails(2, &["--idempotency-key requires --post"]);
     assert_eq!((env.query(ROW).as_str(), server.connections()), (UNTOUCHED, 0));
     pass(&env, &server.url("/"), &["--idempotency-key", "{payload}"]).silent();
     let why = "the key needs the column payload, which has no value";

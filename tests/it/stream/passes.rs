@@ -221,16 +221,16 @@ fn what_makes_no_sense_is_said_before_anything_is_done() {
             &["--stream", "--window", "1025", "--", "touch", "ran"],
             "write a whole number from 1 to 1,024",
         ),
-        (&["--window", "3", "--", "touch", "ran"], "--window goes with --stream"),
+        (&["--window", "3", "--", "touch", "ran"], "--window requires --stream"),
         (
             &["--stream", "--post", "http://localhost/"],
             "--stream and --post are two handlers: choose one",
         ),
         (
             &["--stream", "--give-up-on", "3", "--", "touch", "ran"],
-            "--give-up-on goes with a command for each record, or --post",
+            "--give-up-on requires a command for each record, or --post",
         ),
-        (&["--stream"], "no handler: write the command behind `--`"),
+        (&["--stream"], "no handler: write the command after `--`"),
     ] {
         env.run_at(MIDNIGHT, &[&["process", "--ndays", "1"], args].concat()).fails(2, &[says]);
         assert!(!env.path("ran").exists(), "{args:?}");

@@ -336,7 +336,7 @@ fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
     says(&["--shard", "1/2"], 2, "leave out --shard");
     says(&["--table", "orders"], 2, "--table");
     says(&["--where", "read_ct < 2"], 2, "leave out --where");
-    says(&["--db", "file.db"], 2, "say --db postgres://");
+    says(&["--db", "file.db"], 2, "use --db postgres://");
     says(&["--set", "status.column=state"], 2, "leave out status");
     let absent = env.run(&["status", "--pgmq", "mails"]);
     absent.fails(1, &["no queue \"mails\"; queues here: jobs"]);

@@ -108,7 +108,7 @@ fn each_line_of_a_queue_has_a_check_of_its_own() {
     env.run_at(MIDNIGHT, &args).silent();
     assert_eq!(events(&server), ["/mails-ndays-1/start", "/mails-ndays-1/0"]);
     pass(&env, "http://127.0.0.1:1/S3krit/{id}", &["--", "true"])
-        .fails(2, &["--ping: the URL cannot be used", "nothing but {line} in braces"]);
+        .fails(2, &["--ping: the URL cannot be used", "only {line} in braces"]);
 }
 
 #[test]

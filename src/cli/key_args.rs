@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ValueHint};
 
 use crate::options::Key;
 use crate::options::key::Kind;
-use crate::options::keys::{KEYS, group};
+use crate::options::keys::group;
 use crate::options::value::tiers_or_switch;
 
 /// The keys that are options of a subcommand, in the order of its help.
@@ -68,26 +68,21 @@ pub fn global_args() -> impl Iterator<Item = Arg> {
     group("Table")
         .iter()
         .filter(|key| is_global(key))
-        .map(|key| arg(key, "Table").global(true).display_order(0))
+        .map(|key| arg(key).global(true).display_order(0))
 }
 
 /// The options of a subcommand.
 pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {
     let keys = keys_of(subcommand).into_iter().filter(|key| !is_global(key));
-    keys.map(|key| arg(key, heading(key)))
-}
-
-fn heading(key: &Key) -> &'static str {
-    let has_key = |keys: &[Key]| keys.iter().any(|other| other.name == key.name);
-    KEYS.iter().find(|(_, keys)| has_key(keys)).map_or("Options", |(name, _)| name)
+    keys.map(arg)
 }
 
 /// The value is only split from the line here. `options` parses it, as it does for every other source.
-fn arg(key: &'static Key, heading: &'static str) -> Arg {
+fn arg(key: &'static Key) -> Arg {
     let arg = Arg::new(key.name)
         .long(key.long)
         .help(key.help[0])
-        .help_heading(heading)
+        .help_heading(key.group())
         .hide_short_help(!key.is_in_short_help);
     if key.kind == Kind::Flag {
         return arg.action(ArgAction::SetTrue);

@@ -11,7 +11,6 @@ use backlog_store::ownership::OwnerRule;
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
 use crate::options::key::{EXEC, Key, Kind};
-use crate::options::keys::group;
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Queue, Resolved};
 
@@ -77,8 +76,7 @@ pub fn table_command(
     queue: &Queue,
     with_condition: bool,
 ) -> Result<String, ExitError> {
-    let is_of_table =
-        |key: &Key| !key.is_option || group("Table").iter().any(|it| it.name == key.name);
+    let is_of_table = |key: &Key| !key.is_option || key.group() == "Table";
     let wants = |key: &Key| is_of_table(key) && (with_condition || key.name != "where");
     let words = ["backlog", command].map(String::from).into_iter();
     let words = words.chain(queue_arguments(resolved, queue, wants)?).chain(more);

@@ -450,6 +450,12 @@ const HANDLER: &[Key] = &[
 ];
 
 impl Key {
+    /// The name of its group, which is its heading in the help.
+    pub fn group(&self) -> &'static str {
+        let has_key = |keys: &[Self]| keys.iter().any(|key| key.name == self.name);
+        KEYS.iter().find(|(_, keys)| has_key(keys)).map_or("Options", |(name, _)| name)
+    }
+
     pub fn named(name: &str) -> Option<&'static Self> {
         all().find(|key| key.name == name)
     }

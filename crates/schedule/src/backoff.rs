@@ -8,7 +8,7 @@ use crate::record::Facts;
 use crate::time::Instant;
 use crate::verdict::{Reason, Verdict};
 
-/// Waits are reckoned in milliseconds and kept in ticks of `every_secs`, the period of cron.
+/// Delays are calculated in milliseconds and kept in ticks of `every_secs`, the period of cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     /// The specification alone.

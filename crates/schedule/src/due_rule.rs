@@ -85,7 +85,7 @@ impl DueRule {
                 Some(backoff.next_attempt_at(facts.id, facts.failures, failed_at))
             }
             (Reason::Slot(slot), Policy::Slots(slots)) => Some(slots.instant(slot.tick)),
-            // What cannot be reckoned is due at each pass as well.
+            // A record whose delay cannot be calculated is due at each pass too.
             _ => next_pass,
         });
         since.max(facts.snoozed_until)

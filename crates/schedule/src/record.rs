@@ -406,7 +406,7 @@ pub enum Counter {
     AsBefore,
     /// As they are in the row now, because another attempt may have been counted meanwhile.
     Untouched,
-    /// No failures and none to reckon from; the last error stays for people to read.
+    /// No failures, and no date of one; the last error stays for people to read.
     Reset,
     /// No error leaves what stood there before the attempt.
     Set { failures: u32, last_failure_at: Instant, last_error: Option<String> },

@@ -29,7 +29,7 @@ pub enum Reason {
     WithinAge,
     WaitOver,
     Slot(Slot),
-    /// ERROR, but without a last failure to reckon from.
+    /// ERROR, but without a last failure from which a delay could be counted.
     NoLastFailure,
     /// The last failure lies in the future: the clock was set back.
     ClockSetBack,

@@ -18,7 +18,7 @@ pub enum Access {
     /// No statement can write: a condition is SQL, and calls whatever it likes.
     ReadOnly,
     ReadWrite,
-    /// To work records off, and to wait no longer than this for whoever has it locked.
+    /// To process records, and to wait at most this long for another lock holder.
     Pass(Duration),
 }
 

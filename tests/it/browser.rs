@@ -2,10 +2,12 @@
 //! which is told what to do over pipes, in the words of its DevTools.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
@@ -19,85 +21,110 @@ use crate::testenv::{TestEnv, skipped};
 /// How long an answer may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Browser {
-    child: Child,
+/// The only Chromium of these tests, as each takes seconds to start. It ends with its pipe.
+struct Chromium {
     commands: ChildStdin,
     messages: Receiver<Value>,
-    session: Option<String>,
     sent: u64,
-    /// What the page asked for, and what it complained about.
-    requests: Vec<String>,
-    complaints: Vec<String>,
-    _profile: tempfile::TempDir,
 }
 
-impl Browser {
-    /// `None`, said aloud, where there is none.
+impl Chromium {
+    /// `None`, and a message, without one.
     fn start() -> Option<Self> {
         if Command::new("chromium").arg("--version").output().is_err() {
             skipped("the page in a browser: there is no chromium");
             return None;
         }
-        let profile = tempfile::tempdir().unwrap();
+        let profile = tempfile::tempdir().unwrap().keep();
         // It reads commands from descriptor 3 and writes answers to 4. Root has no sandbox.
-        let mut child = Command::new("sh")
-            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", "chromium"])
+        let script = "\"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf \"$HOME\"";
+        let child = Command::new("sh")
+            .args(["-c", script, "sh", "chromium"])
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .env("HOME", profile.path())
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .env("HOME", &profile)
+            .env("TMPDIR", profile)
+            // Ctrl-C is for the tests. Their end then ends the browser.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let commands = child.stdin.take().unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap());
+        let commands = child.stdin.unwrap();
+        let answers = BufReader::new(child.stdout.unwrap());
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in answers.split(0).map_while(Result::ok) {
                 let _ = sender.send(serde_json::from_slice(&message).unwrap());
             }
         });
+        Some(Self { commands, messages, sent: 0 })
+    }
+}
+
+/// A new tab of the browser, which belongs to one test at a time.
+struct Tab {
+    chromium: MutexGuard<'static, Chromium>,
+    target: Value,
+    session: Option<String>,
+    /// What the page asked for, and what it complained about.
+    requests: Vec<String>,
+    complaints: Vec<String>,
+}
+
+impl Tab {
+    /// `None`, and a message, without a browser.
+    fn new() -> Option<Self> {
+        static CHROMIUM: OnceLock<Option<Mutex<Chromium>>> = OnceLock::new();
+        let chromium = CHROMIUM.get_or_init(|| Chromium::start().map(Mutex::new)).as_ref()?;
+        // What a failed test has left is of another tab.
+        let chromium = chromium.lock().unwrap_or_else(PoisonError::into_inner);
         let (requests, complaints) = (Vec::new(), Vec::new());
-        let mut browser = Self {
-            child,
-            commands,
-            messages,
-            session: None,
-            sent: 0,
-            requests,
-            complaints,
-            _profile: profile,
-        };
-        let target = browser.tell("Target.createTarget", &json!({ "url": "about:blank" }));
-        let target = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = browser.tell("Target.attachToTarget", &target);
-        browser.session = session["sessionId"].as_str().map(String::from);
+        let mut tab = Self { chromium, target: Value::Null, session: None, requests, complaints };
+        let target = tab.tell("Target.createTarget", &json!({ "url": "about:blank" }));
+        tab.target = target["targetId"].clone();
+        let target = json!({ "targetId": tab.target, "flatten": true });
+        let session = tab.tell("Target.attachToTarget", &target);
+        tab.session = session["sessionId"].as_str().map(String::from);
         for domain in ["Page", "Network", "Log", "Runtime"] {
-            browser.tell(&format!("{domain}.enable"), &json!({}));
+            tab.tell(&format!("{domain}.enable"), &json!({}));
         }
-        Some(browser)
+        Some(tab)
+    }
+
+    /// Sends a command, and returns its number.
+    fn send(&mut self, method: &str, params: &Value) -> io::Result<u64> {
+        self.chromium.sent += 1;
+        let id = self.chromium.sent;
+        let mut command = json!({ "id": id, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            command["sessionId"] = session.as_str().into();
+        }
+        write!(self.chromium.commands, "{command}\0")?;
+        Ok(id)
     }
 
     /// The result of a command.
     fn tell(&mut self, method: &str, params: &Value) -> Value {
-        self.sent += 1;
-        let mut command = json!({ "id": self.sent, "method": method, "params": params });
-        if let Some(session) = &self.session {
-            command["sessionId"] = session.as_str().into();
-        }
-        write!(self.commands, "{command}\0").unwrap();
+        let id = self.send(method, params).unwrap();
         loop {
             let message = self.next();
-            if message["id"] == self.sent {
-                assert_eq!(message["error"], Value::Null, "{command}");
+            if message["id"] == id {
+                assert_eq!(message["error"], Value::Null, "{method} {params}");
                 return message["result"].clone();
             }
         }
     }
 
+    /// The next message for this tab.
     fn next(&mut self) -> Value {
-        let message = self.messages.recv_timeout(PATIENCE).unwrap();
+        let message = loop {
+            let message = self.chromium.messages.recv_timeout(PATIENCE).unwrap();
+            if message["sessionId"].as_str() == self.session.as_deref() {
+                break message;
+            }
+        };
         match message["method"].as_str() {
             Some("Network.requestWillBeSent") => {
                 let url = message["params"]["request"]["url"].as_str().unwrap();
@@ -138,7 +165,7 @@ impl Browser {
 
     /// A picture of the whole page, for people to look at, in target/tmp.
     fn screenshot(&mut self, name: &str) {
-        let taken = json!({ "captureBeyondViewport": true });
+        let taken = json!({ "captureBeyondViewport": true, "optimizeForSpeed": true });
         let taken = self.tell("Page.captureScreenshot", &taken);
         let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
         assert!(picture.len() > 20_000, "{name}: {} bytes", picture.len());
@@ -154,10 +181,10 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
+impl Drop for Tab {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let target = json!({ "targetId": self.target });
+        let _ = self.send("Target.closeTarget", &target);
     }
 }
 
@@ -200,121 +227,116 @@ fn pages() -> [TestEnv; 2] {
 
 #[test]
 fn a_page_is_legible_on_narrow_and_wide_screens_light_and_dark() {
-    let Some(mut browser) = Browser::start() else { return };
     let pages = pages();
+    let Some(mut tab) = Tab::new() else { return };
     for (env, name) in pages.iter().zip(["several", "one"]) {
         for width in [320, 360, 1_600] {
             for scheme in ["light", "dark"] {
                 let case = format!("{name}-{width}-{scheme}");
-                browser.open(&env.path("page.html"), width, scheme);
-                let widest = browser.value("document.documentElement.scrollWidth");
+                tab.open(&env.path("page.html"), width, scheme);
+                let widest = tab.value("document.documentElement.scrollWidth");
                 assert_eq!(widest, width, "{case}: the page itself scrolls");
-                browser
-                    .value("document.querySelectorAll('details').forEach((it) => it.open = true)");
-                assert_eq!(browser.value("document.documentElement.scrollWidth"), width, "{case}");
-                let least = browser.value(LEAST_CONTRAST);
+                tab.value("document.querySelectorAll('details').forEach((it) => it.open = true)");
+                assert_eq!(tab.value("document.documentElement.scrollWidth"), width, "{case}");
+                let least = tab.value(LEAST_CONTRAST);
                 assert!(least[0].as_f64().unwrap() >= 4.5, "{case}: {least}");
-                let paper =
-                    browser.text("getComputedStyle(document.documentElement).backgroundColor");
+                let paper = tab.text("getComputedStyle(document.documentElement).backgroundColor");
                 assert_eq!(paper == "rgb(255, 255, 255)", scheme == "light", "{case}: {paper}");
-                browser.screenshot(&format!("page-{case}.png"));
+                tab.screenshot(&format!("page-{case}.png"));
             }
         }
     }
-    assert_eq!(browser.complaints, [""; 0]);
+    assert_eq!(tab.complaints, [""; 0]);
 }
 
 #[test]
 fn a_browser_shows_the_page_and_asks_nobody_for_anything() {
-    let Some(mut browser) = Browser::start() else { return };
     let [queues, one] = pages();
-    browser.open(&queues.path("page.html"), 1_600, "light");
-    let text = browser.text("document.body.innerText");
+    let Some(mut tab) = Tab::new() else { return };
+    tab.open(&queues.path("page.html"), 1_600, "light");
+    let text = tab.text("document.body.innerText");
     for says in ["Backlog: 3 queues", "HTTP 503", "Nothing is known of this queue", "a-b"] {
         assert!(text.contains(says), "{says}: {text}");
     }
-    assert_eq!(browser.text("document.getElementById('late').textContent"), "");
-    browser.open(&one.path("page.html"), 1_600, "light");
-    let text = browser.text("document.body.innerText");
+    assert_eq!(tab.text("document.getElementById('late').textContent"), "");
+    tab.open(&one.path("page.html"), 1_600, "light");
+    let text = tab.text("document.body.innerText");
     assert!(text.contains("killed (pid ") && text.contains("exit status 1"), "{text}");
     let asked: Vec<_> =
         [&queues, &one].map(|it| format!("file://{}", it.path("page.html").display())).into();
-    assert_eq!(browser.requests, asked);
+    assert_eq!(tab.requests, asked);
     // Its own style and script did what they are for, and were not blocked.
-    assert_eq!(browser.complaints, [""; 0]);
-    assert_eq!(
-        browser.text("getComputedStyle(document.querySelector('.figures')).display"),
-        "grid"
-    );
+    assert_eq!(tab.complaints, [""; 0]);
+    assert_eq!(tab.text("getComputedStyle(document.querySelector('.figures')).display"), "grid");
 }
 
 #[test]
 fn what_slips_through_as_markup_does_nothing() {
-    let Some(mut browser) = Browser::start() else { return };
     let [queues, _] = pages();
+    let Some(mut tab) = Tab::new() else { return };
     let page = fs::read_to_string(queues.path("page.html")).unwrap();
     let foreign = "<main id=\"main\"><script>window.run = 1</script><img src=\"http://127.0.0.1:9/\" \
                    onerror=\"window.run = 2\"><p id=\"red\" style=\"color: red\">";
     let page = page.replacen("<main id=\"main\">", foreign, 1);
     fs::write(queues.path("page.html"), page).unwrap();
-    browser.open(&queues.path("page.html"), 1_600, "light");
-    assert_eq!(browser.text("typeof window.run"), "undefined");
+    tab.open(&queues.path("page.html"), 1_600, "light");
+    assert_eq!(tab.text("typeof window.run"), "undefined");
     assert_ne!(
-        browser.text("getComputedStyle(document.getElementById('red')).color"),
+        tab.text("getComputedStyle(document.getElementById('red')).color"),
         "rgb(255, 0, 0)"
     );
-    assert!(!browser.complaints.is_empty());
+    assert!(!tab.complaints.is_empty());
 }
 
 #[test]
 fn a_page_turns_red_when_the_next_is_overdue() {
-    let Some(mut browser) = Browser::start() else { return };
     let env = TestEnv::new();
     env.run(&["status", "--html", "page.html", "--now", "2020-01-01T00:00:00Z"]).silent();
+    let Some(mut tab) = Tab::new() else { return };
     for scheme in ["light", "dark"] {
-        browser.open(&env.path("page.html"), 360, scheme);
-        let says = browser.text("document.querySelector('[role=alert]').innerText");
+        tab.open(&env.path("page.html"), 360, scheme);
+        let says = tab.text("document.querySelector('[role=alert]').innerText");
         assert!(says.starts_with("Out of date: the next page was due at 2020-01-01 00:05:00 UTC"));
-        assert!(browser.text("document.title").starts_with("Out of date: "));
-        let red = browser.text("getComputedStyle(document.getElementById('late')).backgroundColor");
+        assert!(tab.text("document.title").starts_with("Out of date: "));
+        let red = tab.text("getComputedStyle(document.getElementById('late')).backgroundColor");
         assert_eq!(red, "rgb(179, 38, 30)");
-        let least = browser.value(LEAST_CONTRAST);
+        let least = tab.value(LEAST_CONTRAST);
         assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
     }
     // Until a minute after that it is not, and then it is loaded again before it says so.
     env.run(&["status", "--html", "page.html"]).silent();
-    browser.open(&env.path("page.html"), 360, "light");
-    assert_eq!(browser.text("document.getElementById('late').textContent"), "");
+    tab.open(&env.path("page.html"), 360, "light");
+    assert_eq!(tab.text("document.getElementById('late').textContent"), "");
     let clock = "Date.now = () => {
       const is_again = performance.getEntriesByType('navigation')[0].type === 'reload';
       return Date.parse(document.getElementById('due').dateTime) + (is_again ? 60000 : 59900); }";
-    browser.tell("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": clock }));
+    tab.tell("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": clock }));
     env.run(&["status", "--html", "page.html"]).silent();
-    let loaded = browser.requests.len();
-    browser.open(&env.path("page.html"), 360, "light");
-    assert_eq!(browser.text("document.getElementById('late').textContent"), "");
-    while browser.next()["method"] != "Page.loadEventFired" {}
-    assert_eq!(browser.requests.len(), loaded + 2);
-    assert!(browser.text("document.title").starts_with("Out of date: "));
+    let loaded = tab.requests.len();
+    tab.open(&env.path("page.html"), 360, "light");
+    assert_eq!(tab.text("document.getElementById('late').textContent"), "");
+    while tab.next()["method"] != "Page.loadEventFired" {}
+    assert_eq!(tab.requests.len(), loaded + 2);
+    assert!(tab.text("document.title").starts_with("Out of date: "));
 }
 
 #[test]
 fn a_keyboard_reaches_the_queues_and_whatever_scrolls() {
-    let Some(mut browser) = Browser::start() else { return };
     let [queues, _] = pages();
-    browser.open(&queues.path("page.html"), 360, "light");
+    let Some(mut tab) = Tab::new() else { return };
+    tab.open(&queues.path("page.html"), 360, "light");
     let mut reached = Vec::new();
     for _ in 0..6 {
-        browser.press("Tab");
+        tab.press("Tab");
         let focused = "(() => { const it = document.activeElement, style = getComputedStyle(it);
           return [it.getAttribute('href') ?? it.getAttribute('role') ?? it.tagName, style.outlineStyle]; })()";
-        let focused = browser.value(focused);
+        let focused = tab.value(focused);
         assert_eq!(focused[1], "solid", "{focused}");
         reached.push(focused[0].as_str().unwrap().to_string());
     }
     assert_eq!(reached, ["#main", "region", "#q1", "#q2", "#q3", "region"]);
     // What a screen reader is told.
-    let tree = browser.tell("Accessibility.getFullAXTree", &json!({}));
+    let tree = tab.tell("Accessibility.getFullAXTree", &json!({}));
     let nodes: Vec<_> = tree["nodes"].as_array().unwrap().iter().collect();
     let named = |role: &str| {
         let of_role = nodes.iter().filter(|it| it["role"]["value"] == role);

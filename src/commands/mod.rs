@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use backlog_schedule::{Id, Policy, Record, Schedule, one_line, split_id};
+use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
 use backlog_store::{Access, Clock, Database, Found, Reader, StateDir, Table, secure_file};
 
@@ -220,7 +220,7 @@ impl Queues<'_> {
                     Some(_) => console.terminal.say_error(&error),
                     None => {
                         let unknown = report::unknown_queue_json(queue, &error);
-                        console.out.write_all(unknown.as_bytes())?;
+                        console.out.write_all(json_line(&unknown).as_bytes())?;
                     }
                 }
                 anyhow::Ok(exit::of(&error))

@@ -17,8 +17,8 @@ use crate::cli;
 use crate::exit::{self, Exit, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
-    self, BANDS, DueReport, Failures, Labels, LinePasses, QueueStatus, Severity, Source,
-    StatusReport, Thresholds, keep_older, severity_line,
+    self, BANDS, DueReport, Figure, Labels, LinePasses, PendingRecord, QueueStatus, RecordFigures,
+    Severity, StatusReport, Thresholds, keep_older, severity_line,
 };
 
 /// The status of a queue, and its options as far as they make sense.
@@ -120,29 +120,20 @@ fn answer(
             Severity::Unknown => Exit::Unknown,
         });
     }
-    if let Some((_, report)) = found.pop_if(|_| !is_overview) {
-        let report = report?;
-        let text = match args.format.json {
-            true => json_line(&report),
-            false => report::status_text(&report, &console.screen),
-        };
-        console.out.write_all(text.as_bytes())?;
-        return Ok(least);
+    let is_unknown = |(_, report): &mut QueueStatus| !is_overview && report.is_err();
+    if let Some((_, Err(error))) = found.pop_if(is_unknown) {
+        return Err(error);
     }
-    let text = match args.format.json {
-        true => found.iter().map(queue_json).collect(),
-        false => report::overview_text(&found, &console.screen),
+    let text = match &found[..] {
+        all if args.format.json => {
+            all.iter().map(|status| json_line(&report::status_json(status))).collect()
+        }
+        [(_, Ok(report))] if !is_overview => report::status_text(report, &console.screen),
+        all => report::overview_text(all, &console.screen),
     };
     console.out.write_all(text.as_bytes())?;
     let exits = found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
     Ok(exits.fold(least, Exit::max))
-}
-
-fn queue_json((queue, report): &QueueStatus) -> String {
-    match report {
-        Ok(report) => json_line(report),
-        Err(error) => report::unknown_queue_json(queue, error),
-    }
 }
 
 /// The answer to monitoring if the status is not known.
@@ -189,14 +180,13 @@ fn report_on(
 ) -> Result<StatusReport> {
     // If only limits are checked, only the sources of their figures are read.
     let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
-    let reads = |source| is_whole || thresholds.need(source);
     let (recent, most_archived) =
         if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
     let of_a_day = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
     let now = clock.now();
     let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), clock)?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
-    let counts = match reads(Source::Counts) {
+    let counts = match is_whole || thresholds.any(Figure::needs_counts) {
         true => database.census(&BANDS.map(|days| days * DAY), now)?,
         false => Vec::new(),
     };
@@ -209,30 +199,27 @@ fn report_on(
     let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
     let (next_pass, last_complete) =
         (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
-    let mut causes = Causes::default();
-    let [mut snoozed, mut failed, mut in_hand] = [0; 3];
+    let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
     let mut each = |mut record: Record| {
         keep_older(&mut oldest_pending, &record);
         let facts = record.facts();
         let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
         let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
-        snoozed += u64::from(is_snoozed);
-        if known.is(&mut record) {
-            failed += u64::from(!is_snoozed);
+        let has_failed = known.is(&mut record);
+        if has_failed {
             causes.add(&record);
         }
         let is_in_hand = known.has_in_hand(&record);
-        in_hand += u64::from(is_in_hand);
         if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
             let reason = verdict.reason().filter(|_| !is_in_hand);
             let since = reason.and_then(|why| rule.due_since(record.facts(), why, next_pass));
             // The last complete pass would have tried it.
-            let since = since.map(|since| since.max(last_complete.unwrap_or(since)));
-            due.add(&record, verdict, since, now);
+            due.add(&record, verdict, since.max(since.and(last_complete)), now);
         }
+        of_records.add(PendingRecord { verdict, has_failed, is_snoozed, is_in_hand });
         Ok(Continue(()))
     };
-    if reads(Source::PendingRecords) {
+    if is_whole || thresholds.any(Figure::needs_records) {
         database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
     }
     known.known.date(&mut causes);
@@ -251,20 +238,18 @@ fn report_on(
     let paused = state.pause(&queue.name, &database.table().name, now);
     let passes = passes::report(&state, lines, &unread, recent, now);
     Ok(StatusReport {
+        queue: queue.name.clone(),
         db: database.place(),
         table: database.table().name.clone(),
         now,
         counts,
+        of_records,
         oldest_pending,
         due,
+        line: name.map(|name| name.policy),
         passes,
-        queue: queue.name.clone(),
-        snoozed,
-        failed,
-        in_hand,
-        failures: Failures { queue: queue.name.clone(), causes },
+        causes,
         paused,
         archived,
-        line: name.map(|name| name.policy),
     })
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use backlog_schedule::{DAY, Instant, one_line};
 use backlog_store::{Counts, LineName};
 
-use super::status::{StatusReport, status_lines};
+use super::figures::{FIGURES, StatusReport};
+use super::status::status_lines;
 
 const PREFIX: &str = "backlog_";
 /// Seconds without a pass after which a line is removed.
@@ -21,9 +22,8 @@ const PASS_EXIT: &str = "backlog_pass_exit_code";
 const READABLE: &str = "backlog_table_readable";
 const MADE: &str = "backlog_status_timestamp_seconds";
 
-/// The families of series with their help: those of passes, then those of tables. The collector takes a series from
-/// one file only, so passes and tables share none. A total is a counter, the others are gauges.
-const FAMILIES: [(&str, &str); 14] = [
+/// The families of series of passes, with their help. A total is a counter, the others are gauges.
+const OF_PASSES: [(&str, &str); 6] = [
     (PASS_END, "When the last pass of the crontab line ended."),
     (PASS_SUCCESS, "When the last pass of the crontab line ended with exit 0, 0 for never."),
     ("backlog_pass_duration_seconds", "How long the last pass of the crontab line took."),
@@ -33,19 +33,20 @@ const FAMILIES: [(&str, &str); 14] = [
     ),
     (PASS_EXIT, "Exit status of the last pass of the crontab line."),
     ("backlog_attempts_total", "Attempts of all passes of the crontab line, by outcome."),
+];
+/// Those of tables, besides the figures.
+const OF_TABLES: [(&str, &str); 3] = [
     (READABLE, "Whether the table could be read for these figures."),
     (MADE, "When the figures of the table were made."),
     ("backlog_records", "Records of the table, by status."),
-    ("backlog_failed_records", "Pending records whose last attempt failed."),
-    ("backlog_snoozed_records", "Pending records that are put off by their handler."),
-    ("backlog_paused", "Whether the queue or the table is paused."),
-    ("backlog_due_records", "Records that are due by the schedule of the crontab line."),
-    (
-        "backlog_oldest_due_seconds",
-        "For how long the record has waited that has been due the longest.",
-    ),
 ];
-const OF_PASSES: usize = 6;
+
+/// All families: those of passes, then those of tables. The collector takes a series from one file only, so passes and
+/// tables share none.
+fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let figures = FIGURES.iter().filter_map(|figure| figure.metric);
+    OF_PASSES.into_iter().chain(OF_TABLES).chain(figures)
+}
 
 /// The labels of a series.
 #[derive(Default)]
@@ -135,7 +136,8 @@ impl Metrics {
     pub fn of_table(&mut self, labels: &Labels, now: Instant, report: Option<&StatusReport>) {
         let Labels(table) = labels;
         // A status or a schedule that is gone must not be counted any more.
-        self.0.retain(|(family, labels), _| *family < OF_PASSES || !begins_with(labels, table));
+        self.0
+            .retain(|(family, labels), _| *family < OF_PASSES.len() || !begins_with(labels, table));
         self.set(READABLE, labels, u8::from(report.is_some()));
         self.set(MADE, labels, report.map_or(now, |report| report.now).0);
         let Some(report) = report else { return };
@@ -143,13 +145,14 @@ impl Metrics {
             let labels = labels.with("status", &status);
             self.set("backlog_records", &labels, records.iter().sum::<u64>());
         }
-        self.set("backlog_failed_records", labels, report.failed);
-        self.set("backlog_snoozed_records", labels, report.snoozed);
-        self.set("backlog_paused", labels, u8::from(report.paused.is_some()));
-        if let Some(due) = &report.due {
-            let labels = labels.with("line", report.line.as_deref().unwrap_or(&due.line));
-            self.set("backlog_due_records", &labels, due.due);
-            self.set("backlog_oldest_due_seconds", &labels, due.oldest_due_secs.unwrap_or(0));
+        let of_line = labels.with("line", report.line.as_deref().unwrap_or_default());
+        for figure in &FIGURES {
+            let labels = if figure.needs_schedule() { &of_line } else { labels };
+            if let Some((name, _)) = figure.metric
+                && let Ok(Some(value)) = figure.value(report)
+            {
+                self.set(name, labels, value);
+            }
         }
     }
 
@@ -161,7 +164,7 @@ impl Metrics {
             self.0.iter().filter(|((family, _), value)| Some(*family) == end && is_gone(value));
         let gone: Vec<_> = ends.map(|((_, labels), _)| labels.clone()).collect();
         self.0.retain(|(family, labels), _| {
-            *family >= OF_PASSES || !gone.iter().any(|line| begins_with(labels, line))
+            *family >= OF_PASSES.len() || !gone.iter().any(|line| begins_with(labels, line))
         });
     }
 
@@ -171,7 +174,7 @@ impl Metrics {
 
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (number, (name, help)) in FAMILIES.iter().enumerate() {
+        for (number, (name, help)) in families().enumerate() {
             let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
             let series = self.0.iter().filter(|((family, _), _)| *family == number);
             for (at, ((_, labels), value)) in series.enumerate() {
@@ -193,11 +196,11 @@ fn begins_with(labels: &str, others: &str) -> bool {
 
 fn key(name: &str, labels: &Labels) -> (usize, String) {
     // The names are those of the families.
-    (family_index(name).unwrap_or(FAMILIES.len()), labels.0.clone())
+    (family_index(name).unwrap_or(usize::MAX), labels.0.clone())
 }
 
 fn family_index(name: &str) -> Option<usize> {
-    FAMILIES.iter().position(|(family, _)| *family == name)
+    families().position(|(family, _)| family == name)
 }
 
 #[cfg(test)]
@@ -230,7 +233,7 @@ mod tests {
         ] {
             assert!(text.contains(&series), "{series} is not in {text}");
         }
-        assert_eq!(text.matches("# TYPE").count(), OF_PASSES);
+        assert_eq!(text.matches("# TYPE").count(), OF_PASSES.len());
         assert_eq!(text.matches("backlog_pass_success_timestamp_seconds{").count(), 2);
     }
 

@@ -1,6 +1,7 @@
 //! Reports as text and as JSON: on a table, a check, and a pass. Nothing here prints.
 
 mod failures;
+mod figures;
 mod metrics;
 mod page;
 mod passes;
@@ -24,6 +25,9 @@ use serde_json::{Value as Json, json};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 
 pub use failures::{failures_json, failures_text, top_failures};
+pub use figures::{
+    DueReport, FIGURES, Figure, PendingRecord, RecordFigures, StatusReport, keep_older,
+};
 pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
@@ -34,11 +38,8 @@ pub use record::{
 };
 pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
-pub use status::{
-    BANDS, DueReport, Failures, QueueStatus, StatusReport, keep_older, overview_text, status_text,
-    unknown_queue_json,
-};
-pub use thresholds::{FIGURES, Figure, Severity, Source, Thresholds, line as severity_line};
+pub use status::{BANDS, QueueStatus, overview_text, status_json, status_text, unknown_queue_json};
+pub use thresholds::{Severity, Thresholds, line as severity_line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -136,6 +136,18 @@ impl LinePasses {
         complete.map(PassEntry::last_began).max()
     }
 
+    /// When a pass began or ended, or the running pass got an outcome.
+    pub fn last_sign(&self) -> Option<Instant> {
+        let ends = self.history.entries.iter().map(|entry| entry.ended.unwrap_or(entry.began));
+        ends.chain(self.history.running().map(|_| self.history.last_outcome)).max()
+    }
+
+    /// When a pass ended with exit 0.
+    pub fn last_success(&self) -> Option<Instant> {
+        let succeeded = self.history.entries.iter().filter(|entry| entry.exit == Some(0));
+        succeeded.filter_map(|entry| entry.ended).max()
+    }
+
     /// Sentences about the last pass, the running one, and the one that does not come, and whether each is an
     /// alarm.
     fn sentences(&self, screen: &Screen) -> impl Iterator<Item = (String, bool)> {
@@ -339,12 +351,6 @@ pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)>
         named.collect::<Vec<_>>()
     };
     passes.lines().flat_map(of_line).collect()
-}
-
-/// What is wrong: a pass hangs, or does not come, or the last one was killed or failed.
-pub(super) fn alarms(passes: &Passes, screen: &Screen) -> Vec<String> {
-    let alarms = sentences(passes, screen).into_iter().filter(|(_, is_alarm)| *is_alarm);
-    alarms.map(|(sentence, _)| sentence).collect()
 }
 
 /// A table of the last passes, if any are wanted.

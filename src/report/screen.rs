@@ -99,6 +99,7 @@ pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
+#[derive(Clone, Copy)]
 pub struct Column {
     pub name: &'static str,
     /// The width that nearly every value needs.

@@ -1,159 +1,24 @@
-//! The status of a queue: its records by status and age, what is due, and its passes.
+//! The status of a queue as text and as JSON, and that of several queues in one table.
 
 use std::collections::BTreeMap;
 use std::iter;
 
-use backlog_schedule::{
-    Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, cut_line, json_line, one_line, span,
-};
+use backlog_schedule::{Status, cut_line, one_line, span};
 use backlog_store::system_error::chain;
 use backlog_store::{Count, Pause};
-use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};
-use super::passes::{Passes, passes_in_short, passes_json, passes_text};
-use super::screen::{Column, Screen, grouped, padded, table};
+use super::figures::{FIGURES, Figure, Line, Oldest, Source, StatusReport};
+use super::passes::{passes_in_short, passes_json, passes_text};
+use super::screen::{Column, Screen, grouped, table};
 
 /// Upper bounds of the age bands in days, at which the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
-/// The bands, older records, and undated ones.
-pub(super) const COLUMNS: usize = BANDS.len() + 2;
-
-/// The causes of a queue's failures. As JSON, the most frequent ones.
-pub struct Failures {
-    pub queue: String,
-    pub causes: Causes,
-}
-
-impl Serialize for Failures {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        top_failures_json(&self.causes, &self.queue).serialize(serializer)
-    }
-}
-
-/// The state of a table. The fields are those of `status --json`.
-#[derive(Serialize)]
-pub struct StatusReport {
-    pub db: String,
-    pub table: String,
-    pub now: Instant,
-    #[serde(rename = "statuses", serialize_with = "by_status")]
-    pub counts: Vec<Count>,
-    pub oldest_pending: Option<Oldest>,
-    /// By the chosen policy, if there is one.
-    #[serde(flatten)]
-    pub due: Option<DueReport>,
-    #[serde(serialize_with = "as_json")]
-    pub passes: Passes,
-    pub queue: String,
-    /// Pending records that their handler snoozed, and other failed ones.
-    pub snoozed: u64,
-    pub failed: u64,
-    /// Pending records that a running pass most likely has in hand.
-    pub in_hand: u64,
-    pub failures: Failures,
-    pub paused: Option<Pause>,
-    /// The crontab line of the schedule, with its conditions.
-    #[serde(skip)]
-    pub line: Option<String>,
-    /// The newest archived records.
-    #[serde(skip)]
-    pub archived: Vec<Record>,
-}
-
-#[derive(Serialize)]
-pub struct Oldest {
-    pub id: Id,
-    pub date_inserted: Instant,
-}
-
-#[derive(Default, Serialize)]
-pub struct DueReport {
-    pub line: String,
-    pub due: u64,
-    pub waiting: u64,
-    /// To be archived by the next pass.
-    pub to_be_archived: u64,
-    /// Pending, but never due by this policy.
-    pub never_due: u64,
-    pub oldest_due: Option<Oldest>,
-    /// Time since the first of the due records became due, if it is known.
-    pub oldest_due_secs: Option<i64>,
-    pub next_due_at: Option<Instant>,
-    #[serde(skip)]
-    pub by_hour: ByHour,
-    /// Whether the schedule is only cron's.
-    #[serde(skip)]
-    pub is_by_age: bool,
-    /// The tick of the schedule.
-    #[serde(skip)]
-    pub every_secs: i64,
-}
-
-impl DueReport {
-    pub fn new(policy: &Policy) -> Self {
-        let is_by_age = matches!(policy, Policy::Age(_));
-        let every_secs = policy.every_secs();
-        Self { line: policy.line(), is_by_age, every_secs, ..Self::default() }
-    }
-
-    /// Counts a pending record, which has been due since `since` if it is due.
-    pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
-        match verdict {
-            Verdict::Due(_) => {
-                self.due += 1;
-                self.next_due_at = Some(now);
-                keep_older(&mut self.oldest_due, record);
-                let secs = since.map(|since| now.0.saturating_sub(since.0).max(0));
-                self.oldest_due_secs = self.oldest_due_secs.max(secs);
-            }
-            Verdict::Archive(_) => self.to_be_archived += 1,
-            Verdict::Wait { until } => {
-                self.waiting += 1;
-                self.by_hour.add(until, now);
-                self.next_due_at = Some(self.next_due_at.map_or(until, |next| next.min(until)));
-            }
-            Verdict::Never(_) => self.never_due += 1,
-        }
-    }
-}
-
-/// Number of records that are due in each of the next hours, and after that.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ByHour {
-    pub hours: [u64; 24],
-    pub later: u64,
-    /// When the first of them is due.
-    pub next: Option<Instant>,
-}
-
-impl ByHour {
-    fn add(&mut self, until: Instant, now: Instant) {
-        self.next = self.next.into_iter().chain([until]).min();
-        let hour = until.0.saturating_sub(now.0).max(0) / HOUR;
-        match usize::try_from(hour).ok().and_then(|hour| self.hours.get_mut(hour)) {
-            Some(records) => *records += 1,
-            None => self.later += 1,
-        }
-    }
-}
-
-pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
-    if let Some(date_inserted) = record.inserted_at
-        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
-    {
-        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
-    }
-}
-
-pub(super) fn of_status(report: &StatusReport, status: Status) -> u64 {
-    report.counts.iter().filter(|count| count.status == status).map(|count| count.rows).sum()
-}
-
-pub(super) fn pending(report: &StatusReport) -> u64 {
-    Status::PENDING.map(|status| of_status(report, status)).iter().sum()
-}
+/// The names of the bands, of older records, and of undated ones.
+pub(super) const BAND_NAMES: [&str; COLUMNS] =
+    ["0-1d", "1-7d", "7-14d", "14-30d", "30-180d", "180-360d", "older", "undated"];
+const COLUMNS: usize = BANDS.len() + 2;
 
 /// The rows of each status by band. Our statuses come first, also without rows.
 pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
@@ -171,63 +36,47 @@ pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
     of_ours.into_iter().chain(others).collect()
 }
 
-pub(super) fn band_names() -> impl Iterator<Item = String> {
-    let from = iter::once(0).chain(BANDS);
-    let bands = from.zip(BANDS).map(|(from, to)| format!("{from}-{to}d"));
-    bands.chain(["older".into(), "undated".into()])
-}
-
 /// The records by status and age, or by status alone on a narrow terminal.
 fn counts_table(counts: &[Count], screen: &Screen) -> String {
-    let header = iter::once("STATUS".into()).chain(band_names()).chain(["total".into()]);
-    let mut rows: Vec<Vec<String>> = vec![header.collect()];
-    for (status, cells) in status_lines(counts) {
+    let row = |(status, cells): (String, [u64; COLUMNS])| {
         let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
-        rows.push(iter::once(cut_line(&status)).chain(cells).collect());
-    }
-    let table = aligned(&rows);
-    let is_wide = |width| table.lines().any(|line| line.chars().count() > width);
-    if !screen.width.is_some_and(is_wide) {
-        return table;
-    }
-    rows.iter_mut().for_each(|row| drop(row.drain(1..=COLUMNS)));
-    aligned(&rows)
+        iter::once(cut_line(&status)).chain(cells).collect()
+    };
+    let rows: Vec<_> = status_lines(counts).into_iter().map(row).collect();
+    let shown = |ages_from: usize, screen: Screen| {
+        let ages = BAND_NAMES.map(|name| Column::number(name, 0).wide(ages_from)).into_iter();
+        let columns = iter::once(Column::text("STATUS", 8)).chain(ages);
+        table(columns.chain([Column::number("total", 0)]).collect(), &rows, &screen)
+    };
+    let whole = shown(0, Screen { width: None, ..*screen });
+    shown(whole.lines().map(|line| line.chars().count()).max().unwrap_or(0), *screen)
 }
 
-/// Lines with the first column aligned to the left and the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, &width))| padded(cell, width, column > 0));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
+/// `never due  4 (too old for this line, or undated)`
+fn figure_line(figure: &Figure, report: &StatusReport) -> Option<(&'static str, String)> {
+    let value = figure.value(report).ok()??;
+    let (label, note) = match figure.line.as_ref()? {
+        Line::IfAny(..) if value == 0 => return None,
+        Line::Always(label, note) | Line::IfAny(label, note) => (label, note),
     };
-    rows.iter().map(line).collect()
+    let schedule = report.due.as_ref().map_or(String::new(), |due| one_line(&due.line));
+    let note = note.replace("{line}", &schedule);
+    let note = if note.is_empty() { note } else { format!(" ({note})") };
+    Some((label, figure.format(value) + &note))
 }
 
 pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
-    let shown = |Oldest { id, date_inserted: at }: &Oldest| {
-        let ago = span(report.now.0.saturating_sub(at.0));
-        format!("{id}, inserted {}, {ago} ago", screen.at(*at))
+    let oldest = |oldest: &Option<Oldest>| match oldest {
+        Some(Oldest { id, date_inserted: at }) => {
+            let ago = span(report.now.0.saturating_sub(at.0));
+            format!("{id}, inserted {}, {ago} ago", screen.at(*at))
+        }
+        None => "none".into(),
     };
-    let oldest = |oldest: &Option<Oldest>| oldest.as_ref().map_or("none".into(), shown);
     let mut lines = vec![("oldest pending", oldest(&report.oldest_pending))];
     if let Some(due) = &report.due {
-        lines.push(("due now", format!("{} ({})", due.due, one_line(&due.line))));
-        lines.push(("oldest due", oldest(&due.oldest_due)));
-        lines.push(("waiting", due.waiting.to_string()));
-        if due.to_be_archived > 0 {
-            lines.push(("to be archived", format!("{} (given up)", due.to_be_archived)));
-        }
-        if due.never_due > 0 {
-            let rows = format!("{} (too old for this line, or undated)", due.never_due);
-            lines.push(("never due", rows));
-        }
+        lines.extend(FIGURES.iter().filter_map(|figure| figure_line(figure, report)));
+        lines.insert(2, ("oldest due", oldest(&due.oldest_due)));
         let next = match due.next_due_at {
             None => "never".into(),
             Some(at) if at <= report.now => "now".into(),
@@ -244,79 +93,115 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    let failures = section(top_failures(&[("", &report.failures.causes)], screen));
+    let failures = section(top_failures(&[("", &report.causes)], screen));
     let title = screen.wrap(&format!("{table} in {db} at {now}"));
     let counts = counts_table(&report.counts, screen);
     format!("{title}\n{counts}\n{lines}\n{passes}{failures}")
 }
 
 /// `{"NEW":{"total":3,"by_age":{"0-1d":3,...}},...}`
-fn by_status<S: Serializer>(counts: &[Count], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(status_lines(counts).into_iter().map(|(status, cells)| {
-        let total: u64 = cells.iter().sum();
-        let bands: serde_json::Map<_, _> = band_names().zip(cells.map(Into::into)).collect();
-        (status, json!({ "total": total, "by_age": bands }))
-    }))
-}
-
-fn as_json<S: Serializer>(passes: &Passes, serializer: S) -> Result<S::Ok, S::Error> {
-    passes_json(passes).serialize(serializer)
+fn by_status(counts: &[Count]) -> Json {
+    let rows = status_lines(counts).into_iter().map(|(status, cells)| {
+        let by_age: Json =
+            BAND_NAMES.map(String::from).into_iter().zip(cells.map(Json::from)).collect();
+        (status, json!({ "total": cells.iter().sum::<u64>(), "by_age": by_age }))
+    });
+    rows.collect()
 }
 
 /// A queue and its status, or the error.
 pub type QueueStatus = (String, anyhow::Result<StatusReport>);
 
 /// The line of a queue that cannot be read, among several.
-pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> String {
-    json_line(&json!({ "queue": queue, "error": chain(error) }))
+pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> Json {
+    json!({ "queue": queue, "error": chain(error) })
+}
+
+pub fn status_json((queue, report): &QueueStatus) -> Json {
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return unknown_queue_json(queue, error),
+    };
+    let mut status = json!({
+        "db": report.db,
+        "table": report.table,
+        "now": report.now,
+        "statuses": by_status(&report.counts),
+        "oldest_pending": report.oldest_pending,
+    });
+    if let Some(due) = &report.due {
+        status["line"] = json!(due.line);
+        add_figures(&mut status, report, |source| matches!(source, Source::Judged(_)));
+        status["oldest_due"] = json!(due.oldest_due);
+        add_figures(&mut status, report, |source| matches!(source, Source::Due(_)));
+        status["next_due_at"] = json!(due.next_due_at);
+    }
+    status["passes"] = passes_json(&report.passes);
+    status["queue"] = json!(report.queue);
+    add_figures(&mut status, report, |source| matches!(source, Source::Pending(_)));
+    status["failures"] = top_failures_json(&report.causes, &report.queue);
+    status["paused"] = json!(report.paused);
+    status
+}
+
+fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) -> bool) {
+    for figure in FIGURES.iter().filter(|figure| are_meant(&figure.source)) {
+        let unit = if figure.is_time() { "_secs" } else { "" };
+        status[format!("{}{unit}", figure.name)] = json!(figure.read(report).ok().flatten());
+    }
 }
 
 /// A line for each queue of backlog.toml, and the most frequent causes of failures.
 pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
-    let rows: Vec<_> = queues.iter().map(|queue| overview_row(queue, screen)).collect();
-    let columns = vec![
-        Column::text("QUEUE", 10),
-        Column::number("PENDING", 7).wide(70),
-        Column::number("0-1d", 6).wide(120),
-        Column::number("1-7d", 6).wide(120),
-        Column::number("7-30d", 6).wide(120),
-        Column::number("older", 6).wide(120),
-        Column::number("DUE", 6),
-        Column::number("FAILED", 6),
-        Column::number("SNOOZED", 7).wide(70),
-        Column::text("OLDEST DUE", 10).wide(70),
-        Column::text("LAST PASS", 9),
-    ];
+    let mut columns = vec![Column::text("QUEUE", 10), Column::number("PENDING", 7).wide(70)];
+    columns.extend(AGES.map(|name| Column::number(name, 6).wide(120)));
+    columns.extend(figure_columns().map(|(_, column)| column));
+    columns.extend([Column::text("OLDEST DUE", 10).wide(70), Column::text("LAST PASS", 9)]);
+    let row = |(name, report): &QueueStatus| {
+        let (mut row, last) = match report {
+            Ok(report) => (overview_row(report, screen), last_pass(report, screen)),
+            Err(error) => (Vec::new(), one_line(&chain(error))),
+        };
+        row.insert(0, one_line(name));
+        row.resize(columns.len() - 1, "-".into());
+        row.push(last);
+        row
+    };
+    let rows: Vec<_> = queues.iter().map(row).collect();
     let lines = table(columns, &rows, screen);
     let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
-    let causes: Vec<_> = known.map(|(name, it)| (name, &it.failures.causes)).collect();
+    let causes: Vec<_> = known.map(|(name, report)| (name, &report.causes)).collect();
     lines + &section(top_failures(&causes, screen))
 }
 
-fn section(text: String) -> String {
-    if text.is_empty() { text } else { format!("\n{text}") }
+/// The pending records in all and by age, the figures that have a column, and the age of the oldest due record.
+fn overview_row(report: &StatusReport, screen: &Screen) -> Vec<String> {
+    let mut ages = [0; AGES.len()];
+    for count in report.counts.iter().filter(|count| count.status.is_pending()) {
+        ages[count.band.map_or(3, |band| [0, 1, 2, 2, 3, 3, 3][band])] += count.rows;
+    }
+    let pending = iter::once(ages.iter().sum()).chain(ages);
+    let figures = figure_columns().map(|(figure, _)| match figure.value(report) {
+        Ok(Some(value)) => grouped(value.unsigned_abs()),
+        Ok(None) | Err(_) => "-".into(),
+    });
+    let oldest = report.due.as_ref().and_then(|due| due.oldest_due.as_ref());
+    let oldest = oldest.map(|oldest| screen.distance(oldest.date_inserted));
+    pending.map(grouped).chain(figures).chain(oldest).collect()
 }
 
-fn overview_row((name, report): &QueueStatus, screen: &Screen) -> Vec<String> {
-    let mut row = vec![one_line(name)];
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => {
-            row.extend(iter::repeat_n(String::from("-"), 9));
-            row.push(one_line(&chain(error)));
-            return row;
-        }
-    };
-    let ages = pending_by_age(&report.counts);
-    let due = report.due.as_ref();
-    row.push(grouped(ages.iter().sum()));
-    row.extend(ages.map(grouped));
-    row.push(due.map_or_else(|| "-".into(), |due| grouped(due.due)));
-    row.extend([report.failed, report.snoozed].map(grouped));
-    let oldest = due.and_then(|due| due.oldest_due.as_ref());
-    row.push(oldest.map_or_else(|| "-".into(), |it| screen.distance(it.date_inserted)));
-    row.push(last_pass(report, screen));
-    row
+/// The figures that have a column. Those that a narrow terminal leaves out are on the right.
+fn figure_columns() -> impl Iterator<Item = (&'static Figure, Column)> {
+    let all = FIGURES.iter().filter_map(|figure| Some((figure, figure.column?)));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(_, column)| column.from_width);
+    all.into_iter()
+}
+
+const AGES: [&str; 4] = ["0-1d", "1-7d", "7-30d", "older"];
+
+fn section(text: String) -> String {
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// The state of a queue's passes in short: paused, or the last one.
@@ -328,32 +213,135 @@ pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
     }
 }
 
-/// Pending records up to an age of a day, a week, 30 days, and older or undated ones.
-fn pending_by_age(counts: &[Count]) -> [u64; 4] {
-    let mut ages = [0; 4];
-    for count in counts.iter().filter(|count| count.status.is_pending()) {
-        let age = match count.band {
-            Some(band @ (0 | 1)) => band,
-            Some(2 | 3) => 2,
-            Some(_) | None => 3,
-        };
-        ages[age] += count.rows;
-    }
-    ages
-}
-
 #[cfg(test)]
 mod tests {
+    use backlog_schedule::{End, Id, Instant, Obstacle, Reason, Verdict};
+    use backlog_store::Pause;
+
     use super::*;
+    use crate::report::figures::{DueReport, PendingRecord};
+    use crate::report::metrics::{Labels, Metrics};
+    use crate::report::page::page;
+    use crate::report::passes::Passes;
+    use crate::report::thresholds::{Severity, Thresholds};
+
+    const NOW: Instant = Instant(1_795_219_200);
+
+    /// A report of which no two figures above 0 are the same.
+    fn report() -> StatusReport {
+        let mut report = StatusReport {
+            queue: "mails".into(),
+            db: "/mails.db".into(),
+            table: "MAILS".into(),
+            now: NOW,
+            counts: Vec::new(),
+            of_records: Default::default(),
+            oldest_pending: Some(Oldest {
+                id: Id::Integer(7),
+                date_inserted: Instant(NOW.0 - 7_000),
+            }),
+            due: Some(DueReport { oldest_due_secs: Some(5_000), ..DueReport::default() }),
+            line: Some("--ndays 1".into()),
+            passes: Passes {
+                now: NOW,
+                directory: "/state".into(),
+                worker: None,
+                errors: Vec::new(),
+                lines: Vec::new(),
+                recent: 0,
+            },
+            causes: Default::default(),
+            paused: Some(Pause::default()),
+            archived: Vec::new(),
+        };
+        let record = |verdict| PendingRecord {
+            verdict,
+            has_failed: false,
+            is_snoozed: false,
+            is_in_hand: false,
+        };
+        let failed = PendingRecord { has_failed: true, ..record(None) };
+        for (number, record) in [
+            (102, record(Some(Verdict::Due(Reason::New)))),
+            (103, record(Some(Verdict::Wait { until: NOW }))),
+            (104, record(Some(Verdict::Archive(End::Age)))),
+            (105, record(Some(Verdict::Never(Obstacle::TooOld)))),
+            (106, failed),
+            (107, PendingRecord { is_snoozed: true, ..failed }),
+            (108, PendingRecord { is_in_hand: true, ..record(None) }),
+        ] {
+            (0..number).for_each(|_| report.of_records.add(record));
+        }
+        for (status, rows) in [(Status::New, 109), (Status::Error, 2), (Status::Archived, 112)] {
+            let text = status.name().into();
+            report.counts.push(Count { status, text, band: Some(0), rows });
+        }
+        report
+    }
 
     #[test]
-    fn an_hour_begins_with_its_first_second_and_ends_before_the_next() {
-        let mut by_hour = ByHour::default();
-        for until in [0, 1, 3_599, 3_600, 86_399, 86_400, i64::MAX] {
-            by_hour.add(Instant(until), Instant(0));
+    fn each_figure_has_the_same_value_in_all_its_outputs() {
+        let queues = [("mails".into(), Ok(report()))];
+        let report = queues[0].1.as_ref().unwrap();
+        let screen = Screen { width: None, now: NOW };
+        let (json, text) = (status_json(&queues[0]), status_text(report, &screen));
+        let (overview, page) = (overview_text(&queues, &screen), page(&queues, NOW).unwrap());
+        let mut metrics = Metrics::default();
+        metrics.of_table(&Labels::of_table("db", "mails", "MAILS"), NOW, Some(report));
+        let metrics = metrics.to_text();
+        let expected = [
+            ("due", 102),
+            ("oldest_due", 5_000),
+            ("waiting", 103),
+            ("to_be_archived", 104),
+            ("never_due", 105),
+            ("pending", 111),
+            ("oldest_pending", 7_000),
+            ("failed", 106),
+            ("snoozed", 107),
+            ("in_hand", 108),
+            ("archived", 112),
+            ("archived_24h", 0),
+            ("failed_24h", 0),
+            ("succeeded_24h", 0),
+            ("paused", 1),
+            ("hung_lines", 0),
+            ("overdue_lines", 0),
+        ];
+        for figure in &FIGURES {
+            let name = figure.name;
+            let expected = expected.into_iter().find(|(row, _)| *row == name);
+            let Some((_, value)) = expected else {
+                assert_eq!(figure.value(report), Ok(None), "{name}: no pass has ever been");
+                continue;
+            };
+            let unit = if figure.is_time() { "_secs" } else { "" };
+            if figure.needs_schedule() || matches!(figure.source, Source::Pending(_)) {
+                assert_eq!(json[format!("{name}{unit}")], value, "{name}: {json}");
+            }
+            if let Some((metric, help)) = figure.metric {
+                let head = format!("# HELP {metric} {help}\n# TYPE {metric} gauge\n{metric}{{");
+                let (_, series) = metrics.split_once(&head).expect(name);
+                let (labels, number) = series.lines().next().unwrap().rsplit_once("} ").unwrap();
+                assert_eq!(number, value.to_string(), "{metric}");
+                assert_eq!(labels.contains("line=\"--ndays 1\""), figure.needs_schedule());
+            }
+            if let Some(Line::Always(label, _) | Line::IfAny(label, _)) = figure.line {
+                assert!(text.contains(&format!("\n{label:<14}  {value}")), "{label}: {text}");
+            }
+            if let Some(column) = figure.column {
+                let end = overview.find(column.name).expect(name) + column.name.len();
+                let row = overview.lines().nth(1).unwrap();
+                assert!(row[..end].ends_with(&format!(" {value}")), "{name}: {overview}");
+            }
+            let seconds = if figure.is_time() { "s" } else { "" };
+            let limit = format!("{name}>={value}{seconds}");
+            let limits = Thresholds::parse(None, Some(&limit)).unwrap();
+            assert_eq!(limits.judge(&queues).0, Severity::Critical, "{limit}");
         }
-        assert_eq!((by_hour.hours[0], by_hour.hours[1], by_hour.hours[23]), (3, 1, 1));
-        assert_eq!((by_hour.hours.iter().sum::<u64>(), by_hour.later), (5, 2));
-        assert_eq!(by_hour.next, Some(Instant(0)));
+        for (label, value) in [("Failed", 106), ("Waiting", 103), ("In hand", 108)] {
+            let shown = format!("{label}</span> <span class=\"value\">{value}</span>");
+            assert!(page.contains(&shown), "{label}: {page}");
+        }
     }
 }

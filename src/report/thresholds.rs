@@ -3,140 +3,11 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use backlog_schedule::{DAY, Instant, Status, one_line, parse_duration, span, unknown_name};
-use backlog_store::PassEntry;
+use backlog_schedule::{one_line, parse_duration, unknown_name};
 use backlog_store::system_error::chain;
 
-use super::passes::LinePasses;
-use super::status::{DueReport, QueueStatus, StatusReport, of_status, pending};
-
-/// A figure that a limit may be set for.
-pub struct Figure {
-    pub name: Text,
-    pub says: Text,
-    source: Source,
-    is_time: bool,
-    value: Reading,
-}
-
-/// A count or seconds; nothing for what has never been, and an error for what cannot be told.
-type Value = Result<Option<i64>, String>;
-
-/// The part of a report that a figure is read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    PendingRecords,
-    Counts,
-    /// The record of passes and the pauses, which are kept outside the database.
-    Passes,
-}
-
-use Source::{Counts, Passes, PendingRecords};
-
-type Text = &'static str;
-type Reading = fn(&StatusReport) -> Value;
-
-const fn count(name: Text, source: Source, says: Text, value: Reading) -> Figure {
-    Figure { name, says, source, is_time: false, value }
-}
-
-const fn time(name: Text, source: Source, says: Text, value: Reading) -> Figure {
-    Figure { name, says, source, is_time: true, value }
-}
-
-/// All figures: what is due by the schedule, the records, and the passes.
-pub const FIGURES: [Figure; 14] = [
-    count("due", PendingRecords, "records that are due", |it| of_due(it, |due| rows(due.due))),
-    time("oldest_due", PendingRecords, "longest time that a record has been due", |it| {
-        of_due(it, |due| due.oldest_due_secs.unwrap_or(0))
-    }),
-    count("pending", Counts, "records that are NEW or ERROR", |it| known(pending(it))),
-    time("oldest_pending", PendingRecords, "age of the oldest pending record", |it| {
-        let oldest = it.oldest_pending.as_ref();
-        Ok(Some(oldest.map_or(0, |oldest| it.now.0.saturating_sub(oldest.date_inserted.0))))
-    }),
-    count("failed", PendingRecords, "pending records whose last attempt failed", |it| {
-        known(it.failed)
-    }),
-    count("archived", Counts, "records that are ARCHIVED", |it| {
-        known(of_status(it, Status::Archived))
-    }),
-    count("archived_24h", Passes, "records that passes archived in the last 24 hours", |it| {
-        of_a_day(it, |counts| counts.archived)
-    }),
-    count("failed_24h", Passes, "attempts that failed in the last 24 hours", |it| {
-        of_a_day(it, |counts| counts.failed.saturating_add(counts.archived))
-    }),
-    count("succeeded_24h", Passes, "attempts that succeeded in the last 24 hours", |it| {
-        of_a_day(it, |counts| counts.succeeded)
-    }),
-    count("paused", Passes, "1 if the queue or its table is paused", |it| {
-        known(it.paused.is_some().into())
-    }),
-    time(
-        "last_pass",
-        Passes,
-        "time since a pass began or ended, or the running pass got an outcome",
-        |it| {
-            let ends = entries(it).map(|entry| entry.ended.unwrap_or(entry.began));
-            let histories = it.passes.lines.iter().map(|line| &line.history);
-            let running = histories.filter(|it| it.running().is_some()).map(|it| it.last_outcome);
-            since(it, ends.chain(running).max())
-        },
-    ),
-    time("last_success", Passes, "time since a pass ended with exit 0", |it| {
-        since(it, entries(it).filter(|it| it.exit == Some(0)).filter_map(|it| it.ended).max())
-    }),
-    count("hung_lines", Passes, "crontab lines whose pass hangs", |it| {
-        lines(it, |line| line.history.hangs_for(it.now).is_some())
-    }),
-    count(
-        "overdue_lines",
-        Passes,
-        "crontab lines without a pass for twice the usual interval",
-        |it| lines(it, |line| line.overdue(it.now).is_some()),
-    ),
-];
-
-fn rows(rows: u64) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
-}
-
-fn known(count: u64) -> Value {
-    Ok(Some(rows(count)))
-}
-
-fn of_due(report: &StatusReport, value: impl Fn(&DueReport) -> i64) -> Value {
-    let none = "no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive";
-    report.due.as_ref().map(|due| Some(value(due))).ok_or_else(|| none.into())
-}
-
-fn lines(report: &StatusReport, is_meant: impl Fn(&LinePasses) -> bool) -> Value {
-    require_passes(report)?;
-    known(report.passes.lines.iter().filter(|line| is_meant(line)).count() as u64)
-}
-
-fn entries(report: &StatusReport) -> impl Iterator<Item = &PassEntry> {
-    report.passes.lines.iter().flat_map(|line| &line.history.entries)
-}
-
-/// What the passes of the last 24 hours came to. One that runs counts with what it has noted.
-fn of_a_day(report: &StatusReport, count: impl Fn(&backlog_store::Counts) -> u64) -> Value {
-    require_passes(report)?;
-    let begin = report.now.saturating_sub(DAY);
-    let recent = entries(report).filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
-    known(recent.map(|entry| count(&entry.counts)).fold(0, u64::saturating_add))
-}
-
-/// Fails if the passes of some line cannot be read.
-fn require_passes(report: &StatusReport) -> Result<(), String> {
-    report.passes.errors.first().map_or(Ok(()), |why| Err(why.clone()))
-}
-
-fn since(report: &StatusReport, at: Option<Instant>) -> Value {
-    require_passes(report)?;
-    Ok(at.map(|at| report.now.0.saturating_sub(at.0).max(0)))
-}
+use super::figures::{FIGURES, Figure, StatusReport};
+use super::status::QueueStatus;
 
 /// A figure and the side of a number on which it is alarming.
 struct Limit {
@@ -171,8 +42,10 @@ impl Limit {
             .iter()
             .find(|figure| figure.name == name)
             .ok_or_else(|| unknown_name("figure", name, FIGURES.map(|figure| figure.name)))?;
-        let parsed = match figure.is_time {
-            true => parse_duration(number).map(|time| rows(time.as_secs())),
+        let parsed = match figure.is_time() {
+            true => {
+                parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+            }
             false => {
                 number.parse::<u32>().map(i64::from).map_err(|_| "write a whole number".into())
             }
@@ -181,17 +54,13 @@ impl Limit {
         Ok(Self { figure, sign, is_passed, number })
     }
 
-    fn format(&self, value: i64) -> String {
-        if self.figure.is_time { span(value) } else { value.to_string() }
-    }
-
     /// Whether a report passes the limit, and its figure in words.
     fn judge(&self, report: &StatusReport) -> Result<(bool, String), String> {
         let name = self.figure.name;
-        let value = (self.figure.value)(report).map_err(|why| format!("{name}: {why}"))?;
+        let value = self.figure.value(report).map_err(|why| format!("{name}: {why}"))?;
         // What has never been is longer ago than any time.
         let order = value.map_or(Ordering::Greater, |value| value.cmp(&self.number));
-        let shown = value.map_or_else(|| "never".into(), |value| self.format(value));
+        let shown = value.map_or_else(|| "never".into(), |value| self.figure.format(value));
         Ok(((self.is_passed)(order), format!("{name} {shown}")))
     }
 }
@@ -222,9 +91,9 @@ impl Thresholds {
         Ok(Self(all))
     }
 
-    /// Whether any limit is for a figure from this part of a report.
-    pub fn need(&self, source: Source) -> bool {
-        self.0.iter().any(|(_, limit)| limit.figure.source == source)
+    /// Whether any limit is for such a figure.
+    pub fn any(&self, is_meant: fn(&Figure) -> bool) -> bool {
+        self.0.iter().any(|(_, limit)| is_meant(limit.figure))
     }
 
     /// The worst state of all queues, and a line that says why.
@@ -255,7 +124,7 @@ impl Thresholds {
                     worst = worst.max(*severity);
                     // The limit of a warning is passed with that of a failure.
                     if !alarming.iter().any(|it: &String| it.starts_with(&shown)) {
-                        let (sign, number) = (limit.sign, limit.format(limit.number));
+                        let (sign, number) = (limit.sign, limit.figure.format(limit.number));
                         alarming.push(format!("{shown} ({sign}{number})"));
                     }
                 }

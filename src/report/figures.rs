@@ -1,0 +1,340 @@
+//! The figures of a queue, a row of `FIGURES` for each. Text, JSON, page, metrics and limits of `status` are made from
+//! these rows, and nothing else calculates a figure.
+
+use backlog_schedule::{Causes, DAY, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
+use backlog_store::{Count, Counts, Pause};
+use serde::Serialize;
+
+use super::passes::{LinePasses, Passes};
+use super::screen::Column;
+
+type Text = &'static str;
+
+/// All figures: what the schedule decides, the records, and the passes.
+pub const FIGURES: [Figure; NUMBER] = [
+    Figure::new("due", Judged(|verdict| matches!(verdict, Verdict::Due(_))))
+        .help("records that are due")
+        .line(Line::Always("due now", "{line}"))
+        .column(Column::number("DUE", 6))
+        .metric("backlog_due_records", "Records that are due by the schedule of the crontab line."),
+    Figure::new("oldest_due", Due(|due| due.oldest_due_secs))
+        .help("longest time that a record has been due")
+        .metric(
+            "backlog_oldest_due_seconds",
+            "For how long the record has waited that has been due the longest.",
+        ),
+    Figure::new("waiting", Judged(|verdict| matches!(verdict, Verdict::Wait { .. })))
+        .help("pending records whose next attempt is still to come")
+        .line(Line::Always("waiting", "")),
+    Figure::new("to_be_archived", Judged(|verdict| matches!(verdict, Verdict::Archive(_))))
+        .help("pending records that the next pass archives without an attempt")
+        .line(Line::IfAny("to be archived", "given up")),
+    Figure::new("never_due", Judged(|verdict| matches!(verdict, Verdict::Never(_))))
+        .help("pending records that the schedule never tries")
+        .line(Line::IfAny("never due", "too old for this line, or undated")),
+    Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
+    Figure::new("oldest_pending", Age(|report| report.oldest_pending.as_ref()))
+        .help("age of the oldest pending record"),
+    Figure::new("snoozed", Pending(|record| record.is_snoozed))
+        .help("pending records that are put off by their handler")
+        .column(Column::number("SNOOZED", 7).wide(70))
+        .metric("backlog_snoozed_records", "Pending records that are put off by their handler."),
+    Figure::new("failed", Pending(|record| record.has_failed && !record.is_snoozed))
+        .help("pending records whose last attempt failed")
+        .column(Column::number("FAILED", 6))
+        .metric("backlog_failed_records", "Pending records whose last attempt failed."),
+    Figure::new("in_hand", Pending(|record| record.is_in_hand))
+        .help("pending records that a running pass most likely has in hand"),
+    Figure::new("archived", Statuses(&[Status::Archived])).help("records that are ARCHIVED"),
+    Figure::new("archived_24h", LastDay(|counts| counts.archived))
+        .help("records that passes archived in the last 24 hours"),
+    Figure::new("failed_24h", LastDay(|counts| counts.failed.saturating_add(counts.archived)))
+        .help("attempts that failed in the last 24 hours"),
+    Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
+        .help("attempts that succeeded in the last 24 hours"),
+    Figure::new("paused", Flag(|report| report.paused.is_some()))
+        .help("1 if the queue or its table is paused")
+        .metric("backlog_paused", "Whether the queue or the table is paused."),
+    Figure::new("last_pass", Since(LinePasses::last_sign))
+        .help("time since a pass began or ended, or the running pass got an outcome"),
+    Figure::new("last_success", Since(LinePasses::last_success))
+        .help("time since a pass ended with exit 0"),
+    Figure::new("hung_lines", Lines(|line, now| line.history.hangs_for(now)))
+        .help("crontab lines whose pass hangs"),
+    Figure::new("overdue_lines", Lines(LinePasses::overdue))
+        .help("crontab lines without a pass for twice the usual interval"),
+];
+const NUMBER: usize = 19;
+
+pub struct Figure {
+    /// Its name in limits and JSON.
+    pub name: Text,
+    pub help: Text,
+    pub source: Source,
+    /// Its line in the text of `status`.
+    pub line: Option<Line>,
+    /// Its column where several queues are listed.
+    pub column: Option<Column>,
+    /// The name and the help of its metric.
+    pub metric: Option<(Text, Text)>,
+}
+
+/// What a figure is calculated from. JSON has those of the schedule and of the pending records.
+pub enum Source {
+    /// Number of pending records of which the schedule decides so.
+    Judged(fn(Verdict) -> bool),
+    /// A time in seconds that depends on the schedule.
+    Due(fn(&DueReport) -> Option<i64>),
+    /// Number of pending records for which this holds.
+    Pending(fn(PendingRecord) -> bool),
+    /// Time since this record was inserted.
+    Age(fn(&StatusReport) -> Option<&Oldest>),
+    /// Number of records with one of these statuses.
+    Statuses(&'static [Status]),
+    /// 1 or 0.
+    Flag(fn(&StatusReport) -> bool),
+    /// Number of attempts of the last 24 hours. A running pass counts with what it has noted.
+    LastDay(fn(&Counts) -> u64),
+    /// Number of crontab lines of which there is such a time.
+    Lines(fn(&LinePasses, Instant) -> Option<i64>),
+    /// Time since the last such event of a line.
+    Since(fn(&LinePasses) -> Option<Instant>),
+}
+
+use Source::{Age, Due, Flag, Judged, LastDay, Lines, Pending, Since, Statuses};
+
+/// A line of text: a label, and a note behind the figure, in which `{line}` is the schedule.
+pub enum Line {
+    Always(Text, Text),
+    /// Left out for 0.
+    IfAny(Text, Text),
+}
+
+impl Figure {
+    const fn new(name: Text, source: Source) -> Self {
+        Self { name, help: "", source, line: None, column: None, metric: None }
+    }
+
+    const fn help(self, help: Text) -> Self {
+        Self { help, ..self }
+    }
+
+    const fn line(self, line: Line) -> Self {
+        Self { line: Some(line), ..self }
+    }
+
+    const fn column(self, column: Column) -> Self {
+        Self { column: Some(column), ..self }
+    }
+
+    const fn metric(self, name: Text, help: Text) -> Self {
+        Self { metric: Some((name, help)), ..self }
+    }
+
+    pub fn needs_schedule(&self) -> bool {
+        matches!(self.source, Judged(_) | Due(_))
+    }
+
+    /// Whether all pending records must be read for it.
+    pub fn needs_records(&self) -> bool {
+        self.needs_schedule() || matches!(self.source, Pending(_) | Age(_))
+    }
+
+    pub fn needs_counts(&self) -> bool {
+        matches!(self.source, Statuses(_))
+    }
+
+    /// Whether it is a time in seconds.
+    pub fn is_time(&self) -> bool {
+        matches!(self.source, Due(_) | Age(_) | Since(_))
+    }
+
+    /// A value as text: `4055` or `1h 59m`.
+    pub fn format(&self, value: i64) -> String {
+        if self.is_time() { span(value) } else { value.to_string() }
+    }
+
+    /// Its value: a count or seconds. `None` if no record has the time, or the event has never been; an error says
+    /// why it is unknown.
+    pub fn read(&self, report: &StatusReport) -> Result<Option<i64>, String> {
+        let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
+        let due = || {
+            let options = "--ndays, --fibonacci, --policy or --progressive";
+            let why = || format!("no schedule says what is due: use {options}");
+            report.due.as_ref().ok_or_else(why)
+        };
+        let lines = || match report.passes.errors.first() {
+            Some(why) => Err(why.clone()),
+            None => Ok(report.passes.lines.iter()),
+        };
+        let since = |at: Instant| report.now.0.saturating_sub(at.0);
+        Ok(match self.source {
+            Judged(_) => due().map(|_| count(report.of_records.of(self)))?,
+            Due(time) => time(due()?),
+            Pending(_) => count(report.of_records.of(self)),
+            Age(oldest) => oldest(report).map(|record| since(record.date_inserted)),
+            Statuses(statuses) => {
+                let counts = report.counts.iter().filter(|it| statuses.contains(&it.status));
+                count(counts.map(|count| count.rows).sum())
+            }
+            Flag(is_set) => Some(is_set(report).into()),
+            LastDay(part) => {
+                let entries = lines()?.flat_map(|line| &line.history.entries);
+                let begin = report.now.saturating_sub(DAY);
+                let entries = entries.filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
+                count(entries.map(|entry| part(&entry.counts)).fold(0, u64::saturating_add))
+            }
+            Lines(time) => count(lines()?.filter_map(|line| time(line, report.now)).count() as u64),
+            Since(event) => lines()?.filter_map(event).max().map(|at| since(at).max(0)),
+        })
+    }
+
+    /// The same for limits and metrics: where no record has a time, it is 0.
+    pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
+        let none = matches!(self.source, Due(_) | Age(_)).then_some(0);
+        self.read(report).map(|value| value.or(none))
+    }
+}
+
+/// The numbers of pending records, by figure.
+#[derive(Default)]
+pub struct RecordFigures([u64; NUMBER]);
+
+impl RecordFigures {
+    pub fn add(&mut self, record: PendingRecord) {
+        for (figure, number) in FIGURES.iter().zip(&mut self.0) {
+            *number += u64::from(match figure.source {
+                Judged(is_counted) => record.verdict.is_some_and(is_counted),
+                Pending(is_counted) => is_counted(record),
+                Due(_) | Age(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Since(_) => false,
+            });
+        }
+    }
+
+    fn of(&self, figure: &Figure) -> u64 {
+        let mut numbers = FIGURES.iter().zip(self.0);
+        numbers.find(|(row, _)| row.name == figure.name).map_or(0, |(_, number)| number)
+    }
+}
+
+/// A pending record, as far as figures depend on it.
+#[derive(Clone, Copy)]
+pub struct PendingRecord {
+    /// The decision of the schedule, if there is one.
+    pub verdict: Option<Verdict>,
+    /// Whether its last attempt failed, or its handler snoozed it.
+    pub has_failed: bool,
+    pub is_snoozed: bool,
+    /// Whether a running pass most likely has it in hand.
+    pub is_in_hand: bool,
+}
+
+/// The state of a queue, from which its figures are calculated.
+pub struct StatusReport {
+    pub queue: String,
+    pub db: String,
+    pub table: String,
+    pub now: Instant,
+    pub counts: Vec<Count>,
+    pub of_records: RecordFigures,
+    pub oldest_pending: Option<Oldest>,
+    /// By the chosen policy, if there is one.
+    pub due: Option<DueReport>,
+    /// The crontab line of the schedule, with its conditions.
+    pub line: Option<String>,
+    pub passes: Passes,
+    pub causes: Causes,
+    pub paused: Option<Pause>,
+    /// The newest archived records.
+    pub archived: Vec<Record>,
+}
+
+/// The record that was inserted first.
+#[derive(Serialize)]
+pub struct Oldest {
+    pub id: Id,
+    pub date_inserted: Instant,
+}
+
+/// When the pending records are due.
+#[derive(Default)]
+pub struct DueReport {
+    pub line: String,
+    pub oldest_due: Option<Oldest>,
+    /// Time since the first of the due records became due, if it is known.
+    pub oldest_due_secs: Option<i64>,
+    pub next_due_at: Option<Instant>,
+    /// When the first of the waiting records is due, and the number of them in each of the next hours.
+    pub next_waiting_at: Option<Instant>,
+    pub hours: [u64; 24],
+    /// Whether the schedule is only cron's.
+    pub is_by_age: bool,
+    /// The tick of the schedule.
+    pub every_secs: i64,
+}
+
+impl DueReport {
+    pub fn new(policy: &Policy) -> Self {
+        let is_by_age = matches!(policy, Policy::Age(_));
+        let every_secs = policy.every_secs();
+        Self { line: policy.line(), is_by_age, every_secs, ..Self::default() }
+    }
+
+    /// Adds a pending record, which has been due since `since` if it is due.
+    pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
+        match verdict {
+            Verdict::Due(_) => {
+                let secs = since.map(|since| now.0.saturating_sub(since.0).max(0));
+                self.oldest_due_secs = self.oldest_due_secs.max(secs);
+                self.next_due_at = Some(now);
+                keep_older(&mut self.oldest_due, record);
+            }
+            Verdict::Wait { until } => self.add_waiting(until, now),
+            Verdict::Archive(_) | Verdict::Never(_) => {}
+        }
+    }
+
+    fn add_waiting(&mut self, until: Instant, now: Instant) {
+        for next in [&mut self.next_due_at, &mut self.next_waiting_at] {
+            *next = Some(next.map_or(until, |next| next.min(until)));
+        }
+        let hour = until.0.saturating_sub(now.0).max(0) / HOUR;
+        let hour = usize::try_from(hour).ok().and_then(|hour| self.hours.get_mut(hour));
+        hour.into_iter().for_each(|records| *records += 1);
+    }
+}
+
+pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
+    if let Some(date_inserted) = record.inserted_at
+        && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
+    {
+        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_begins_with_its_first_second_and_ends_before_the_next() {
+        let mut due = DueReport::default();
+        for until in [0, 1, 3_599, 3_600, 86_399, 86_400, i64::MAX] {
+            due.add_waiting(Instant(until), Instant(0));
+        }
+        assert_eq!((due.hours[0], due.hours[1], due.hours[23]), (3, 1, 1));
+        assert_eq!(due.hours.iter().sum::<u64>(), 5, "two are later");
+        assert_eq!((due.next_waiting_at, due.next_due_at), (Some(Instant(0)), Some(Instant(0))));
+    }
+
+    #[test]
+    fn each_figure_has_a_name_of_its_own_and_help() {
+        for (place, figure) in FIGURES.iter().enumerate() {
+            assert!(FIGURES[..place].iter().all(|other| other.name != figure.name));
+            assert!(!figure.help.is_empty() && !figure.help.ends_with('.'), "{}", figure.name);
+            if let Some((name, help)) = figure.metric {
+                assert!(name.starts_with("backlog_") && help.ends_with('.'), "{name}: {help}");
+            }
+        }
+    }
+}

@@ -94,14 +94,14 @@ fn answer(
     thresholds: &Thresholds,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
+    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
     let mut least = Exit::Done;
     if let Some(path) = &args.table_metrics
-        && let Err(error) = write_metrics(path, &looked, console.clock.now())
+        && let Err(error) = write_metrics(path, mode, &looked, console.clock.now())
     {
         log::error!("{}", chain(&error));
         least = Exit::Failed;
     }
-    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
     let mut found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
     if let Some(path) = &args.html {
         let made = make_page(&found, path, mode, console);
@@ -142,8 +142,7 @@ pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit>
     Ok(Exit::Unknown)
 }
 
-fn write_metrics(path: &Path, looked: &[Looked], now: Instant) -> Result<()> {
-    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
+fn write_metrics(path: &Path, mode: u32, looked: &[Looked], now: Instant) -> Result<()> {
     update_metrics(path, mode, |metrics| {
         for Looked { queue, status: (_, report) } in looked {
             let Some(queue) = queue else { continue };

@@ -154,9 +154,9 @@ impl Figure {
         if self.is_time() { span(value) } else { value.to_string() }
     }
 
-    /// Its value: a count or seconds. `None` if no record has the time, or the event has never been; an error says
-    /// why it is unknown.
-    pub fn read(&self, report: &StatusReport) -> Result<Option<i64>, String> {
+    /// Its value: a count or seconds, which is 0 if no record has the time. `None` if the event has never been; an error
+    /// says why it is unknown.
+    pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
         let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
         let due = || {
             let options = "--ndays, --fibonacci, --policy or --progressive";
@@ -170,9 +170,9 @@ impl Figure {
         let since = |at: Instant| report.now.0.saturating_sub(at.0);
         Ok(match self.source {
             Judged(_) => due().map(|_| count(report.of_records.of(self)))?,
-            Due(time) => time(due()?),
+            Due(time) => time(due()?).or(Some(0)),
             Pending(_) => count(report.of_records.of(self)),
-            Age(oldest) => oldest(report).map(|record| since(record.date_inserted)),
+            Age(oldest) => Some(oldest(report).map_or(0, |record| since(record.date_inserted))),
             Statuses(statuses) => {
                 let counts = report.counts.iter().filter(|it| statuses.contains(&it.status));
                 count(counts.map(|count| count.rows).sum())
@@ -187,12 +187,6 @@ impl Figure {
             Lines(time) => count(lines()?.filter_map(|line| time(line, report.now)).count() as u64),
             Since(event) => lines()?.filter_map(event).max().map(|at| since(at).max(0)),
         })
-    }
-
-    /// The same for limits and metrics: where no record has a time, it is 0.
-    pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
-        let none = matches!(self.source, Due(_) | Age(_)).then_some(0);
-        self.read(report).map(|value| value.or(none))
     }
 }
 
@@ -267,17 +261,15 @@ pub struct DueReport {
     /// When the first of the waiting records is due, and the number of them in each of the next hours.
     pub next_waiting_at: Option<Instant>,
     pub hours: [u64; 24],
-    /// Whether the schedule is only cron's.
-    pub is_by_age: bool,
-    /// The tick of the schedule.
-    pub every_secs: i64,
+    /// The tick of the schedule, unless it is only cron's.
+    pub every_secs: Option<i64>,
 }
 
 impl DueReport {
     pub fn new(policy: &Policy) -> Self {
         let is_by_age = matches!(policy, Policy::Age(_));
-        let every_secs = policy.every_secs();
-        Self { line: policy.line(), is_by_age, every_secs, ..Self::default() }
+        let every_secs = (!is_by_age).then(|| policy.every_secs());
+        Self { line: policy.line(), every_secs, ..Self::default() }
     }
 
     /// Adds a pending record, which has been due since `since` if it is due.

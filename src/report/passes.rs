@@ -43,6 +43,11 @@ impl Passes {
     }
 }
 
+/// Number of entries that determine the interval: with a pass a minute, more than an hour.
+const RHYTHM: usize = 100;
+/// Number of passes that are enough for an interval, if there is an hour between the first and the last.
+const HABIT: u64 = 5;
+
 /// The passes of a crontab line.
 pub struct LinePasses {
     pub history: LineHistory,
@@ -52,6 +57,19 @@ impl LinePasses {
     /// Whether cron or another scheduler has started a pass.
     pub fn is_scheduled(&self) -> bool {
         !self.scheduled().is_empty()
+    }
+
+    /// Time since the last pass if the line is overdue: it has had enough passes (`is_judged`), and then none for twice
+    /// its interval, an hour at least.
+    pub fn overdue(&self, now: Instant) -> Option<i64> {
+        self.silent(now).filter(|_| self.is_judged())
+    }
+
+    /// The same for any line, also one that may have been tried and never installed.
+    pub fn silent(&self, now: Instant) -> Option<i64> {
+        let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
+        let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
+        (silent > most && !self.history.is_running).then_some(silent)
     }
 
     /// The last scheduled passes, which determine the interval.
@@ -87,18 +105,6 @@ impl LinePasses {
         let mut all: Vec<_> = between.chain(within).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied()
-    }
-
-    /// Time since the last pass, if the next one is overdue.
-    pub fn overdue(&self, now: Instant) -> Option<i64> {
-        self.silent(now).filter(|_| self.is_judged())
-    }
-
-    /// The same for any line, also one that may have been tried and never installed.
-    pub fn silent(&self, now: Instant) -> Option<i64> {
-        let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
-        let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
-        (silent > most && !self.history.is_running).then_some(silent)
     }
 
     /// When the next pass is expected, unless one runs.
@@ -220,12 +226,6 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     let (since, pid) = (screen.at(running.began), running.pid);
     format!("running since {since} (pid {pid}), {last}{hangs}")
 }
-
-/// Number of entries that determine the interval: with a pass a minute, more than an hour.
-const RHYTHM: usize = 100;
-
-/// Number of passes that are enough for an interval, if there is an hour between the first and the last.
-const HABIT: u64 = 5;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
 fn behind_its_time(entry: &PassEntry) -> String {

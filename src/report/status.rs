@@ -133,7 +133,7 @@ pub fn status_json((queue, report): &QueueStatus) -> Json {
         status["line"] = json!(due.line);
         add_figures(&mut status, report, |source| matches!(source, Source::Judged(_)));
         status["oldest_due"] = json!(due.oldest_due);
-        add_figures(&mut status, report, |source| matches!(source, Source::Due(_)));
+        status["oldest_due_secs"] = json!(due.oldest_due_secs);
         status["next_due_at"] = json!(due.next_due_at);
     }
     status["passes"] = passes_json(&report.passes);
@@ -146,8 +146,7 @@ pub fn status_json((queue, report): &QueueStatus) -> Json {
 
 fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) -> bool) {
     for figure in FIGURES.iter().filter(|figure| are_meant(&figure.source)) {
-        let unit = if figure.is_time() { "_secs" } else { "" };
-        status[format!("{}{unit}", figure.name)] = json!(figure.read(report).ok().flatten());
+        status[figure.name] = json!(figure.value(report).ok());
     }
 }
 

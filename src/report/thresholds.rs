@@ -54,14 +54,21 @@ impl Limit {
         Ok(Self { figure, sign, is_passed, number })
     }
 
-    /// Whether a report passes the limit, and its figure in words.
-    fn judge(&self, report: &StatusReport) -> Result<(bool, String), String> {
-        let name = self.figure.name;
-        let value = self.figure.value(report).map_err(|why| format!("{name}: {why}"))?;
+    /// The state by this limit, of which `severity` says how bad it is to pass it; the figure; and the limit if it is
+    /// passed.
+    fn judge(&self, severity: Severity, report: &StatusReport) -> (Severity, String, String) {
+        let Self { figure, sign, is_passed, number } = self;
+        let value = match figure.value(report) {
+            Ok(value) => value,
+            Err(why) => return (Severity::Unknown, format!("{}: {why}", figure.name), "".into()),
+        };
+        let shown = value.map_or_else(|| "never".into(), |value| figure.format(value));
+        let shown = format!("{} {shown}", figure.name);
         // What has never been is longer ago than any time.
-        let order = value.map_or(Ordering::Greater, |value| value.cmp(&self.number));
-        let shown = value.map_or_else(|| "never".into(), |value| self.figure.format(value));
-        Ok(((self.is_passed)(order), format!("{name} {shown}")))
+        match is_passed(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
+            true => (severity, shown, format!(" ({sign}{})", figure.format(*number))),
+            false => (Severity::Ok, shown, String::new()),
+        }
     }
 }
 
@@ -115,26 +122,18 @@ impl Thresholds {
             Ok(report) => report,
             Err(error) => return (Severity::Unknown, one_line(&chain(error))),
         };
-        let (mut worst, mut alarming, mut fine) = (Severity::Ok, Vec::new(), Vec::new());
+        let mut judged: Vec<(Severity, String, String)> = Vec::new();
         for (severity, limit) in &self.0 {
-            match limit.judge(report) {
-                Ok((false, shown)) if fine.contains(&shown) => {}
-                Ok((false, shown)) => fine.push(shown),
-                Ok((true, shown)) => {
-                    worst = worst.max(*severity);
-                    // The limit of a warning is passed with that of a failure.
-                    if !alarming.iter().any(|it: &String| it.starts_with(&shown)) {
-                        let (sign, number) = (limit.sign, limit.figure.format(limit.number));
-                        alarming.push(format!("{shown} ({sign}{number})"));
-                    }
-                }
-                Err(why) => {
-                    worst = worst.max(Severity::Unknown);
-                    alarming.push(why);
-                }
+            let (state, shown, passed) = limit.judge(*severity, report);
+            // The limit of a warning is passed with that of a failure.
+            if !judged.iter().any(|(other, figure, _)| *other >= state && *figure == shown) {
+                judged.push((state, shown, passed));
             }
         }
-        let why = if alarming.is_empty() { fine } else { alarming }.join(", ");
+        let worst = judged.iter().map(|(state, ..)| *state).max().unwrap_or(Severity::Ok);
+        judged.retain(|(state, ..)| *state > Severity::Ok || worst == Severity::Ok);
+        let why = judged.into_iter().map(|(_, shown, passed)| shown + &passed);
+        let why = why.collect::<Vec<_>>().join(", ");
         // A person who is woken need not look for why.
         let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
         (worst, paused.map_or(why.clone(), |paused| format!("{why}; {paused}")))

@@ -94,6 +94,13 @@ fn what_cannot_be_told_is_unknown() {
         3,
         "UNKNOWN: due: no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive",
     );
+    let both = ["status", "--warn-if", "due>0", "--fail-if", "due>9,pending>=1"];
+    answers(
+        &env.run_at(MIDNIGHT, &both),
+        2,
+        "CRITICAL: due: no schedule says what is due: use --ndays, --fibonacci, --policy or --progressive, \
+         pending 1 (>=1)",
+    );
     let wrong = status(&env, MIDNIGHT, &["--warn-if", "oldst_due>1h"]);
     assert_eq!(wrong.exit, Some(3));
     assert!(

@@ -40,14 +40,14 @@ const EVERY_SECS: i64 = 300;
 pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
     let screen = Screen { width: None, now };
     let due = queues.iter().filter_map(|(_, report)| report.as_ref().ok()?.due.as_ref());
-    let every_secs = due.map(|due| due.every_secs).fold(EVERY_SECS, i64::max);
+    let every_secs = due.filter_map(|due| due.every_secs).fold(EVERY_SECS, i64::max);
     let share = |all: usize, least, most| (all / queues.len().max(1)).clamp(least, most);
     let queue = |status: &QueueStatus| {
         let mut queue = status_json(status);
         if let (name, Ok(report)) = status {
             let option = shlex::try_quote(name).ok().filter(|_| queues.len() > 1);
             queue["option"] = option.map_or("".into(), |name| format!(" --queue {name}").into());
-            add_details(&mut queue, report, share(ROWS, 3, 20), share(ROWS, 3, ARCHIVED), &screen);
+            add_details(&mut queue, report, &screen);
         }
         queue
     };
@@ -62,52 +62,43 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
         "version": env!("CARGO_PKG_VERSION"),
         "bands": BAND_NAMES,
         "queues": queues.iter().map(queue).collect::<Vec<_>>(),
+        "most_causes": share(ROWS, 3, 20),
+        "most_archived": share(ROWS, 3, ARCHIVED),
         "error_length": share(CHARACTERS, 50, 200),
     });
     render("page.html", TEMPLATE, page)
 }
 
 /// Adds what only the page shows to the JSON of a queue.
-fn add_details(
-    queue: &mut Json,
-    report: &StatusReport,
-    causes: usize,
-    archived: usize,
-    screen: &Screen,
-) {
-    let figures = FIGURES.iter().map(|figure| (figure.name, figure.value(report).ok().flatten()));
+fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
+    let figures = FIGURES.iter().map(|figure| (figure.name, figure.value(report).ok()));
     queue["figures"] = figures.map(|(name, value)| (name.to_string(), json!(value))).collect();
     queue["pause"] = report.paused.as_ref().map(|it| it.sentence(|at| screen.at(at))).into();
     queue["last_pass"] = last_pass(report, screen).into();
     queue["sentences"] = json!(sentences(&report.passes, screen));
-    let told = report.passes.recent().into_iter().take(IN_WORDS).map(|(entry, history)| {
+    let words = report.passes.recent().into_iter().take(IN_WORDS).map(|(entry, history)| {
         let (began, line) = (entry.last_began(), &history.line.policy);
         json!({ "began": began, "line": line, "what": pass_in_words(entry, history) })
     });
-    queue["passes"]["told"] = told.collect();
-    let ranked = report.causes.ranked();
-    queue["more_causes"] = ranked.len().saturating_sub(causes).into();
-    let rows = ranked.into_iter().take(causes).map(|(cause, group)| {
-        let mut row = group_json((cause, group), "");
-        row["samples"] = samples(group).into();
+    queue["in_words"] = words.collect();
+    let causes = report.causes.ranked().into_iter().map(|group| {
+        let mut row = group_json(group, "");
+        row["samples"] = samples(group.1).into();
         row
     });
-    queue["failures"] = rows.collect();
-    let records = report.archived.iter().take(archived).map(|record| {
-        json!({
-            "id": record.id.full(),
-            "inserted": record.inserted_at,
-            "failed": record.last_failure_at,
-            "error": record.last_error.as_deref().map_or("", last_error::bare),
-        })
+    queue["failures"] = causes.collect();
+    let records = report.archived.iter().map(|record| {
+        let error = record.last_error.as_deref().map_or("", last_error::bare);
+        let (inserted, failed) = (record.inserted_at, record.last_failure_at);
+        json!({ "id": record.id.full(), "inserted": inserted, "failed": failed, "error": error })
     });
-    queue["archived_records"] = records.collect();
+    queue["archived"] = records.collect();
     if let Some(due) = &report.due {
         let hours = due.hours.iter().zip(0..);
         let hours = hours.map(|(records, hour)| (screen.now.saturating_add(hour * HOUR), records));
         queue["hours"] = json!(hours.collect::<Vec<_>>());
         queue["next"] = due.next_waiting_at.map(|at| screen.distance(at)).into();
-        queue["is_by_age"] = due.is_by_age.into();
+        queue["is_by_age"] = due.every_secs.is_none().into();
     }
 }
 

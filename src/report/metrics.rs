@@ -70,7 +70,7 @@ impl Labels {
 
 /// Series with their values, by family and labels.
 #[derive(Default)]
-pub struct Metrics(BTreeMap<(usize, String), String>);
+pub struct Metrics(BTreeMap<(&'static str, String), String>);
 
 impl Metrics {
     /// Reads the series of these families. A damaged line is skipped; a line of other families is an error.
@@ -86,7 +86,8 @@ impl Metrics {
             let (series, value) = line.rsplit_once("} ")?;
             let (name, labels) = series.split_once('{')?;
             value.parse::<f64>().ok()?;
-            Some(((family_index(name)?, labels.into()), value.into()))
+            let (family, _) = families().find(|(family, _)| *family == name)?;
+            Some(((family, labels.into()), value.into()))
         });
         Ok(Self(series.collect()))
     }
@@ -111,7 +112,7 @@ impl Metrics {
             self.set(PASS_SUCCESS, labels, ended_at.0);
         } else {
             // A line that has never succeeded differs from an unknown one.
-            self.0.entry(key(PASS_SUCCESS, labels)).or_insert_with(|| "0".into());
+            self.0.entry((PASS_SUCCESS, labels.0.clone())).or_insert_with(|| "0".into());
         }
         self.set("backlog_pass_duration_seconds", labels, took.as_secs_f64());
         self.set(PASS_EXIT, labels, exit);
@@ -136,8 +137,7 @@ impl Metrics {
     pub fn of_table(&mut self, labels: &Labels, now: Instant, report: Option<&StatusReport>) {
         let Labels(table) = labels;
         // A status or a schedule that is gone must not be counted any more.
-        self.0
-            .retain(|(family, labels), _| *family < OF_PASSES.len() || !begins_with(labels, table));
+        self.0.retain(|(family, labels), _| is_of_passes(family) || !begins_with(labels, table));
         self.set(READABLE, labels, u8::from(report.is_some()));
         self.set(MADE, labels, report.map_or(now, |report| report.now).0);
         let Some(report) = report else { return };
@@ -158,25 +158,24 @@ impl Metrics {
 
     /// Removes the series of lines without a recent pass.
     fn forget_gone_lines(&mut self, now: Instant) {
-        let end = family_index(PASS_END);
         let is_gone = |value: &str| value.parse().is_ok_and(|at: i64| at < now.0 - GONE_AFTER);
-        let ends =
-            self.0.iter().filter(|((family, _), value)| Some(*family) == end && is_gone(value));
-        let gone: Vec<_> = ends.map(|((_, labels), _)| labels.clone()).collect();
+        let ends = self.0.iter().filter(|((family, _), _)| *family == PASS_END);
+        let gone = ends.filter(|(_, end)| is_gone(end)).map(|((_, line), _)| line.clone());
+        let gone: Vec<_> = gone.collect();
         self.0.retain(|(family, labels), _| {
-            *family >= OF_PASSES.len() || !gone.iter().any(|line| begins_with(labels, line))
+            !is_of_passes(family) || !gone.iter().any(|line| begins_with(labels, line))
         });
     }
 
-    fn set(&mut self, name: &str, labels: &Labels, value: impl std::fmt::Display) {
-        self.0.insert(key(name, labels), format!("{value}"));
+    fn set(&mut self, name: &'static str, labels: &Labels, value: impl std::fmt::Display) {
+        self.0.insert((name, labels.0.clone()), format!("{value}"));
     }
 
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (number, (name, help)) in families().enumerate() {
+        for (name, help) in families() {
             let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-            let series = self.0.iter().filter(|((family, _), _)| *family == number);
+            let series = self.0.iter().filter(|((family, _), _)| *family == name);
             for (at, ((_, labels), value)) in series.enumerate() {
                 if at == 0 {
                     // Writing to a text does not fail.
@@ -194,13 +193,8 @@ fn begins_with(labels: &str, others: &str) -> bool {
     labels.strip_prefix(others).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
-fn key(name: &str, labels: &Labels) -> (usize, String) {
-    // The names are those of the families.
-    (family_index(name).unwrap_or(usize::MAX), labels.0.clone())
-}
-
-fn family_index(name: &str) -> Option<usize> {
-    families().position(|(family, _)| family == name)
+fn is_of_passes(family: &str) -> bool {
+    OF_PASSES.iter().any(|(name, _)| *name == family)
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ const MOST_IN_PIPE: usize = 200;
 const MOST_OF_CELL: usize = 4096;
 
 /// A cell padded to a width, which a format could do up to 65,535.
-pub fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
+fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
     let cell = cut_to(cell.into(), MOST_OF_CELL, "...");
     let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
     if to_the_right { blanks + &cell } else { cell + &blanks }

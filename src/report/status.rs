@@ -331,7 +331,10 @@ mod tests {
             if let Some(column) = figure.column {
                 let end = overview.find(column.name).expect(name) + column.name.len();
                 let row = overview.lines().nth(1).unwrap();
-                assert!(row[..end].ends_with(&format!(" {value}")), "{name}: {overview}");
+                assert!(
+                    row.get(..end).unwrap().ends_with(&format!(" {value}")),
+                    "{name}: {overview}"
+                );
             }
             let seconds = if figure.is_time() { "s" } else { "" };
             let limit = format!("{name}>={value}{seconds}");

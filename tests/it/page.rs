@@ -121,6 +121,25 @@ fn next_attempts_stand_in_their_hours() {
 }
 
 #[test]
+fn the_lowest_bar_is_seen_and_the_highest_fills_the_chart() {
+    let env = TestEnv::new();
+    env.insert(100, MIDNIGHT);
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "sh", "-c", "[ $BACKLOG_ID != 7 ]"]);
+    env.sql(
+        "UPDATE BACKLOG SET STATUS = 'ERROR', LAST_FAILURE = '2026-11-21T00:00:00Z',
+           FAILURES = iif(ID = 7, 2, 1)",
+    );
+    let page = page(&env, MIDNIGHT, &["--policy", "list:90m,150m,spread=0%"]);
+    for bars in [
+        "<path class=\"succeeded\" d=\"M291 100h8v-99h-8z\"/>",
+        "<path class=\"failed\" d=\"M291 1h8v-1h-8z\"/>",
+        "<path class=\"hour\" d=\"M11 100h8v-100h-8zM21 100h8v-2h-8z\"/>",
+    ] {
+        assert!(page.contains(bars), "{bars}: {page}");
+    }
+}
+
+#[test]
 fn by_age_alone_a_record_is_due_at_each_pass() {
     let env = TestEnv::minimal();
     env.insert(2, MIDNIGHT - HOUR);

@@ -74,8 +74,9 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         None => "none".into(),
     };
     let mut lines = vec![("oldest pending", oldest(&report.oldest_pending))];
+    lines.extend(FIGURES.iter().filter_map(|figure| figure_line(figure, report)));
     if let Some(due) = &report.due {
-        lines.extend(FIGURES.iter().filter_map(|figure| figure_line(figure, report)));
+        // Below the number of due records, which is the first figure.
         lines.insert(2, ("oldest due", oldest(&due.oldest_due)));
         let next = match due.next_due_at {
             None => "never".into(),
@@ -181,7 +182,8 @@ fn overview_row(report: &StatusReport, screen: &Screen) -> Vec<String> {
     }
     let pending = iter::once(ages.iter().sum()).chain(ages);
     let figures = figure_columns().map(|(figure, _)| match figure.value(report) {
-        Ok(Some(value)) => grouped(value.unsigned_abs()),
+        Ok(Some(secs)) if figure.is_time() => span(secs),
+        Ok(Some(number)) => grouped(number.unsigned_abs()),
         Ok(None) | Err(_) => "-".into(),
     });
     let oldest = report.due.as_ref().and_then(|due| due.oldest_due.as_ref());

@@ -10,9 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use postgres::{Client, NoTls, SimpleQueryMessage};
+use postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// The cluster that the tests of this binary share. It does without fsync.
 pub fn cluster() -> Option<&'static Cluster> {
@@ -68,7 +68,7 @@ impl Cluster {
 
     /// A database by name, such as `postgres`.
     pub fn existing(&self, name: &str) -> Database {
-        Database { sockets: self.sockets(), name: name.into(), drops: false }
+        Database::of(self.sockets(), name)
     }
 
     /// Stops the server as an administrator does, which ends all sessions, and starts it again.
@@ -104,9 +104,15 @@ pub struct Database {
     sockets: PathBuf,
     name: String,
     drops: bool,
+    /// Kept for the next statement, as a session takes a server 10 ms of CPU to start.
+    session: Mutex<Option<Client>>,
 }
 
 impl Database {
+    fn of(sockets: PathBuf, name: &str) -> Self {
+        Self { sockets, name: name.into(), drops: false, session: Mutex::default() }
+    }
+
     /// As superuser, whom the cluster trusts.
     pub fn url(&self) -> String {
         self.url_of(&self.name)
@@ -118,7 +124,7 @@ impl Database {
 
     /// The same database, which is not dropped with this value.
     pub fn same(&self) -> Self {
-        Self { sockets: self.sockets.clone(), name: self.name.clone(), drops: false }
+        Self::of(self.sockets.clone(), &self.name)
     }
 
     pub fn client(&self) -> Client {
@@ -126,12 +132,33 @@ impl Database {
     }
 
     pub fn sql(&self, sql: &str) {
-        self.client().batch_execute(sql).unwrap();
+        self.execute(sql);
+    }
+
+    fn execute(&self, sql: &str) -> Vec<SimpleQueryMessage> {
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = session.take().map(|mut client| (client.simple_query(sql), client));
+        let (result, mut client) = match kept {
+            Some((Err(error), _)) if has_ended(&error) => self.execute_in_new(sql),
+            Some(kept) => kept,
+            None => self.execute_in_new(sql),
+        };
+        // What only a new session begins with.
+        let changes = ["ALTER DATABASE", "ALTER ROLE"].iter().any(|change| sql.contains(change));
+        if !changes && client.batch_execute("DISCARD ALL").is_ok() {
+            *session = Some(client);
+        }
+        result.unwrap()
+    }
+
+    fn execute_in_new(&self, sql: &str) -> (Result<Vec<SimpleQueryMessage>, Error>, Client) {
+        let mut client = self.client();
+        (client.simple_query(sql), client)
     }
 
     /// The rows of a query, `|` between columns as psql -At has it.
     pub fn query(&self, sql: &str) -> String {
-        rows(&self.client().simple_query(sql).unwrap())
+        rows(&self.execute(sql))
     }
 
     /// Makes the schema of the newest pgmq; false if its SQL cannot be had.
@@ -266,7 +293,7 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// The same database by way of the pool.
     pub fn database(&self, database: &Database) -> Database {
-        Database { sockets: self.server.dir.clone(), name: database.name.clone(), drops: false }
+        Database::of(self.server.dir.clone(), &database.name)
     }
 }
 
@@ -319,6 +346,11 @@ impl Drop for Server {
         drop(self.commands.take());
         let _ = self.script.wait();
     }
+}
+
+/// Whether a session had ended before it got a statement.
+fn has_ended(error: &Error) -> bool {
+    error.code().is_none_or(|code| code.code().starts_with("57P"))
 }
 
 fn rows(messages: &[SimpleQueryMessage]) -> String {

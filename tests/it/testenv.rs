@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -430,11 +430,15 @@ impl Ran {
 /// Waits until something is so, as long as a loaded machine may need.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..30_000 {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(300) {
+        let asked = Instant::now();
         if is_so() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        // A question that opens a session of a server leaves the processor to what it waits for.
+        let pause = (asked.elapsed() * 3).min(Duration::from_millis(30));
+        std::thread::sleep(pause.max(Duration::from_millis(2)));
     }
     panic!("waited in vain: {what}");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The only Chromium of these tests, as each takes seconds to start. It ends with its pipe.
 struct Chromium {
+    _process: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     sent: u64,
@@ -38,7 +39,7 @@ impl Chromium {
         let profile = tempfile::tempdir().unwrap().keep();
         // It reads commands from descriptor 3 and writes answers to 4. Root has no sandbox.
         let script = "\"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf \"$HOME\"";
-        let child = Command::new("sh")
+        let mut child = Command::new("sh")
             .args(["-c", script, "sh", "chromium"])
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars"])
@@ -51,15 +52,15 @@ impl Chromium {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let commands = child.stdin.unwrap();
-        let answers = BufReader::new(child.stdout.unwrap());
+        let commands = child.stdin.take().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in answers.split(0).map_while(Result::ok) {
                 let _ = sender.send(serde_json::from_slice(&message).unwrap());
             }
         });
-        Some(Self { commands, messages, sent: 0 })
+        Some(Self { _process: child, commands, messages, sent: 0 })
     }
 }
 

@@ -456,7 +456,7 @@ fn six_lines_at_once_never_collide_and_none_loses_its_turn() {
         env.insert_one(id + 1, MIDNIGHT - days * DAY - 60);
     }
     let now = format!("@{MIDNIGHT}");
-    for round in 1..=20 {
+    for round in 1..=10 {
         let passes: Vec<_> = tiers
             .windows(2)
             .map(|pair| {

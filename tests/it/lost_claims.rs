@@ -322,12 +322,15 @@ fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
         let mut passes = [&scene.first, &scene.second].map(|env| spawn(env).unwrap());
         let mut rounds = 0;
         while passes.iter_mut().any(|pass| pass.try_wait().unwrap().is_none()) {
-            rounds += 1;
-            scene.database.query(&format!(
-                "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
-                 WHERE application_name = 'backlog' AND datname = current_database() \
-                 ORDER BY md5(pid::text || '{rounds}') LIMIT 1) one"
-            ));
+            // On a loaded machine the passes would get nowhere for minutes.
+            if rounds < 150 {
+                rounds += 1;
+                scene.database.query(&format!(
+                    "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
+                     WHERE application_name = 'backlog' AND datname = current_database() \
+                     ORDER BY md5(pid::text || '{rounds}') LIMIT 1) one"
+                ));
+            }
             std::thread::sleep(Duration::from_millis(40));
         }
         for pass in passes {

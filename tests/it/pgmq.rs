@@ -291,7 +291,7 @@ fn a_message_that_somebody_else_read_meanwhile_is_left_to_them(version: Pgmq) {
 
 fn four_passes_handle_each_message_once(version: Pgmq) {
     let Some((database, env)) = queue_of(version, "jobs", 0) else { return };
-    database.sql("SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 600)");
+    database.sql("SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 300)");
     let log = env.noting("exit 0");
     let spawn = |number: usize| {
         let queue = number.to_string();
@@ -302,11 +302,11 @@ fn four_passes_handle_each_message_once(version: Pgmq) {
         ran(&pass.wait_with_output().unwrap()).silent();
     }
     let mut handled = env.handled();
-    assert_eq!(handled.len(), 600);
+    assert_eq!(handled.len(), 300);
     handled.sort_unstable();
     handled.dedup();
-    assert_eq!(handled.len(), 600);
-    assert_eq!(database.query("SELECT count(*), max(read_ct) FROM pgmq.a_jobs"), "600|1");
+    assert_eq!(handled.len(), 300);
+    assert_eq!(database.query("SELECT count(*), max(read_ct) FROM pgmq.a_jobs"), "300|1");
 }
 
 fn what_succeeded_is_deleted_where_that_is_wanted(version: Pgmq) {

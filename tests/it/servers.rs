@@ -15,7 +15,7 @@ use std::{fs, thread};
 use crate::testenv::{Ran, TestEnv, ran, signal, skipped, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 
-const RECORDS: usize = 1_200;
+const RECORDS: usize = 600;
 /// Which of a server's sessions are those of passes on the database at hand.
 const OF_PASSES: &str = "application_name = 'backlog' AND datname = current_database()";
 
@@ -140,7 +140,7 @@ fn four_passes_at_once_handle_each_record_once() {
 #[test]
 fn sessions_that_are_terminated_cost_no_record_and_no_repeat() {
     let Some(cluster) = cluster() else { return };
-    let machines = Machines::new(cluster, RECORDS);
+    let machines = Machines::new(cluster, 2 * RECORDS);
     let handler = machines.handler();
     let mut passes: Vec<_> = (0..4).map(|machine| machines.spawn(machine, &handler)).collect();
     let mut terminated = 0;

@@ -3,7 +3,7 @@
 mod reader;
 mod times;
 
-pub use reader::{CRON_PATH, Command, Crontab, LONGEST, Line, is_user};
+pub use reader::{CRON_PATH, Command, Crontab, LONGEST, Line};
 
 /// The period of a line, as far as cron can say it.
 #[derive(Debug)]
@@ -83,70 +83,35 @@ impl Period {
             format!("ExecCondition=/bin/sh -c '[ $$({condition}) -eq 0 ]'\n")
         });
         let command: Vec<_> = command.iter().map(|word| systemd_word(word)).collect();
-        let (command, hour, minute) = (command.join(" "), &self.hour, &self.minute);
-        let minute = minute.replace("*/", "0/");
         format!(
-            "\
-# {directory}/{name}.service
-[Unit]
-Description={description}
-# A unit of yours that tells somebody:
-#OnFailure=
-
-[Service]
-Type=oneshot
-{user}KillMode=mixed
-# A pass takes as long as there is something to do, unless --max-runtime limits it.
-TimeoutStartSec=infinity
-# The database was locked or out of reach: the next pass tries again.
-SuccessExitStatus=75
-# As far as the handler does not write elsewhere, and sends no mail with sendmail:
-#ProtectSystem=full
-#PrivateTmp=true
-#NoNewPrivileges=true
-{variables}{condition}ExecStart={command}
-
-# {directory}/{name}.timer
-[Unit]
-Description={description}
-
-[Timer]
-OnCalendar=*-*-* {hour}:{minute}:00
-Persistent=true
-AccuracySec=1s
-
-[Install]
-WantedBy=timers.target
-"
+            include_str!("units.txt"),
+            directory = directory,
+            name = name,
+            description = description,
+            user = user,
+            variables = variables,
+            condition = condition,
+            command = command.join(" "),
+            hour = self.hour,
+            minute = self.minute.replace("*/", "0/"),
         )
     }
 }
 
-/// The words of a command as a shell reads them, no backslash beside another or before a percent.
+/// The words of a command as a shell reads them.
 fn shell_words(words: &[String]) -> Result<String, String> {
-    let quoted = words.iter().map(|word| {
-        match shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control)) {
-            Some(quoted) if quoted.contains('\\') => Ok(apart(word)),
-            Some(quoted) => Ok(quoted.into_owned()),
-            None => Err(format!("a crontab cannot say {word:?}: it has no control characters")),
-        }
-    });
-    Ok(quoted.collect::<Result<Vec<_>, _>>()?.join(" "))
-}
-
-/// A word with backslashes. Cron makes one of two, and does not see that a percent sign is escaped
-/// behind two, so each stands in quotes that end before the next.
-fn apart(word: &str) -> String {
-    let (mut text, mut last) = (String::from("'"), ' ');
-    for c in word.chars() {
-        match (last, c) {
-            (_, '\'') => text += "'\"'\"'",
-            ('\\', '\\' | '%') => text.extend(["''", c.encode_utf8(&mut [0; 4])]),
-            (_, c) => text.push(c),
-        }
-        last = c;
-    }
-    text + "'"
+    let quote = |word: &String| {
+        let quoted = shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control));
+        let why = || format!("a crontab cannot say {word:?}: it has no control characters");
+        let quoted = quoted.ok_or_else(why)?;
+        // Cron makes one backslash of two, and does not see that a percent sign is escaped behind two, so a quote
+        // ends behind each.
+        Ok(match quoted.contains('\\') {
+            true => format!("'{}'", word.replace('\'', r#"'"'"'"#).replace('\\', r"\''")),
+            false => quoted.into_owned(),
+        })
+    };
+    Ok(words.iter().map(quote).collect::<Result<Vec<_>, String>>()?.join(" "))
 }
 
 /// A word of ExecStart= (systemd.service(5), COMMAND LINES).
@@ -214,8 +179,7 @@ mod tests {
         let crontab = Crontab { path: None, text: format!("{line}\n"), fault: None };
         let mut lines = crontab.lines(chrono::NaiveDateTime::default());
         assert_eq!((lines.len(), lines[0].faults.len()), (1, 0), "{line}");
-        let command = lines.remove(0).command.unwrap();
-        [vec![command.program], command.arguments].concat()
+        lines.remove(0).command.unwrap().words
     }
 
     #[test]
@@ -245,10 +209,10 @@ mod tests {
     fn no_backslash_of_a_word_stands_before_another_in_a_crontab() {
         for (word, line) in [
             (r"it's", r#""it's""#),
-            (r"a\b", r"'a\b'"),
-            (r"a\\b", r"'a\''\b'"),
+            (r"a\b", r"'a\''b'"),
+            (r"a\\b", r"'a\''\''b'"),
             (r"50\%", r"'50\''\%'"),
-            (r"\'\", r#"'\'"'"'\'"#),
+            (r"\'\", r#"'\'''"'"'\'''"#),
         ] {
             let command = Period::new(60).unwrap().cron_line(&[word.into()]).unwrap();
             assert_eq!(command, format!("* * * * * {line}"));

@@ -31,7 +31,7 @@ pub struct Line {
     pub place: String,
     pub times: String,
     pub next: Vec<NaiveDateTime>,
-    /// Who runs it, in a file of the system.
+    /// Who runs it, in a file of the system that names a user.
     pub user: Option<String>,
     /// Why cron does not run it, or not as it is written.
     pub faults: Vec<String>,
@@ -43,10 +43,8 @@ pub struct Line {
 
 #[derive(Default)]
 pub struct Command {
-    /// Words before the program, such as those of `flock`.
-    pub before: Vec<String>,
-    pub program: String,
-    pub arguments: Vec<String>,
+    /// The program and its arguments.
+    pub words: Vec<String>,
     /// The files that its output goes to, instead of cron's mail.
     pub stdout: Option<String>,
     pub stderr: Option<String>,
@@ -96,24 +94,28 @@ impl Crontab {
         let times: Vec<_> = (0..fields).map(|_| word(&mut rest)).collect();
         let times = times.join(" ").trim_end().to_string();
         let next = next_two(&times, now);
-        let command = rest;
-        let user = self.path.as_ref().map(|_| word(&mut rest).to_string());
-        let stranger = user.as_ref().filter(|name| !is_user(name));
-        // The field may be missing.
-        rest = if stranger.is_some() { command } else { rest };
+        let (mut faults, mut user, mut behind) = (Vec::new(), None, rest);
+        let first = word(&mut behind);
+        if is_user(first) && self.path.is_some() {
+            (user, rest) = (Some(first.to_string()), behind);
+        } else if is_user(first) && behind.split(BLANKS).next().is_some_and(is_program) {
+            let why =
+                "which is for /etc/crontab and /etc/cron.d: a user's crontab has no such field";
+            faults.push(format!("it begins with the user {first}, {why}"));
+            rest = behind;
+        }
         let bad = if next.is_none() {
             Some(format!("{times} is no time that is in crontab(5)"))
         } else if text.contains('\0') {
             Some("it has a NUL in it".into())
-        } else if let Some(name) = stranger {
-            Some(format!("the word before the command is its user, and {name:?} is none here"))
+        } else if user.is_none() && self.path.is_some() {
+            Some(format!("the word before the command is its user, and {first:?} is none here"))
         } else {
             let is_long = rest.len() > LONGEST;
             is_long.then(|| format!("its command is longer than {LONGEST} bytes"))
         };
         let (command, is_cut) = unescaped(rest.trim_end_matches('\r'));
         let is_odd = |c: char| c.is_whitespace() && !BLANKS.contains(&c);
-        let mut faults = Vec::new();
         if is_cut {
             let why = "cron ends the command at a %, what follows is its standard input: write \\%";
             faults.push(why.into());
@@ -124,16 +126,9 @@ impl Crontab {
             faults.push(why.into());
         }
         let path = self.path.as_ref().map_or_else(String::new, |path| format!("{path} "));
-        let line = Line {
-            place: format!("{path}line {number}"),
-            times,
-            next: next.unwrap_or_default(),
-            user,
-            faults,
-            variables: variables.clone(),
-            command: Command::read(&command),
-        };
-        (line, bad)
+        let (place, variables) = (format!("{path}line {number}"), variables.clone());
+        let (next, command) = (next.unwrap_or_default(), Command::read(&command));
+        (Line { place, times, next, user, faults, variables, command }, bad)
     }
 }
 
@@ -155,7 +150,7 @@ fn is_program(word: &str) -> bool {
     Path::new(word).ends_with(PROGRAM)
 }
 
-pub fn is_user(name: &str) -> bool {
+fn is_user(name: &str) -> bool {
     matches!(User::from_name(name), Ok(Some(_)))
 }
 
@@ -198,12 +193,11 @@ impl Command {
         let mut words = shlex::split(before)?;
         // Where a variable stands before the program, that may say what the command is about.
         let at = words.iter().position(|word| is_program(word) || word.contains('='))?;
-        let arguments = words.split_off(at + 1);
-        let program = words.pop().filter(|word| is_program(word))?;
-        let mut command =
-            Self { before: words, program, arguments, is_conditional, ..Self::default() };
+        let words = words.split_off(at);
+        is_program(&words[0]).then_some(())?;
+        let mut command = Self { words, is_conditional, ..Self::default() };
         let redirected = command.redirect(text.get(before.len()..)?);
-        command.is_whole = command.before.is_empty() && redirected.is_some();
+        command.is_whole = at == 0 && redirected.is_some();
         Some(command)
     }
 

@@ -1,6 +1,6 @@
 //! Times of a crontab line: the minutes that its five fields, or the word in their place, name.
 
-use chrono::{Datelike, NaiveDateTime};
+use chrono::{Datelike, NaiveDate, NaiveDateTime};
 
 /// A field: its least and greatest value, and the names that stand for values from the least on.
 type Field = (u32, u32, &'static [&'static str]);
@@ -58,22 +58,23 @@ pub fn next_two(times: &str, now: NaiveDateTime) -> Option<Vec<NaiveDateTime>> {
     };
     let fields: Vec<_> = fields.split(' ').collect();
     let sets: Option<Vec<_>> =
-        fields.iter().zip(FIELDS).map(|(it, field)| values(it, field)).collect();
-    let [_, _, day, _, weekday] = fields[..] else { return None };
+        fields.iter().zip(FIELDS).map(|(text, field)| values(text, field)).collect();
     let [minutes, hours, days, months, weekdays] = sets?[..] else { return None };
     // Where both are said, a day of the month or of the week is enough.
-    let is_either = !day.starts_with('*') && !weekday.starts_with('*');
-    let of_days = now.date().iter_days().take(YEARS * 366).filter(|date| {
+    let is_either = !fields[2].starts_with('*') && !fields[4].starts_with('*');
+    let is_day = |date: &NaiveDate| {
         let is_weekday = has(weekdays | weekdays >> 7, date.weekday().num_days_from_sunday());
         let is_day = has(days, date.day());
         let is_meant = if is_either { is_day || is_weekday } else { is_day && is_weekday };
         has(months, date.month()) && is_meant
-    });
-    let hours = (0..24).filter(|hour| has(hours, *hour));
-    let of_day = hours.flat_map(|hour| (0..60).map(move |minute| (hour, minute)));
-    let of_day = of_day.filter(|(_, minute)| has(minutes, *minute));
-    let all = of_days.flat_map(|date| {
-        of_day.clone().filter_map(move |(hour, minute)| date.and_hms_opt(hour, minute, 0))
+    };
+    let dates = now.date().iter_days().take(YEARS * 366).filter(is_day);
+    let all = dates.flat_map(|date| {
+        (0..24 * 60).filter_map(move |minute| {
+            let (hour, minute) = (minute / 60, minute % 60);
+            let is_run = has(hours, hour) && has(minutes, minute);
+            is_run.then(|| date.and_hms_opt(hour, minute, 0))?
+        })
     });
     Some(all.filter(|at| *at > now).take(2).collect())
 }

@@ -27,7 +27,7 @@ pub use pass::PassSettings;
 pub use ping::{Event, Ping};
 pub use queue::{Queue, location};
 pub use resolved::{Resolved, Sources, TypedOptions};
-pub use schedule::{no_schedule, unknown_schedule};
+pub use schedule::unknown_schedule;
 pub use toml_layer::Setting;
 
 /// The name of a queue that has none.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, process};
 
+use anyhow::{Result, anyhow};
 use backlog_schedule::Instant;
 use backlog_store::ownership::OwnerRule;
 use backlog_store::system_error::chain;
@@ -18,74 +19,48 @@ use rustix::fs::{Access, access};
 use super::super::assemble::require;
 use super::super::owner_rule;
 use crate::cli::{self, Typed};
-use crate::crontab::{CRON_PATH, Command, Crontab, Line, is_user};
-use crate::exit::ExitError;
+use crate::crontab::{CRON_PATH, Command, Crontab, Line};
 use crate::handlers::{self, StreamSettings, in_one_word, is_executable, obstacle, program};
-use crate::options::{Environment, Handler, Queue, Resolved, Sources, no_schedule};
+use crate::options::{Environment, Handler, PassSettings, Queue, Resolved, Sources};
 use crate::report::{Findings, Level, Screen};
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// The lines that name a queue, or may do so.
-#[derive(Default)]
-pub struct QueueLines {
-    findings: Findings,
-    /// Whether cron mails the messages of one of the lines.
-    is_mailed: bool,
-}
-
-impl QueueLines {
-    /// `table` is that of the queue, if it can be opened. Lines of other queues and of other users are
-    /// left out.
-    pub fn read(queue: &Queue, table: Option<&Table>, screen: &Screen) -> Self {
-        let now = Local.timestamp_opt(screen.now.0, 0).single().unwrap_or_default().naive_local();
-        let me = User::from_uid(geteuid()).ok().flatten();
-        let is_other =
-            |name: &String| is_user(name) && me.as_ref().is_none_or(|me| me.name != *name);
-        let mut lines = Self::default();
-        for line in crontabs().iter().flat_map(|crontab| crontab.lines(now)) {
-            if line.user.as_ref().is_some_and(is_other) {
-                continue;
-            }
-            let home = line.variables.get("HOME").map(PathBuf::from);
-            let home = home.or(me.as_ref().map(|me| me.dir.clone()));
-            let home = home.unwrap_or_else(|| "/".into());
-            let Some(mut found) = judge(&line, &home, queue, table) else { continue };
-            if found.is_empty() {
-                found.push((Level::Ok, next_runs(&line, screen)));
-            }
-            for (level, text) in found {
-                lines.findings.add(level, "crontab", format!("{}: {text}", line.place));
-            }
-            lines.is_mailed |= line.command.is_some_and(|it| it.is_whole && it.stderr.is_none())
-                && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
+/// Findings about the lines that name a queue, or may do so, and about their mail. `table` is that of the queue,
+/// if it can be opened. Lines of other queues and of other users are left out.
+pub fn check(queue: &Queue, table: Option<&Table>, screen: &Screen) -> Findings {
+    let now = Local.timestamp_opt(screen.now.0, 0).single().unwrap_or_default().naive_local();
+    let me = User::from_uid(geteuid()).ok().flatten();
+    let (mut findings, mut is_mailed) = (Findings::default(), false);
+    for line in crontabs().iter().flat_map(|crontab| crontab.lines(now)) {
+        let is_me = |name: &String| me.as_ref().is_some_and(|me| me.name == *name);
+        if !line.user.as_ref().is_none_or(is_me) {
+            continue;
         }
-        lines
-    }
-
-    pub fn is_any(&self) -> bool {
-        !self.findings.0.is_empty()
-    }
-
-    /// `is_running` says that the passes of the queue run on time.
-    pub fn check(self, findings: &mut Findings, is_running: bool) {
-        if !self.is_any() && is_running {
-            let other = "no line that can be read here: something else starts the passes";
-            findings.ok("crontab", other);
-        } else if !self.is_any() {
-            let none = "no line that can be read here works on this queue";
-            findings.warning("crontab", format!("{none}; `backlog crontab` prints one"));
+        let home = line.variables.get("HOME").map(PathBuf::from);
+        let home = home.or(me.as_ref().map(|me| me.dir.clone()));
+        let home = home.unwrap_or_else(|| "/".into());
+        let Some(mut found) = (Installed { line: &line, home, queue, table }).judge() else {
+            continue;
+        };
+        if found.is_empty() {
+            found.push((Level::Ok, next_runs(&line, screen)));
         }
-        findings.0.extend(self.findings.0);
-        if self.is_mailed && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
-            findings.warning(
-                "mail",
-                "cron has nothing to send mail with: without sendmail what a pass says is lost, so \
-                 append it to a file (>>FILE 2>&1)",
-            );
+        for (level, text) in found {
+            findings.add(level, "crontab", format!("{}: {text}", line.place));
         }
+        is_mailed |= line.command.is_some_and(|it| it.is_whole && it.stderr.is_none())
+            && line.variables.get("MAILTO").is_none_or(|to| !to.is_empty());
     }
+    if is_mailed && !SENDMAIL.iter().any(|it| Path::new(it).exists()) {
+        findings.warning(
+            "mail",
+            "cron has nothing to send mail with: without sendmail what a pass says is lost, so append it \
+             to a file (>>FILE 2>&1)",
+        );
+    }
+    findings
 }
 
 /// The crontab of this user, and those of the system that can be read.
@@ -130,75 +105,62 @@ fn next_runs(line: &Line, screen: &Screen) -> String {
     format!("{times}, next {}", next.join(" and "))
 }
 
-/// A line whose words are plain, and the queue that it may name.
+/// A line, and the queue that it may name.
 struct Installed<'a> {
     line: &'a Line,
-    command: &'a Command,
-    home: &'a Path,
+    home: PathBuf,
     queue: &'a Queue,
     table: Option<&'a Table>,
 }
 
-/// What is wrong with a line; `None` if it names another queue.
-fn judge(
-    line: &Line,
-    home: &Path,
-    queue: &Queue,
-    table: Option<&Table>,
-) -> Option<Vec<(Level, String)>> {
-    let mut found: Vec<_> = line.faults.iter().map(|why| (Level::Error, why.clone())).collect();
-    let mut unknown = Some("a shell makes more of it than plain words".to_string());
-    if let Some(command) = &line.command {
-        let complaints =
-            Installed { line, command, home, queue, table }.complaints().transpose()?;
-        if let (Some(user), None) = (command.before.first(), &line.user)
-            && is_user(user)
-        {
-            let why =
-                "which is for /etc/crontab and /etc/cron.d: a user's crontab has no such field";
-            found.push((Level::Error, format!("it begins with the user {user}, {why}")));
-        }
-        if command.is_whole {
-            unknown = complaints.map(|complaints| found.extend(complaints)).err();
-        }
-    }
-    if let Some(why) = unknown.filter(|_| found.is_empty()) {
-        found.push((Level::Warning, format!("not checked: {why}; read it yourself")));
-    }
-    Some(found)
-}
-
 impl Installed<'_> {
-    /// What is wrong with it, its options read as under cron; `None` if it names another queue. The error
-    /// says why they cannot be read.
-    fn complaints(&self) -> Result<Option<Vec<(Level, String)>>, String> {
-        let argv = [&self.command.program].into_iter().chain(&self.command.arguments);
-        let typed = Typed::parse(argv.map(OsString::from)).map_err(|error| {
+    /// What is wrong with it; `None` if it names another queue.
+    fn judge(&self) -> Option<Vec<(Level, String)>> {
+        let faults = self.line.faults.iter().map(|why| (Level::Error, why.clone()));
+        let mut found: Vec<_> = faults.collect();
+        match self.complaints().transpose()? {
+            Ok(complaints) => found.extend(complaints),
+            Err(why) if found.is_empty() => {
+                let why = format!("not checked: {why}; read it yourself");
+                found.push((Level::Warning, why));
+            }
+            Err(_) => {}
+        }
+        Some(found)
+    }
+
+    /// What is wrong with its command, its options read as under cron; `None` if it names another queue. The
+    /// error says why the command cannot be read.
+    fn complaints(&self) -> Result<Option<Vec<(Level, String)>>> {
+        let not_plain = || anyhow!("a shell makes more of it than plain words");
+        let command = self.line.command.as_ref().ok_or_else(not_plain)?;
+        let typed = Typed::parse(command.words.iter().map(OsString::from)).map_err(|error| {
             let text = error.to_string();
-            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+            let first = text.lines().next().unwrap_or_default();
+            anyhow!("{}", first.trim_start_matches("error: "))
         })?;
         let cli::Command::Process(process) = &typed.cli.command else { return Ok(None) };
         let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
-        let variables = variables.chain([("HOME".into(), self.home.into())]).collect();
-        let (global, in_words) = (&typed.cli.global, |error: ExitError| error.to_string());
+        let variables = variables.chain([("HOME".into(), self.home.clone().into())]).collect();
+        let global = &typed.cli.global;
         let rule = OwnerRule::Reported;
-        let mut environment = Environment { variables, directory: self.home.into(), rule };
-        environment.rule = owner_rule(rule, global, &environment).map_err(in_words)?;
-        let sources = Sources::find(global.config.as_deref(), environment).map_err(in_words)?;
+        let mut environment = Environment { variables, directory: self.home.clone(), rule };
+        environment.rule = owner_rule(rule, global, &environment)?;
+        let sources = Sources::find(global.config.as_deref(), environment)?;
         let names = match process.all_queues {
-            true => sources.queues().map_err(in_words)?.into_iter().map(Some).collect(),
+            true => sources.queues()?.into_iter().map(Some).collect(),
             false => vec![None],
         };
         for name in names {
-            let resolved = sources.resolve(&typed.options, name.as_deref()).map_err(in_words)?;
-            let mut named = resolved.queue().map_err(in_words)?;
+            let resolved = sources.resolve(&typed.options, name.as_deref())?;
+            let mut named = resolved.queue()?;
             if let Some(path) = named.db.file() {
                 named.db = Location::File(self.home.join(path));
             }
             if named.is_within(self.queue) {
-                let is_dry = "it only lists what would be tried: leave --dry-run out";
-                let errors = self.errors(&named, &resolved).into_iter();
-                let warnings = self.warnings().into_iter().chain(process.dry_run.then_some(is_dry));
+                command.is_whole.then_some(()).ok_or_else(not_plain)?;
+                let errors = self.errors(command, &named, &resolved, process.dry_run).into_iter();
+                let warnings = self.warnings(command, process.dry_run).into_iter();
                 let warnings = warnings.map(|why| (Level::Warning, why.into()));
                 let all = errors.map(|why| (Level::Error, why)).chain(warnings);
                 return Ok(Some(all.collect()));
@@ -212,42 +174,47 @@ impl Installed<'_> {
     }
 
     /// Why a pass would fail. `named` is the queue as the line has it.
-    fn errors(&self, named: &Queue, resolved: &Resolved<'_>) -> Vec<String> {
-        let Self { command, queue, .. } = self;
+    fn errors(
+        &self,
+        command: &Command,
+        named: &Queue,
+        resolved: &Resolved<'_>,
+        is_dry: bool,
+    ) -> Vec<String> {
         let path = OsStr::new(self.variable("PATH").unwrap_or(CRON_PATH));
         let mut errors = Vec::new();
-        errors.extend(program_file(&[OsString::from(&command.program)], path).err());
+        errors.extend(program_file(&[OsString::from(&command.words[0])], path).err());
         for file in command.stdout.iter().chain(&command.stderr) {
             if !can_append(&self.home.join(file)) {
                 errors.push(format!("{file} cannot be written: the shell starts nothing then"));
             }
         }
         errors.dedup();
-        if queue.db.password_from().is_some() && named.db.password_from().is_none() {
-            errors.push(format!("it finds no password for {}: write it into ~/.pgpass", queue.db));
+        let db = &self.queue.db;
+        if db.password_from().is_some() && named.db.password_from().is_none() {
+            errors.push(format!("it finds no password for {db}: write it into ~/.pgpass"));
         }
         errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
-        let handler = resolved.handler(named);
+        errors.extend(resolved.errors.iter().cloned());
+        // Without a value that is not legal, more may seem to be missing.
+        if !resolved.errors.is_empty() {
+            return errors;
+        }
+        let handler = PassSettings::new(resolved, named, is_dry).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }
-        match &handler {
+        match handler {
             Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
-                errors.extend(program_file(argv, path).err());
+                errors.extend(program_file(&argv, path).err());
             }
-            Ok(None) => errors.push(Handler::none().to_string()),
-            Ok(Some(_)) => {}
+            Ok(_) => {}
             Err(why) => errors.push(why.to_string()),
         }
-        errors.extend(resolved.errors.iter().cloned());
-        let schedule = resolved.schedule().and_then(|chosen| chosen.ok_or_else(no_schedule));
-        // Without a value that is not legal, more may seem to be missing.
-        let missing = schedule.err().filter(|_| resolved.errors.is_empty());
-        errors.extend(missing.map(|why| why.to_string()));
         errors
     }
 
-    fn warnings(&self) -> Vec<&'static str> {
+    fn warnings(&self, command: &Command, is_dry: bool) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         let shell = Path::new(self.variable("SHELL").unwrap_or("sh"));
         if !["sh", "dash", "bash"].iter().any(|name| shell.ends_with(name)) {
@@ -256,7 +223,7 @@ impl Installed<'_> {
         if self.line.next.is_empty() && self.line.faults.is_empty() {
             warnings.push("no next run is known: a record that fails waits for it");
         }
-        let is_thrown_away = match &self.command.stderr {
+        let is_thrown_away = match &command.stderr {
             Some(file) => file == "/dev/null",
             None => self.variable("MAILTO") == Some(""),
         };
@@ -265,6 +232,9 @@ impl Installed<'_> {
                 "what a pass says is thrown away, by MAILTO=\"\" or /dev/null: it says nothing unless \
                  somebody has to look, so let cron mail it, or append it to a file (>>FILE 2>&1)",
             );
+        }
+        if is_dry {
+            warnings.push("it only lists what would be tried: leave --dry-run out");
         }
         warnings
     }

@@ -25,7 +25,7 @@ use crate::handlers::{Signing, StreamSettings};
 use crate::options::{Environment, Handler, Queue, Resolved};
 use crate::report::{Finding, Findings, Level, LinePasses, Screen};
 
-use lines::{QueueLines, program_file};
+use lines::program_file;
 
 pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
     let (sources, clock) = (resolved.sources, console.clock);
@@ -41,8 +41,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let opened = distrusted.is_empty().then(|| open(&queue, Access::ReadOnly, clock));
     let database = opened.and_then(|opened| findings.wrong("database", opened));
     let table = database.as_ref().map(|database| database.table());
-    let lines = QueueLines::read(&queue, table, &console.screen);
-    if schedule.is_none() && !lines.is_any() {
+    let lines = lines::check(&queue, table, &console.screen);
+    let has_lines = !lines.0.is_empty();
+    if schedule.is_none() && !has_lines {
         findings.warning("schedule", "none is configured: write it into each line");
     }
     if let Some(file) = &sources.file {
@@ -107,10 +108,12 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         }
     }
     if let Some(chosen) = findings.wrong("handler", chosen.map_err(anyhow::Error::from)) {
-        let (environment, has_lines) = (&sources.environment, lines.is_any());
-        check_handler(&mut findings, chosen.as_ref(), environment, has_lines);
+        check_handler(&mut findings, chosen.as_ref(), &sources.environment, has_lines);
     }
-    lines.check(&mut findings, is_running);
+    findings.0.extend(lines.0);
+    if !has_lines {
+        report_no_line(&mut findings, is_running);
+    }
     print(&findings, &queue, args.format.json, console.out)
 }
 
@@ -185,6 +188,17 @@ fn check_passes(
         findings.add(level, "passes", format!("{policy}: {text}{asks}"));
     }
     is_running
+}
+
+/// `is_running` says that the passes of the queue run on time.
+fn report_no_line(findings: &mut Findings, is_running: bool) {
+    let none = "no line that can be read here";
+    if is_running {
+        findings.ok("crontab", format!("{none}: something else starts the passes"));
+    } else {
+        let what = "works on this queue; `backlog crontab` prints one";
+        findings.warning("crontab", format!("{none} {what}"));
+    }
 }
 
 /// Below this number of rows, a table is read from one end to the other in no time.

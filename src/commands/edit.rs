@@ -156,15 +156,20 @@ pub const RETRY: Verb = Verb {
     require: Table::require_renewal,
 };
 
-struct Work<'a> {
-    store: Box<dyn Store>,
+/// The records to change.
+struct Choice<'a> {
     verb: &'a Verb,
     queue: &'a Queue,
-    /// The statuses of the records to change.
     from: Vec<Status>,
+    before: Option<Instant>,
     cause: Option<CauseFilter>,
-    dry_run: bool,
     now: Instant,
+}
+
+struct Work<'a> {
+    store: Box<dyn Store>,
+    choice: Choice<'a>,
+    dry_run: bool,
     out: &'a mut dyn Write,
     done: u64,
     /// The first of the restored records.
@@ -194,7 +199,11 @@ pub fn edit(
     (verb.require)(table)?;
     let id_columns = table.id.len();
     let now = console.clock.now();
-    let (chosen, cause) = chosen(verb, args, &from, &queue, &mut *database, now)?;
+    let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, &from);
+    let cause = args.failure.as_ref().map(filter).transpose()?;
+    let before = args.older_than.map(|age| now.saturating_sub(age));
+    let choice = Choice { verb, queue: &queue, from, before, cause, now };
+    let chosen = if args.ids.is_empty() { choice.ids(&mut *database)? } else { Vec::new() };
     if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
         return confirm(console.out, "nothing was changed");
     }
@@ -205,19 +214,8 @@ pub fn edit(
     let state = state_dir(&queue, &*database)?;
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
-    let mut work = Work {
-        store,
-        verb,
-        queue: &queue,
-        from,
-        cause,
-        dry_run,
-        now,
-        out,
-        done: 0,
-        renewed: Vec::new(),
-        exit: Exit::Done,
-    };
+    let (renewed, exit) = (Vec::new(), Exit::Done);
+    let mut work = Work { store, choice, dry_run, out, done: 0, renewed, exit };
     let ids = if args.ids.is_empty() { chosen } else { work.find_named(&args.ids, id_columns)? };
     for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
         work.edit_batch(batch)?;
@@ -255,40 +253,37 @@ impl Edit {
     }
 }
 
-/// The ids of the records that options choose, if none are named.
-fn chosen(
-    verb: &Verb,
-    args: &Edit,
-    from: &[Status],
-    queue: &Queue,
-    database: &mut dyn Database,
-    now: Instant,
-) -> Result<(Vec<Id>, Option<CauseFilter>)> {
-    if !args.ids.is_empty() {
-        return Ok((Vec::new(), None));
+impl Choice<'_> {
+    fn ids(&self, database: &mut dyn Database) -> Result<Vec<Id>> {
+        let mut ids = Vec::new();
+        database.scan(&self.from, Order::Oldest, None, &mut |mut record| {
+            if self.objection(&mut record).is_none() {
+                ids.push(record.id);
+            }
+            Ok(Continue(()))
+        })?;
+        Ok(ids)
     }
-    let filter = |meant: &String| CauseFilter::new(meant, queue, database, from);
-    let cause = args.failure.as_ref().map(filter).transpose()?;
-    let before = args.older_than.map(|age| now.saturating_sub(age));
-    let mut ids = Vec::new();
-    database.scan(from, Order::Oldest, None, &mut |mut record| {
-        let is_meant = queue.holds(&record.id)
-            && is_to_be_changed(verb, &record, from, now)
-            && before.is_none_or(|before| record.inserted_at.is_some_and(|at| at < before))
-            && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
-        if is_meant {
-            ids.push(record.id);
-        }
-        Ok(Continue(()))
-    })?;
-    Ok((ids, cause))
-}
 
-/// Whether a record is to be changed. A NEW one can only be made due if it waits.
-fn is_to_be_changed(verb: &Verb, record: &Record, from: &[Status], now: Instant) -> bool {
-    let waits = record.due_at.is_some_and(|due_at| due_at > now);
-    let is_due = record.status == Status::New && !waits && verb.to.0 == Transition::Renewed;
-    from.contains(&record.status) && !is_due
+    /// Why a record is left as it is. It may have changed since it was chosen.
+    fn objection(&self, record: &mut Record) -> Option<String> {
+        // A NEW one can only be made due if it waits.
+        let waits = record.due_at.is_some_and(|due_at| due_at > self.now);
+        let renews = self.verb.to.0 == Transition::Renewed;
+        let is_due = record.status == Status::New && !waits && renews;
+        let is_old = |before| record.inserted_at.is_some_and(|at| at < before);
+        if !self.queue.holds(&record.id) {
+            Some("is in another shard, and is left so".into())
+        } else if is_due || !self.from.contains(&record.status) {
+            Some(format!("is {}, and is left so", cut_line(&record.status_text)))
+        } else if !self.before.is_none_or(is_old) {
+            Some("was given another date meanwhile, and is left so".into())
+        } else if !self.cause.as_ref().is_none_or(|cause| cause.holds(record)) {
+            Some("failed by another cause meanwhile, and is left so".into())
+        } else {
+            None
+        }
+    }
 }
 
 /// Asks at a terminal whether to change this number of records.
@@ -326,25 +321,13 @@ impl Work<'_> {
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Arc<Record>>) -> Result<()> {
         for (id, claim) in self.store.claim_named(batch)? {
             let (exit, why) = match claim {
-                Claim::Held(record) if !self.queue.holds(&record.id) => {
-                    self.store.release(&id);
-                    (Exit::Done, "is in another shard, and is left so".into())
-                }
-                Claim::Held(record)
-                    if !is_to_be_changed(self.verb, &record, &self.from, self.now) =>
-                {
-                    self.store.release(&id);
-                    (Exit::Done, format!("is {}, and is left so", cut_line(&record.status_text)))
-                }
                 Claim::Held(mut record) => {
-                    // It may have changed since the question.
-                    let record_of = Arc::make_mut(&mut record);
-                    if self.cause.as_ref().is_none_or(|cause| cause.holds(record_of)) {
+                    let Some(why) = self.choice.objection(Arc::make_mut(&mut record)) else {
                         claimed.push(record);
                         continue;
-                    }
+                    };
                     self.store.release(&id);
-                    (Exit::Done, "failed by another cause meanwhile, and is left so".into())
+                    (Exit::Done, why)
                 }
                 Claim::Busy => (Exit::TryLater, "a pass is handling it; try again later".into()),
                 Claim::Ambiguous => (Exit::Failed, AMBIGUOUS.into()),
@@ -357,8 +340,8 @@ impl Work<'_> {
     }
 
     fn change(&mut self, claimed: &[Arc<Record>]) -> Result<()> {
-        let (transition, counter) = self.verb.to.clone();
-        let settlement = Settlement { transition, counter, at: self.now, not_before: None };
+        let (transition, counter) = self.choice.verb.to.clone();
+        let settlement = Settlement { transition, counter, at: self.choice.now, not_before: None };
         if self.dry_run {
             for record in claimed {
                 let (from, to) = (record.status, settlement.status(record.status));

@@ -6,6 +6,7 @@ use backlog_store::{Counted, Listed};
 use toml::{Table, Value};
 
 use super::columns::{Column, Columns};
+use super::pending::ADD_CONDITION;
 use super::proposal::Proposal;
 use super::words::{Role, role};
 use crate::terminal::Terminal;
@@ -111,10 +112,8 @@ impl Known {
         let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
         let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
-        let is_open = !doubts.is_empty() && proposal.ask(&question, &["no".into()])?.is_none();
-        if is_open {
-            proposal.question(&format!("{question} If so, add it to this condition:"));
-        }
+        let is_open = !doubts.is_empty()
+            && proposal.settle(&question, &["no".into()], ADD_CONDITION)?.is_none();
         let (column, own) = self.kind().unwrap_or_default();
         let kind = columns.all.iter().find(|it| it.name().eq_ignore_ascii_case(column));
         let values = kind.iter().flat_map(|kind| kind.values).filter(|it| it.rows > 0);

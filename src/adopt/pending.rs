@@ -28,6 +28,8 @@ const KEYS: [(&str, Meaning, &str); 4] = [
     ("archived", Meaning::GivenUp, "given up"),
 ];
 
+/// How a question about further conditions is answered.
+pub const ADD_CONDITION: &str = "If so, add it to this condition:";
 const DELETE: &str = "on_success = \"delete\"";
 
 impl Columns<'_> {
@@ -143,14 +145,15 @@ impl Columns<'_> {
                     let question = format!(
                         "no value of {name} here means done. What becomes of a finished record?"
                     );
-                    deletes = proposal.ask(&question, &["its row is deleted".into()])?.is_some();
+                    let remedy = format!(
+                        "Write the value in place of ?. If its row is deleted, leave success out and \
+                         write {DELETE} instead of any other on_success."
+                    );
+                    let answers = ["its row is deleted".into()];
+                    deletes = proposal.settle(&question, &answers, &remedy)?.is_some();
                     if deletes {
                         continue;
                     }
-                    proposal.question(&format!(
-                        "{question} Write the value in place of ?. If its row is deleted, leave \
-                         success out and write {DELETE} instead of any other on_success."
-                    ));
                     "?".into()
                 }
                 Meaning::New | Meaning::Failed | Meaning::LeftAlone => {
@@ -255,24 +258,21 @@ impl Columns<'_> {
             let question = format!("{about} that would be pending. Are all of them pending?");
             let only = |condition| format!("no, only those with {condition}");
             let answers = ["yes, all rows".into(), only(&without), only(&with)];
-            match proposal.ask(&question, &answers)? {
+            let remedy = format!(
+                "For all of them take {without} out of this condition; for only the others write \
+                 {with} in its place:"
+            );
+            match proposal.settle(&question, &answers, &remedy)? {
                 Some(0) => {}
                 Some(2) => conditions.push(with),
-                Some(_) => conditions.push(without),
-                None => {
-                    proposal.question(&format!(
-                        "{question} For all of them take {without} out of this condition; for only \
-                         the others write {with} in its place:"
-                    ));
-                    conditions.push(without);
-                }
+                Some(_) | None => conditions.push(without),
             }
         }
         let is_state = |name: &&String| name.split('_').any(|part| meaning(part).is_some());
         let tables = listed(self.outline.sisters.iter().filter(is_state).map(String::as_str));
         let question = format!("do the tables {tables} say which records are pending?");
-        if !tables.is_empty() && proposal.ask(&question, &["no".into()])?.is_none() {
-            proposal.question(&format!("{question} If so, add it to this condition:"));
+        if !tables.is_empty() {
+            proposal.settle(&question, &["no".into()], ADD_CONDITION)?;
         }
         let line = format!("where = {}", toml(&conditions.join(" AND ")));
         if proposal.questions > answered {
@@ -300,11 +300,10 @@ fn written(
         let all = listed(names.iter().map(String::as_str));
         let name = column.name();
         let question = format!("{all} mean {word}. Which of them is to be written to {name}?");
-        first = proposal.ask(&question, &names)?;
+        let list = toml_list(&values);
+        let remedy = format!("Write {list} in place of ?, with that one first.");
+        first = proposal.settle(&question, &names, &remedy)?;
         if first.is_none() {
-            let list = toml_list(&values);
-            let write = format!("Write {list} in place of ?, with that one first.");
-            proposal.question(&format!("{question} {write}"));
             return Ok("?".into());
         }
     }

@@ -74,6 +74,20 @@ impl<'a> Proposal<'a> {
         self.terminal.choose(question, answers)
     }
 
+    /// Asks. Without an answer the question stays open; `remedy` says how it is answered in the file.
+    pub fn settle(
+        &mut self,
+        question: &str,
+        answers: &[String],
+        remedy: &str,
+    ) -> Result<Option<usize>> {
+        let answer = self.ask(question, answers)?;
+        if answer.is_none() {
+            self.question(&format!("{question} {remedy}"));
+        }
+        Ok(answer)
+    }
+
     /// Asks, and writes the lines of the answer. Without one, writes all answers as comments, and the line
     /// that stays open.
     pub fn choose(

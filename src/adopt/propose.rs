@@ -121,7 +121,6 @@ impl<'a> Columns<'a> {
     fn counters(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
         if let Some(counter) = self.counter() {
             let column = toml(counter.name());
-            let failures = format!("failures = {column}\n");
             let attempts = format!("failures = {{ column = {column}, counts = \"attempts\" }}\n");
             let name = counter.name().to_lowercase();
             // One that never begins at 0 may be a limit, or count down.
@@ -129,8 +128,8 @@ impl<'a> Columns<'a> {
                 [] => counter.is_full(),
                 new => new.iter().all(|row| !counter.is_empty_at(*row)),
             };
-            let mut choices = vec![
-                ("it counts failures".into(), failures),
+            let choices: [Choice; 3] = [
+                ("it counts failures".into(), format!("failures = {column}\n")),
                 ("it counts attempts".into(), attempts),
                 ("none of these".into(), String::new()),
             ];
@@ -139,9 +138,9 @@ impl<'a> Columns<'a> {
                 proposal.choose(&question, &choices, "failures = ?")?;
             } else {
                 let counts_failures = name.contains("fail") || name.contains("retr");
-                let (what, line) = choices.swap_remove(usize::from(!counts_failures));
+                let (what, line) = &choices[usize::from(!counts_failures)];
                 proposal.comment(&format!("{}, by its name", what.trim_start_matches("it ")));
-                proposal.line(line.trim_end());
+                proposal.lines += line;
             }
         }
         if let Some(most) = self.most_attempts().filter(|_| pending.archives) {

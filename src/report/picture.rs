@@ -44,17 +44,9 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
     let bands = || runs.iter().flat_map(Run::retries).map(band_of);
     let first = bands().min().unwrap_or(0);
     let panels = runs.iter().zip(&loads).map(|(run, load)| panel(run, load, &bins, first, &scale));
-    let plural = |count: usize, one: &str, several: &str| {
-        format!("{} {}", grouped(count as u64), if count == 1 { one } else { several })
-    };
-    let title = format!(
-        "Retries of {} in {} under {}",
-        plural(scenario.rows.len(), "record", "records"),
-        span(scenario.secs),
-        plural(runs.len(), "policy", "policies"),
-    );
     let data = json!({
-        "title": title,
+        "count": scenario.rows.len(),
+        "span": span(scenario.secs),
         "each": span(bins.secs),
         "keys": bands().max().map_or(&[][..], |last| &BANDS[first..=last]),
         "times": scale.times(),
@@ -69,11 +61,10 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
 fn panel(run: &Run, load: &[usize], bins: &Bins, first: usize, scale: &Scale) -> Json {
     let retries = run.retries().count();
     let has_dots = retries <= MOST_DOTS;
-    let note = format!("(bars alone: {} retries)", grouped(retries as u64));
     json!({
         "name": fitting(&one_line(&run.policy.name()), NAME),
         "headline": headline(run, bins, load),
-        "note": if has_dots { "" } else { &note },
+        "hidden": if has_dots { 0 } else { retries },
         "bars": bars(load, bins, scale),
         "dots": if has_dots { dots(run, first, scale) } else { BTreeMap::new() },
     })

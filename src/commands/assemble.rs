@@ -11,8 +11,8 @@ use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
-    Access, Clock, Database, Holds, Interruptible, LineLock, LineName, LineState, Purpose,
-    StateDir, Stop, Table,
+    Access, Clock, Database, Holds, Interruptible, Line, LineLock, LineName, LineState, StateDir,
+    Stop, Table,
 };
 
 use super::{open, require_columns, state_dir};
@@ -32,15 +32,17 @@ pub struct Assembly {
     /// The name of the line in the state directory. It does not depend on the handler, because two lines with different
     /// handlers would try the same records.
     pub name: LineName,
-    pub last: LineState,
+    /// What the passes before have left, if it is known.
+    pub last: Option<Line>,
 }
 
 impl Assembly {
     /// For reports. An unreadable cursor is only a warning.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let mut assembly = Self::without_cursor(queue, schedule, database)?;
-        let read = assembly.read_cursor(database.table(), Purpose::Read);
-        read.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
+        let last = assembly.state.line_to_read(&assembly.name);
+        let last = last.inspect_err(|error| log::warn!("{}", chain(error))).ok();
+        assembly.continue_from(last, database.table());
         Ok(assembly)
     }
 
@@ -50,6 +52,7 @@ impl Assembly {
         schedule: &Schedule,
         database: &mut dyn Database,
         wait: bool,
+        now: Instant,
     ) -> Result<(Self, Option<LineLock>)> {
         let mut assembly = Self::without_cursor(queue, schedule, database)?;
         let line = assembly.key();
@@ -58,7 +61,8 @@ impl Assembly {
             false => database.lock_line(&line, wait)?.then(LineLock::of_session),
         };
         if lock.is_some() {
-            assembly.read_cursor(database.table(), Purpose::Write)?;
+            let last = assembly.state.line(&assembly.name, now);
+            assembly.continue_from(last, database.table());
         }
         Ok((assembly, lock))
     }
@@ -75,15 +79,25 @@ impl Assembly {
         let policy = line_policy(&schedule, &queue.mapping.conditions, queue.shard);
         let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
         let line = CronLine::new(schedule, table.capabilities());
-        Ok(Self { line, state, name, last: LineState::default() })
+        Ok(Self { line, state, name, last: None })
     }
 
-    fn read_cursor(&mut self, table: &Table, purpose: Purpose) -> Result<()> {
-        let last = self.state.line_state(&self.key(), purpose)?;
-        self.line.cursor = last.cursor.taken_up(table.id.len());
-        self.line.later.clone_from(&last.later);
-        self.last = LineState { cursor: self.line.cursor.clone(), ..last };
-        Ok(())
+    fn continue_from(&mut self, last: Option<Line>, table: &Table) {
+        let Some(mut last) = last else { return };
+        last.state.cursor = last.state.cursor.taken_up(table.id.len());
+        self.line.cursor.clone_from(&last.state.cursor);
+        self.line.later.clone_from(&last.state.later);
+        self.last = Some(last);
+    }
+
+    /// What the next pass continues from if this one gets no further.
+    pub fn next(&self, last: &Line, now: Instant, drain: bool) -> LineState {
+        LineState {
+            began_at: Some(now),
+            began_behind: self.line.pass_time(now, drain).span.map(|span| span.after),
+            later: self.line.slots_later(now),
+            ..last.state.clone()
+        }
     }
 
     pub fn pass(

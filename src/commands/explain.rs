@@ -6,7 +6,7 @@ use backlog_store::system_error::chain;
 use backlog_store::{LineHistory, LineState};
 
 use super::assemble::open_to_read;
-use super::failures::kept_errors;
+use super::failures::Failed;
 use super::{Console, find, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
@@ -23,7 +23,10 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         let history = it.state.history(&it.name);
         history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
     });
-    let due = assembly.map(|it| (it.line.due_rule(console.clock.now(), false), it.last));
+    let due = assembly.map(|it| {
+        let last = it.last.unwrap_or_default().state;
+        (it.line.due_rule(console.clock.now(), false), last)
+    });
     let state = state_dir(&queue, &*database)?;
     if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
         let said = pause.sentence(|at| console.screen.at(at));
@@ -31,11 +34,13 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     }
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
-    let kept = kept_errors(&queue, &*database)?;
+    let known = Failed::of(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
-        let unstored = found.as_mut().ok().and_then(|record| kept.fill_in(record));
+        let unstored = found.as_mut().ok().and_then(|record| known.known.fill_in(record));
+        let in_hand = found.as_ref().ok().and_then(|record| known.long_running(&record.id));
+        let in_hand = in_hand.map(|it| it.line(&console.screen));
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
                 explanation(&record, rule, last, history.as_ref(), &console.screen)
@@ -50,6 +55,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
             }
         };
         text += &unstored.map_or_else(String::new, report::unstored);
+        text += &in_hand.unwrap_or_default();
         let lines = text.lines().map(|line| console.screen.wrap(line));
         console.out.write_all(lines.collect::<String>().as_bytes())?;
     }

@@ -1,9 +1,10 @@
 //! `backlog failures`: the causes of failures, with their records.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Cause, Causes, Order, Record, Status, last_error};
+use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, last_error};
 use backlog_store::system_error::chain;
 use backlog_store::{Access, Database, Failures, LineHistory, StateDir, Table};
 
@@ -60,26 +61,43 @@ impl CauseFilter {
     }
 }
 
-/// Recognises the failed records of a table, and knows errors that it has no column for.
+/// Recognises the failed records of a table, and knows errors that it has no column for, and what is in hand.
 pub struct Failed {
     pub known: Failures,
     /// Whether the table shows which records have failed.
     is_told: bool,
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
+    /// The records whose handlers have run for long, with sentences about that.
+    long_running: HashMap<Id, report::InHand>,
 }
 
 impl Failed {
-    fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
+    pub fn of(queue: &Queue, database: &dyn Database) -> Result<Self> {
         let state = state_dir(queue, database)?;
-        let (histories, _) = state.histories(1);
+        let histories = state.histories(1).unwrap_or_default();
         Ok(Self::new(&state, database.table(), &histories))
     }
 
     pub fn new(state: &StateDir, table: &Table, histories: &[LineHistory]) -> Self {
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
-        let runs = |it: &LineHistory| it.line.table == table.name && it.running().is_some();
-        Self { known: known(state, table), is_told, is_running: histories.iter().any(runs) }
+        let own = histories.iter().filter(|history| history.line.table == table.name);
+        let running: Vec<_> = own.filter_map(|it| Some((it.running()?, it))).collect();
+        let long_running = running.iter().flat_map(|(pass, history)| {
+            let in_hand = |since| report::InHand { since, pid: pass.pid, run: pass.run.clone() };
+            history.long_running.iter().map(move |(id, since)| (id.clone(), in_hand(*since)))
+        });
+        Self {
+            known: known(state, table),
+            is_told,
+            is_running: !running.is_empty(),
+            long_running: long_running.collect(),
+        }
+    }
+
+    /// The pass whose handler has had this record for long.
+    pub fn long_running(&self, id: &Id) -> Option<&report::InHand> {
+        self.long_running.get(id)
     }
 
     /// The causes of the failures of all records with one of these statuses.
@@ -116,13 +134,9 @@ impl Failed {
 
     /// Whether a pass most likely has the record in hand.
     pub fn has_in_hand(&self, record: &Record) -> bool {
-        self.is_running && record.last_error.as_deref().is_some_and(last_error::is_begun)
+        let is_begun = || record.last_error.as_deref().is_some_and(last_error::is_begun);
+        self.long_running.contains_key(&record.id) || self.is_running && is_begun()
     }
-}
-
-/// The errors of a table's records that it has no column for.
-pub fn kept_errors(queue: &Queue, database: &dyn Database) -> Result<Failures> {
-    Ok(known(&state_dir(queue, database)?, database.table()))
 }
 
 /// The failures of a table in the state directory, which may belong to others.

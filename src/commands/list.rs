@@ -7,7 +7,7 @@ use backlog_schedule::{Record, Status, Verdict};
 
 use super::Console;
 use super::assemble::open_to_read;
-use super::failures::{CauseFilter, kept_errors};
+use super::failures::{CauseFilter, Failed};
 use crate::cli::List;
 use crate::exit::{Exit, usage};
 use crate::options::Resolved;
@@ -31,7 +31,7 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
     let (mut database, assembly) = open_to_read(&queue, schedule.as_ref(), console.clock)?;
     let now = console.clock.now();
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
-    let kept = kept_errors(&queue, &*database)?;
+    let known = Failed::of(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
     let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, all);
     let cause = args.failure.as_ref().map(filter);
@@ -43,15 +43,18 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut each = |mut record: Record| {
         let verdict = rule.as_ref().map(|rule| rule.verdict(record.facts()));
-        kept.fill_in(&mut record);
+        known.known.fill_in(&mut record);
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
             && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
-            let json = args.json.then(|| report::list_json(&record, verdict, counts));
-            let text = json
-                .unwrap_or_else(|| table.add(report::list_row(&record, verdict, counts, &screen)));
+            let text = if args.json {
+                report::list_json(&record, verdict, counts)
+            } else {
+                let in_hand = known.long_running(&record.id);
+                table.add(report::list_row(&record, verdict, in_hand, counts, &screen))
+            };
             console.out.write_all(text.as_bytes())?;
             left -= 1;
         }

@@ -174,7 +174,7 @@ impl Complaints {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
-        if state.is_none_or(|state| state.may_complain(&self.line, what, now)) {
+        if state.is_none_or(|state| state.may_say(&self.line, what, now)) {
             log::error!("{why}");
         }
     }

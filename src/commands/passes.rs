@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Attempt, Causes, Instant, Outcome, Policy, rough_span};
+use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, Policy, rough_span};
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
-    ownership,
+    Counts, LineHistory, LineState, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
+    lock, ownership,
 };
 
 use super::archived::ArchivedRecords;
@@ -38,8 +38,6 @@ struct Notes {
     record: Option<PassRecord>,
     failures: NewFailures,
     archived: ArchivedRecords,
-    /// Whether an error of the record was logged.
-    is_incomplete: bool,
 }
 
 impl PassLog {
@@ -52,18 +50,16 @@ impl PassLog {
         began: Instant,
         by_hand: bool,
     ) -> Self {
-        let state = &assembly.state;
-        let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
-        let opened = (!state.is_none()).then(|| state.pass_record(entry));
+        let record = assembly.last.clone().map(|last| {
+            let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
+            let next = assembly.next(&last, began, settings.limits.drain);
+            PassRecord::new(assembly.state.clone(), assembly.name.clone(), last, next, entry)
+        });
         // A message of a queue can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
-        let notes = Arc::new(Mutex::new(Notes {
-            record: opened.and_then(noted),
-            failures,
-            archived: ArchivedRecords::default(),
-            is_incomplete: false,
-        }));
+        let notes =
+            Arc::new(Mutex::new(Notes { record, failures, archived: ArchivedRecords::default() }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 
@@ -72,7 +68,7 @@ impl PassLog {
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
-        let Notes { record, failures, is_incomplete, .. } = &mut *lock(&self.notes);
+        let Notes { record, failures, .. } = &mut *lock(&self.notes);
         let Attempt { id, outcome, .. } = attempt.attempt;
         match outcome {
             Outcome::Success => failures.succeeded(id),
@@ -89,12 +85,23 @@ impl PassLog {
         }
         if let Some(record) = record {
             *record.counts() = counts(tally);
-            if let Err(error) = record.note_progress(now)
-                && !std::mem::replace(is_incomplete, true)
-            {
-                log::warn!("{}; {INCOMPLETE}", chain(&error));
-            }
+            record.note_progress(now);
         }
+    }
+
+    /// Changes what the next pass of the line continues from.
+    pub fn go_on_from(&self, change: impl FnOnce(&mut LineState)) {
+        self.with(|record| record.go_on_from(change));
+    }
+
+    /// Notes the records whose handlers have run for long, and since when.
+    pub fn note_running(&self, records: &[(Id, Instant)]) {
+        self.with(|record| record.note_running(records));
+    }
+
+    /// When a pass of the line last looked whether any row has a status that is mapped.
+    pub fn unmapped_sought_at(&self) -> Option<Instant> {
+        lock(&self.notes).record.as_ref().and_then(|record| record.next().unmapped_sought_at)
     }
 
     pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
@@ -135,24 +142,17 @@ impl PassLog {
             if is_over && result.as_ref().is_ok_and(|tally| !tally.is_cut_short) {
                 record.note_complete();
             }
-            record.end(now, took, end, error, exit.code())
+            record.end(now, took, end, error, exit.code());
         });
-        let written = self.state.add_failures(&self.table, &mut lock(&self.notes).failures);
-        written.unwrap_or_else(|error| log::warn!("{}", chain(&error)));
+        self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
     }
 
-    fn with(&self, act: impl FnOnce(&mut PassRecord) -> Result<()>) {
+    fn with(&self, act: impl FnOnce(&mut PassRecord)) {
         if let Some(record) = &mut lock(&self.notes).record {
-            noted(act(record));
+            act(record);
         }
     }
 }
-
-fn noted<T>(written: Result<T>) -> Option<T> {
-    written.inspect_err(|error| log::warn!("{}; {INCOMPLETE}", chain(error))).ok()
-}
-
-const INCOMPLETE: &str = "what `backlog status` shows of this pass may be incomplete";
 
 fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
     PassEntry {
@@ -163,7 +163,7 @@ fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant
             line_policy(schedule, conditions, *shard) == assembly.name.policy
         }),
         hangs_after: hangs_after(settings),
-        ..PassEntry::new(assembly.name.clone(), run.into(), began)
+        ..PassEntry::new(run.into(), began)
     }
 }
 
@@ -194,12 +194,11 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The report on the passes of these lines. `unread` are errors of other histories; `recent` is the number of passes to
-/// list.
+/// The report on the passes of these lines. `unread` says why none is known; `recent` is the number of passes to list.
 pub fn report(
     state: &StateDir,
     lines: Vec<LinePasses>,
-    unread: &[anyhow::Error],
+    unread: Option<&anyhow::Error>,
     recent: usize,
     now: Instant,
 ) -> Passes {
@@ -207,7 +206,7 @@ pub fn report(
         now,
         directory: state.path().display().to_string(),
         worker: state.is_of_a_server().then(|| (user_name(), host_name())),
-        errors: unread.iter().map(chain).collect(),
+        errors: unread.map(chain).into_iter().collect(),
         lines,
         recent,
     }
@@ -252,7 +251,7 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
     let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
-    if !assembly.state.may_complain(&assembly.name, "hung", now) {
+    if !assembly.state.may_say(&assembly.name, "hung", now) {
         return Ok(Exit::Done);
     }
     log::error!("{why}");

@@ -45,7 +45,7 @@ impl Target {
         let is_named = resolved.is_named;
         let scope = if is_named { of_queue(queue.name.clone()) } else { of_table(table.clone()) };
         // Passes that cannot be read do not prevent a pause.
-        let (mut histories, _) = state.histories(1);
+        let mut histories = state.histories(1).unwrap_or_default();
         histories.retain(|it| scope.covers(&it.line.queue, &it.line.table));
         Ok(Self { state, scope, table_option, queue, table, histories })
     }

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{
-    Cause, Cursor, DAY, Instant, Outcome, Record, Status, Verdict, counted, cut_line, hexadecimal,
+    Cause, Cursor, DAY, Id, Instant, Outcome, Record, Status, Verdict, counted, cut_line,
+    hexadecimal,
 };
 use backlog_store::system_error::chain;
-use backlog_store::{
-    Access, Clock, Count, Database, Found, LineName, LineState, Purpose, StateDir, Stop,
-    secure_file,
-};
+use backlog_store::{Access, Clock, Count, Database, Found, LineName, StateDir, Stop, secure_file};
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
@@ -62,7 +60,7 @@ fn locked(
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
     let (assembly, lock) =
-        Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait)?;
+        Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
     if lock.is_none() {
         monitoring.find_busy();
         return find_busy(&assembly, clock.now());
@@ -116,7 +114,6 @@ fn run_locked(
     let capabilities = &mut assembly.line.capabilities;
     capabilities.may_give_up = settings.handler.as_ref().is_some_and(Handler::gives_up);
     capabilities.series = context.series;
-    let time = assembly.line.pass_time(now, settings.limits.drain);
     let policy = &assembly.line.schedule.policy;
     // Others cannot read a new one: errors may quote records.
     let joblog = settings.joblog.as_deref().map(|path| {
@@ -135,13 +132,6 @@ fn run_locked(
         joblog_result: Ok(()),
         state: assembly.state.clone(),
         line_name: assembly.name.clone(),
-        line_state: LineState {
-            began_at: Some(now),
-            began_behind: time.span.map(|span| span.after),
-            later: assembly.line.slots_later(now),
-            ..assembly.last.clone()
-        },
-        is_saved: false,
         log: log.clone(),
         clock,
         terminal: console.terminal.clone(),
@@ -161,7 +151,7 @@ fn run_locked(
     });
     let tally = tally?;
     if tally.found_nothing {
-        say_if_unmapped(queue, &assembly, clock, console.terminal)?;
+        say_if_unmapped(queue, log, clock, console.terminal)?;
     }
     Ok(tally)
 }
@@ -234,16 +224,9 @@ const UNMAPPED_NAMED: usize = 5;
 
 /// Reports that no row has a status that is mapped, because such a table looks like a queue without work. Under cron
 /// once a day.
-fn say_if_unmapped(
-    queue: &Queue,
-    assembly: &Assembly,
-    clock: Clock,
-    terminal: &Terminal,
-) -> Result<()> {
+fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Terminal) -> Result<()> {
     let now = clock.now();
-    let (directory, line) = (&assembly.state, assembly.key());
-    let mut state = directory.line_state(&line, Purpose::Write)?;
-    let since = state.unmapped_sought_at.map(|at| now.0.saturating_sub(at.0));
+    let since = log.unmapped_sought_at().map(|at| now.0.saturating_sub(at.0));
     let is_due = since.is_none_or(|since| !(0..DAY).contains(&since));
     if !terminal.attended && !is_due {
         return Ok(());
@@ -253,8 +236,7 @@ fn say_if_unmapped(
     if let Some(why) = unmapped(&mut *database, now)? {
         log::error!("nothing was due: {why}");
     }
-    state.unmapped_sought_at = Some(now);
-    directory.save_line_state(&line, &state);
+    log.go_on_from(|next| next.unmapped_sought_at = Some(now));
     Ok(())
 }
 
@@ -306,7 +288,7 @@ fn outcome(tally: &Tally, strict: bool) -> Result<Exit> {
     Ok(if is_done { Exit::Done } else { Exit::Failed })
 }
 
-/// The observer of a pass: writes the joblog, the cursor and the progress bar.
+/// The observer of a pass: writes the joblog, the record of the pass and the progress bar.
 struct PassObserver {
     /// Each line is appended by one write, so that passes may share the file.
     joblog: Option<File>,
@@ -315,8 +297,6 @@ struct PassObserver {
     joblog_result: Result<()>,
     state: StateDir,
     line_name: LineName,
-    line_state: LineState,
-    is_saved: bool,
     log: PassLog,
     clock: Clock,
     terminal: Terminal,
@@ -326,13 +306,6 @@ struct PassObserver {
     failed: u64,
     /// The causes that were logged.
     logged_causes: HashSet<Cause>,
-}
-
-impl PassObserver {
-    fn save(&mut self) {
-        self.state.save_line_state(&self.line_name.to_string(), &self.line_state);
-        self.is_saved = true;
-    }
 }
 
 impl Observer for PassObserver {
@@ -367,7 +340,7 @@ impl Observer for PassObserver {
         // Under cron, a pause that could not be read is reported.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
-            && self.state.may_complain(&self.line_name, "unread", now)
+            && self.state.may_say(&self.line_name, "unread", now)
         {
             log::error!("{sentence}");
         }
@@ -387,19 +360,17 @@ impl Observer for PassObserver {
         Screen { width: self.terminal.width, now: self.clock.now() }.when(at)
     }
 
+    fn long_running(&mut self, records: &[(Id, Instant)]) {
+        self.log.note_running(records);
+    }
+
     fn reached(&mut self, cursor: &Cursor) {
-        if self.line_state.cursor != *cursor {
-            self.line_state.cursor = cursor.clone();
-            self.save();
-        }
+        self.log.go_on_from(|next| next.cursor.clone_from(cursor));
     }
 
     fn finished(&mut self) -> Result<()> {
         self.bar.abandon();
         self.bar.finish_and_clear();
-        if !self.is_saved {
-            self.save();
-        }
         std::mem::replace(&mut self.joblog_result, Ok(()))
     }
 }

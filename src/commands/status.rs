@@ -48,7 +48,7 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
         Some(history) if history.is_running => bail!("a pass of {policy} is running"),
         Some(_) => state.forget(&line)?,
         None => {
-            let (histories, _) = state.histories(0);
+            let histories = state.histories(0)?;
             let lines =
                 passes::of_queue(resolved, database.table(), histories, console.clock.now());
             let known = listed(lines.iter().map(|it| it.history.line.policy.as_str()));
@@ -192,7 +192,10 @@ fn report_on(
     let mut oldest_pending = None;
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = state_dir(queue, &*database)?;
-    let (histories, unread) = state.histories(recent.max(of_a_day));
+    let (histories, unread) = match state.histories(recent.max(of_a_day)) {
+        Ok(histories) => (histories, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
     let known = Failed::new(&state, database.table(), &histories);
     let lines = passes::of_queue(resolved, database.table(), histories, now);
     let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
@@ -235,7 +238,7 @@ fn report_on(
         })?;
     }
     let paused = state.pause(&queue.name, &database.table().name, now);
-    let passes = passes::report(&state, lines, &unread, recent, now);
+    let passes = passes::report(&state, lines, unread.as_ref(), recent, now);
     Ok(StatusReport {
         queue: queue.name.clone(),
         db: database.place(),

@@ -97,13 +97,8 @@ const MOST_BEHIND: i64 = 366 * DAY;
 /// Maximum number of slots after the clock that are kept: one for each jump of the clock.
 const MOST_LATER: usize = 4;
 
-/// Bytes of ids that fit in a page, whose write no kill interrupts. The others are listed apart.
-const MOST_LISTED: usize = 2_048;
 /// Maximum number of attempts begun for one slot: the record may be what kills the passes.
 const MOST_BEGUN: u32 = 3;
-/// Bytes of an entry besides its id.
-const ENTRY: usize = 48;
-
 #[derive(Debug, Default)]
 pub struct PassCursor {
     /// The slot or the failed record that the pass has come to.
@@ -174,23 +169,10 @@ impl PassCursor {
         self.cursor(end.map(Position::Slot).or_else(|| self.last.clone()))
     }
 
-    fn cursor(&self, last: Option<Position>) -> Cursor {
+    fn cursor(&self, reached: Option<Position>) -> Cursor {
         let mut kept: Vec<_> = self.kept.values().cloned().collect();
         kept.sort_by_key(|kept| (kept.slot, kept.begun));
-        let mut bytes = 0;
-        let first_beyond = kept.iter().position(|kept| {
-            bytes += kept.id.text().len() + ENTRY;
-            bytes > MOST_LISTED
-        });
-        let beyond = kept.split_off(first_beyond.unwrap_or(kept.len()));
-        let stuck = self.stuck.clone();
-        match (last, beyond.first().map(|kept| kept.slot.before())) {
-            (Some(Position::Slot(last)), Some(before)) => {
-                let reached = Some(Position::Slot(last.min(before)));
-                Cursor { reached, kept, ahead: Some((last, beyond)), stuck }
-            }
-            (reached, _) => Cursor { reached, kept, ahead: None, stuck },
-        }
+        Cursor { reached, kept, stuck: self.stuck.clone() }
     }
 }
 
@@ -276,20 +258,5 @@ mod tests {
         let cursor = next.news().unwrap();
         assert_eq!(kept(&cursor), [(1, 2)]);
         assert_eq!(cursor.reached, Some(Position::Slot(slot(10, 2))), "it does not go back");
-    }
-
-    #[test]
-    fn what_is_too_much_for_one_page_is_listed_apart() {
-        let mut running = by_slots_cursor();
-        for number in 1..=200 {
-            hand_out(&mut running, number, slot(10, number.unsigned_abs()));
-        }
-        let cursor = running.news().unwrap();
-        let listed = cursor.kept.len();
-        assert!((20..100).contains(&listed), "{listed}");
-        let reached = slot(10, listed as u64);
-        assert_eq!(cursor.reached, Some(Position::Slot(reached)));
-        let (ahead, rest) = cursor.ahead.unwrap();
-        assert_eq!((ahead, listed + rest.len()), (slot(10, 200), 200));
     }
 }

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use backlog_schedule::{Cursor, Instant, Order, Record};
+use backlog_schedule::{Cursor, Id, Instant, Order, Record};
 use backlog_store::{Clock, Stop, Store};
 
 use crate::handlers::{Handler, Script};
@@ -83,6 +83,9 @@ pub trait Observer {
     fn shown(&self, at: Instant) -> String {
         at.to_string()
     }
+
+    /// The records whose handlers have run for long, and since when, if these are others than before.
+    fn long_running(&mut self, _records: &[(Id, Instant)]) {}
 
     /// The next pass of the line should go on from this cursor.
     fn reached(&mut self, _cursor: &Cursor) {}
@@ -196,7 +199,7 @@ impl MainThread<'_> {
         self.shared.round();
         loop {
             match self.shared.with(Dispatcher::next_step) {
-                Step::Wait => self.wait(None),
+                Step::Wait(most) => self.wait(most),
                 Step::RoundAfter(pause) => {
                     self.wait(Some(pause));
                     self.shared.round();

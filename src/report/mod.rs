@@ -33,8 +33,8 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line, unscheduled,
-    unstored, verdict_line,
+    InHand, dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line,
+    unscheduled, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};

@@ -145,7 +145,7 @@ impl LinePasses {
     /// When a pass began or ended, or the running pass got an outcome.
     pub fn last_sign(&self) -> Option<Instant> {
         let ends = self.history.entries.iter().map(|entry| entry.ended.unwrap_or(entry.began));
-        ends.chain(self.history.running().map(|_| self.history.last_outcome)).max()
+        ends.chain(self.history.running().map(|it| it.last_outcome)).max()
     }
 
     /// When a pass ended with exit 0.
@@ -205,10 +205,10 @@ impl LinePasses {
             "every_secs": self.interval(),
             "last": history.last().map(|it| entry_json(it, history)),
             "running": history.running().map(|it| entry_json(it, history)),
-            "last_outcome_at": history.running().map(|_| history.last_outcome),
+            "last_outcome_at": history.running().map(|it| it.last_outcome),
             "hangs_for_secs": history.hangs_for(now),
             "no_pass_for_secs": self.overdue(now),
-            "totals": history.entries.last().map(|it| it.totals),
+            "totals": history.totals,
         })
     }
 }
@@ -220,7 +220,7 @@ const SKEW_SECS: i64 = 60;
 pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen) -> String {
     let last = match running.counts == Counts::default() {
         true => "no outcome yet".into(),
-        false => format!("last outcome {}", screen.distance(history.last_outcome)),
+        false => format!("last outcome {}", screen.distance(running.last_outcome)),
     };
     let hangs = history.hangs_for(screen.now).map_or("", |_| ": it hangs");
     let (since, pid) = (screen.at(running.began), running.pid);

@@ -73,10 +73,30 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
+/// The pass whose handler has had a record for long.
+pub struct InHand {
+    pub since: Instant,
+    pub pid: u32,
+    pub run: String,
+}
+
+impl InHand {
+    fn sentence(&self, screen: &Screen) -> String {
+        let Self { since, pid, run } = self;
+        format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
+    }
+
+    /// A line of an explanation.
+    pub fn line(&self, screen: &Screen) -> String {
+        lines("handler", &[self.sentence(screen)])
+    }
+}
+
 /// A row of that table. `counts` says whether the table counts failures.
 pub fn list_row(
     record: &Record,
     verdict: Option<Verdict>,
+    in_hand: Option<&InHand>,
     counts: bool,
     screen: &Screen,
 ) -> Vec<String> {
@@ -97,7 +117,10 @@ pub fn list_row(
         Some(if counts { record.failures.to_string() } else { "-".into() }),
         Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
         next,
-        Some(record.last_error.as_deref().map(one_line).unwrap_or_default()),
+        Some(match in_hand {
+            Some(in_hand) => in_hand.sentence(screen),
+            None => record.last_error.as_deref().map(one_line).unwrap_or_default(),
+        }),
     ];
     cells.into_iter().flatten().collect()
 }

@@ -98,48 +98,6 @@ fn a_record_that_kills_every_pass_is_tried_three_times_for_a_slot_and_holds_up_n
     assert_eq!(handled, ["7"], "for the next one");
 }
 
-/// A cursor as the version before wrote it, for the line that its name is made of.
-fn leave_cursor(env: &TestEnv, name: &str, json: &str) {
-    let mut state_dir = env.db().into_os_string();
-    state_dir.push(".backlog");
-    std::fs::create_dir_all(&state_dir).unwrap();
-    let path = std::path::Path::new(&state_dir).join(format!("default-BACKLOG-{name}.cursor"));
-    std::fs::write(path, format!("{json:<256}")).unwrap();
-}
-
-#[test]
-fn a_state_directory_of_the_version_before_is_gone_on_with() {
-    let env = TestEnv::new();
-    env.insert(6, MIDNIGHT - 60 * MINUTE);
-    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR', FAILURES = 1");
-    leave_cursor(
-        &env,
-        "--ndays-2-ca3b8550",
-        r#"{"began_at":1795219200,"inserted":"2026-11-20T23:00:00Z","id":5}"#,
-    );
-    let handler = env.noting("exit 1");
-    let limited = ["process", "--ndays", "2", "--max-records", "2", "--", &handler];
-    env.run_at(MIDNIGHT + MINUTE, &limited).silent();
-    assert_eq!(env.handled(), ["4", "3"], "they come behind record 5");
-
-    // The pass was killed when it had begun with records 2 and 4.
-    leave_cursor(
-        &env,
-        "--progressive-60220ff4",
-        r#"{"began_at":1795218900,"began_behind":[5984060,18446744073709551615],"slot":[5984061,6556835472822746627],"kept":[[2,5984061,2202149907885901273,1],[4,5984061,6556835472822746627,1]]}"#,
-    );
-    let progressive = ["process", "--progressive", "--max-runtime", "1h", "--", &handler];
-    env.run_at(1_795_218_900, &progressive).silent();
-    let mut handled = env.handled();
-    handled.sort();
-    assert_eq!(handled, ["1", "2", "3", "4", "5", "6"], "those that are kept, and the others");
-    let mut state_dir = env.db().into_os_string();
-    state_dir.push(".backlog");
-    let files = std::fs::read_dir(state_dir).unwrap().map(|file| file.unwrap().file_name());
-    let cursors = files.filter(|name| name.to_string_lossy().ends_with(".cursor"));
-    assert_eq!(cursors.count(), 2, "the lines have the names that they had");
-}
-
 /// Ten passes. Others with these clocks come after the first `before`. Returns what these tried, and
 /// what each of the later ones did.
 fn tried_after_a_jump(

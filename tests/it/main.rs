@@ -54,6 +54,7 @@ mod servers;
 mod setup;
 mod simulate;
 mod sizes;
+mod state_db;
 mod stops;
 mod stream;
 mod tables;

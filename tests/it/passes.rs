@@ -1,9 +1,6 @@
 //! The record of passes: when the last one ran, what came of it, and whether one runs, hangs or is
 //! missing.
 
-use std::io::Write;
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
@@ -27,12 +24,6 @@ fn json(env: &TestEnv, now: i64) -> Value {
     let ran = env.run_at(now, &["status", "--json"]).success();
     let status: Value = serde_json::from_str(&ran.stdout).unwrap();
     status["passes"].clone()
-}
-
-fn history(env: &TestEnv) -> PathBuf {
-    let files = std::fs::read_dir(env.path("test.db.backlog")).unwrap();
-    let mut files = files.map(|file| file.unwrap().path());
-    files.find(|path| path.extension().is_some_and(|end| end == "history")).unwrap()
 }
 
 #[test]
@@ -67,12 +58,11 @@ fn passes_without_work_share_an_entry_and_totals_go_on() {
             .silent();
     };
     pass(0, "false");
-    let entries = || std::fs::read_to_string(history(&env)).unwrap().lines().count();
     pass(1, "true");
     for minute in 2..6 {
         pass(minute, "true");
     }
-    assert_eq!(entries(), 3);
+    assert_eq!(env.state("SELECT count(*) FROM passes"), "3");
     assert_eq!(
         passes(&env, MIDNIGHT + 6 * MINUTE),
         ["last pass 2026-11-21T00:05:00Z, 1 m ago: nothing was due, 4 passes in a row; before \
@@ -274,33 +264,6 @@ fn each_outcome_shows_that_a_pass_is_alive() {
 }
 
 #[test]
-fn what_a_crash_leaves_of_an_entry_harms_nothing() {
-    let env = TestEnv::new();
-    env.insert(1, MIDNIGHT);
-    let pass = |at: i64, handler: &str| {
-        env.run_at(at, &["process", "--fibonacci", "--", handler]).silent();
-    };
-    pass(MIDNIGHT, "false");
-    let mut file = std::fs::File::options().append(true).open(history(&env)).unwrap();
-    file.write_all(b"{\"run\":\"cut sho").unwrap();
-    assert_eq!(passes(&env, MIDNIGHT), ["last pass 2026-11-21T00:00:00Z, now: 1 failed"]);
-    pass(MIDNIGHT + MINUTE, "true");
-    assert_eq!(std::fs::read_to_string(history(&env)).unwrap().lines().count(), 2);
-    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
-    assert_eq!((&totals["succeeded"], &totals["failed"]), (&1.into(), &1.into()));
-
-    std::fs::write(history(&env), b"\0\xff\nnot JSON\n{}\n").unwrap();
-    let told = passes(&env, MIDNIGHT);
-    assert!(told[0].starts_with("some passes are not shown: could not read "), "{told:?}");
-    assert!(told[0].ends_with("is damaged; the next pass makes it anew"), "{told:?}");
-    pass(MIDNIGHT + 2 * MINUTE, "true");
-    assert_eq!(
-        passes(&env, MIDNIGHT + 2 * MINUTE),
-        ["last pass 2026-11-21T00:02:00Z, now: nothing was due"]
-    );
-}
-
-#[test]
 fn a_pass_says_how_it_ended() {
     let env = TestEnv::new();
     env.insert(3, MIDNIGHT);
@@ -340,40 +303,6 @@ fn of_a_command_line_only_the_options_of_its_schedule_are_kept() {
         kept,
         ["--ndays 3", "--policy exponential:first=1m,base=2 --max-attempts 5 --max-age 30days"]
     );
-}
-
-#[test]
-fn the_record_of_passes_has_the_mode_of_the_database() {
-    use std::os::unix::fs::PermissionsExt;
-    let env = TestEnv::new();
-    std::fs::set_permissions(env.db(), std::fs::Permissions::from_mode(0o660)).unwrap();
-    env.run(&["process", "--fibonacci", "--trust-owner", "--", "true"]).silent();
-    let mode = std::fs::metadata(history(&env)).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o660);
-}
-
-#[test]
-fn a_file_that_cannot_be_used_hides_no_other_line() {
-    let env = TestEnv::new();
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
-    let spoilt = history(&env);
-    std::fs::remove_file(&spoilt).unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", &spoilt).unwrap();
-    assert_eq!(
-        passes(&env, MIDNIGHT),
-        [format!(
-            "some passes are not shown: could not use {}: it is a symbolic link, which no \
-             pass has made; remove it",
-            spoilt.display()
-        )]
-    );
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true"]).silent();
-    let shown = passes(&env, MIDNIGHT);
-    assert_eq!(shown.len(), 2, "{shown:?}");
-    assert!(shown[1].starts_with("last pass 2026-11-21T00:00:00Z"), "{shown:?}");
-    assert_eq!(json(&env, MIDNIGHT)["errors"].as_array().unwrap().len(), 1);
-    // A pass of that line does its job all the same.
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]).silent();
 }
 
 #[test]

@@ -105,29 +105,18 @@ impl TestEnv {
         connection
     }
 
+    /// What the state directory remembers: the rows of a query, as [`query`](Self::query) has them.
+    pub fn state(&self, sql: &str) -> String {
+        rows(&Connection::open(self.path("test.db.backlog/state.db")).unwrap(), sql)
+    }
+
     pub fn sql(&self, sql: &str) {
         self.connection().execute_batch(sql).unwrap();
     }
 
     /// The rows of a query, `|` between columns as the sqlite3 shell has it.
     pub fn query(&self, sql: &str) -> String {
-        let connection = self.connection();
-        let mut statement = connection.prepare(sql).unwrap();
-        let columns = statement.column_count();
-        let rows = statement.query_map([], |row| {
-            let cells = (0..columns).map(|column| {
-                let value: rusqlite::types::Value = row.get(column).unwrap();
-                match value {
-                    rusqlite::types::Value::Null => String::new(),
-                    rusqlite::types::Value::Integer(value) => value.to_string(),
-                    rusqlite::types::Value::Real(value) => value.to_string(),
-                    rusqlite::types::Value::Text(value) => value,
-                    rusqlite::types::Value::Blob(_) => "(blob)".into(),
-                }
-            });
-            Ok(cells.collect::<Vec<_>>().join("|"))
-        });
-        rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+        rows(&self.connection(), sql)
     }
 
     /// The status of each record, by id.
@@ -456,4 +445,23 @@ pub fn exists(path: &Path) -> impl FnMut() -> bool + '_ {
 /// prints with a macro, but not this.
 pub fn skipped(what: &str) {
     std::io::stderr().write_all(format!("SKIPPED: {what}\n").as_bytes()).unwrap();
+}
+
+fn rows(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(sql).unwrap();
+    let columns = statement.column_count();
+    let rows = statement.query_map([], |row| {
+        let cells = (0..columns).map(|column| {
+            let value: rusqlite::types::Value = row.get(column).unwrap();
+            match value {
+                rusqlite::types::Value::Null => String::new(),
+                rusqlite::types::Value::Integer(value) => value.to_string(),
+                rusqlite::types::Value::Real(value) => value.to_string(),
+                rusqlite::types::Value::Text(value) => value,
+                rusqlite::types::Value::Blob(_) => "(blob)".into(),
+            }
+        });
+        Ok(cells.collect::<Vec<_>>().join("|"))
+    });
+    rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("\n")
 }

@@ -7,6 +7,7 @@ mod age_window;
 mod backoff;
 mod cause;
 mod due_rule;
+pub mod exact_id;
 mod hash;
 mod id;
 mod iso;

@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::exact_id;
 use crate::hash::{draw, mulhi};
 use crate::id::Id;
 use crate::record::{Key, Status};
@@ -101,7 +104,7 @@ pub struct Query {
 }
 
 /// A place in the order of all slots: by tick, then by the record's phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Slot {
     pub tick: i64,
     pub phase: u64,
@@ -118,7 +121,7 @@ impl Slot {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Position {
     /// The failed record that a limited pass tried last.
     Key(Key),
@@ -137,36 +140,32 @@ impl Position {
 }
 
 /// The cursor of a line: the place that its passes have come to, for the next one to go on from.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cursor {
     pub reached: Option<Position>,
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
-    /// Where they are too many to be noted without fail: a slot further on, and those up to it.
-    pub ahead: Option<(Slot, Vec<Kept>)>,
     /// The last of the records that got nowhere and so ended the pass: the next begins behind it.
     pub stuck: Option<Key>,
 }
 
 impl Cursor {
-    /// What the next pass goes on from, without what was noted for another table: its ids differ.
+    /// The cursor without records of another table, whose ids have another number of columns.
     pub fn taken_up(self, id_columns: usize) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
-        let (ahead, more) = self.ahead.unzip();
-        let kept = self.kept.into_iter().chain(more.into_iter().flatten());
-        let reached = ahead.map(Position::Slot).or(self.reached);
         Self {
-            reached: reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
-            kept: kept.filter(|kept| fits(&kept.id)).collect(),
-            ahead: None,
+            reached: self.reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
+            kept: self.kept.into_iter().filter(|kept| fits(&kept.id)).collect(),
             stuck: self.stuck.filter(|key| fits(&key.id)),
         }
     }
 }
 
 /// A record that keeps its slot: another pass held it when that came, or its attempt has not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
+    #[serde(with = "exact_id")]
     pub id: Id,
     pub slot: Slot,
     /// How many attempts for this slot have begun and not ended: passes that are over died of them.

@@ -6,6 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::exact_id;
 use crate::id::{Id, hexadecimal};
 use crate::last_error::{self, Series, SeriesSource};
 use crate::names::unknown_name;
@@ -42,7 +45,7 @@ impl Capabilities {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     Null,
     Integer(i64),
@@ -243,9 +246,10 @@ impl Record {
 }
 
 /// A record's place in the order of the table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Key {
     pub inserted: Value,
+    #[serde(with = "exact_id")]
     pub id: Id,
 }
 

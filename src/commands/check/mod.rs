@@ -164,10 +164,10 @@ fn check_passes(
     table: &Table,
     screen: &Screen,
 ) -> bool {
-    let (histories, unread) = state.histories(0);
-    for error in unread {
-        findings.warning("passes", format!("some are not known: {}", chain(&error)));
-    }
+    let histories = state.histories(0).unwrap_or_else(|error| {
+        findings.warning("passes", format!("none is known: {}", chain(&error)));
+        Vec::new()
+    });
     let mut lines = passes::of_queue(resolved, table, histories, screen.now);
     lines.retain(LinePasses::is_scheduled);
     if lines.is_empty() {

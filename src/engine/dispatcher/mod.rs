@@ -2,13 +2,14 @@
 
 mod circuit_breaker;
 mod completion;
+mod long_running;
 mod rehearsal;
 mod round;
 mod unreported;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, counted};
@@ -24,6 +25,7 @@ use crate::handlers::Submit;
 
 use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;
+use long_running::LongRunning;
 use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
@@ -52,6 +54,7 @@ pub struct Dispatcher {
     /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
+    long_running: LongRunning,
     /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
     is_alone: bool,
@@ -80,8 +83,8 @@ pub struct Dispatcher {
 }
 
 pub enum Step {
-    /// Wait for a wake-up: other threads run the rounds.
-    Wait,
+    /// Wait for a wake-up, because other threads run the rounds; then ask again.
+    Wait(Option<Duration>),
     RoundAfter(Duration),
     End,
 }
@@ -91,6 +94,7 @@ struct InHand {
     /// The row after the charge, if it shows one.
     charged: Option<Charged>,
     started_at: Instant,
+    began: Monotonic,
 }
 
 impl Dispatcher {
@@ -120,6 +124,7 @@ impl Dispatcher {
             has_asked_blocked: false,
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
+            long_running: LongRunning::default(),
             to_be_alone: Vec::new(),
             is_alone: false,
             may_be_alone: false,
@@ -185,9 +190,18 @@ impl Dispatcher {
     }
 
     pub fn next_step(&mut self) -> Step {
+        let look = self.note_long_running();
+        match (self.next_round(), look) {
+            (Step::Wait(_), look) => Step::Wait(look),
+            (Step::RoundAfter(pause), Some(look)) if look < pause => Step::Wait(Some(look)),
+            (step, _) => step,
+        }
+    }
+
+    fn next_round(&mut self) -> Step {
         let again = self.write_again_in();
         let pause = match self.held_back() {
-            None if !self.is_idle() => return again.map_or(Step::Wait, Step::RoundAfter),
+            None if !self.is_idle() => return again.map_or(Step::Wait(None), Step::RoundAfter),
             None => self.begin_again(),
             pause => pause,
         };

@@ -424,6 +424,7 @@ impl Dispatcher {
         submit: &Submit,
     ) -> usize {
         let (mut jobs, mut too_large) = (Vec::new(), Vec::new());
+        let began = self.pass.clock.monotonic();
         for ((record, slot), charged) in claimed {
             let charged = match charged {
                 WriteResult::Written | WriteResult::WrittenAfterLoss => None,
@@ -454,7 +455,8 @@ impl Dispatcher {
             self.rule.kept.remove(&record.id);
             self.cursor.handed_out(&record, slot);
             let (id, attempt) = (record.id.clone(), record.next_attempt());
-            self.in_hand.insert(id, InHand { record: record.clone(), charged, started_at: now });
+            let in_hand = InHand { record: record.clone(), charged, started_at: now, began };
+            self.in_hand.insert(id, in_hand);
             let job = Job { record, attempt, submit: submit.clone() };
             match &job.record.too_large {
                 None => jobs.push(job),

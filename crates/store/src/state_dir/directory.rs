@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, mkdirat,
-    openat, unlinkat,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, accessat,
+    fchmod, fstat, futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -31,8 +31,13 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
-/// The locks of the crontab lines.
+/// The locks of the crontab lines. Its time is that of the last message about [`STATE`].
 pub const LINES: &str = "lines";
+/// The database that passes share. Only SQLite may open it: when a process closes any descriptor of a
+/// file, it loses all of SQLite's locks on that file.
+pub const STATE: &str = "state.db";
+pub const STATE_JOURNAL: &str = "state.db-journal";
+const STATE_DAMAGED: &str = "state.db.damaged";
 
 /// The path of a state directory, and the database that it is for.
 #[derive(Debug, Clone)]
@@ -114,19 +119,46 @@ impl Directory {
             file => file,
         };
         let file = file.map_err(|errno| self.not_opened(name, &errno.into()))?;
-        self.check_file(name, &file)?;
+        self.check_file(name, &fstat(&file)?)?;
         Ok(Some(file.into()))
     }
 
-    /// False only if there is such a file, which this user may not read.
-    pub fn may_read(&self, name: &str) -> bool {
-        let found = accessat(&self.descriptor, name, Access::READ_OK, AtFlags::EACCESS);
-        found != Err(Errno::ACCESS)
+    /// Whether [`STATE`] exists; makes it if `is_made`. Fails if it or its journal is not a file that a
+    /// pass may have made, or this user may not read it.
+    pub fn find_state(&self, is_made: bool) -> Result<bool> {
+        let found = self.look(STATE)?;
+        self.look(STATE_JOURNAL)?;
+        if found {
+            self.require_access(STATE, Access::READ_OK)?;
+        }
+        if found || !is_made {
+            return Ok(found);
+        }
+        match self.create(STATE) {
+            Ok(_) | Err(Errno::EXIST) => Ok(true),
+            Err(errno) => Err(self.not_opened(STATE, &errno.into())),
+        }
     }
 
-    /// The beginning of a file that is opened for some purpose; `None` if there is none.
-    pub fn read(&self, name: &str, purpose: Purpose) -> Result<Option<Vec<u8>>> {
-        let Some(file) = self.file(name, purpose)? else { return Ok(None) };
+    /// Puts a damaged [`STATE`] out of the way.
+    pub fn set_state_aside(&self) -> Result<()> {
+        let renamed = renameat(&self.descriptor, STATE, &self.descriptor, STATE_DAMAGED);
+        renamed.map_err(|errno| self.not_opened(STATE, &errno.into()))?;
+        self.remove(STATE_JOURNAL)
+    }
+
+    /// Whether a file exists. Fails if no pass can have made it.
+    fn look(&self, name: &str) -> Result<bool> {
+        match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => self.check_file(name, &found).map(|()| true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(self.not_opened(name, &errno.into())),
+        }
+    }
+
+    /// The beginning of a file; `None` if there is none.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let Some(file) = self.file(name, Purpose::Read)? else { return Ok(None) };
         let length = file.metadata().map_or(0, |found| found.len().min(MOST_READ));
         // One byte more, so that the end is found by the second read.
         let mut text = Vec::with_capacity(usize::try_from(length).map_or(0, |length| length + 1));
@@ -135,25 +167,34 @@ impl Directory {
         Ok(Some(text))
     }
 
-    /// Fails if a pass could not use one of the files that are its own, or make more.
+    /// Fails if a pass could not use its files, or make more.
     pub fn check_writable(&self, own: &[String]) -> Result<()> {
         let writable = Access::WRITE_OK | Access::EXEC_OK;
         match accessat(&self.descriptor, ".", writable, AtFlags::EACCESS) {
             Err(Errno::ACCESS) if self.is_mine() => {}
             found => found.map_err(|errno| self.place.not_opened(&errno.into()))?,
         }
-        own.iter().try_for_each(|name| self.file(name, Purpose::Write).map(drop))
+        own.iter().try_for_each(|name| self.file(name, Purpose::Write).map(drop))?;
+        if !self.find_state(false)? {
+            return Ok(());
+        }
+        self.require_access(STATE, Access::WRITE_OK)
     }
 
-    /// Names of the files with this suffix, of all lines and databases.
-    pub fn with_suffix(&self, suffix: &str) -> Result<Vec<String>> {
+    fn require_access(&self, name: &str, access: Access) -> Result<()> {
+        accessat(&self.descriptor, name, access, AtFlags::EACCESS)
+            .map_err(|errno| self.not_opened(name, &errno.into()))
+    }
+
+    /// The names of all files but those that only SQLite may open.
+    pub fn names(&self) -> Result<Vec<String>> {
         let listed = || -> rustix::io::Result<Vec<String>> {
             let entries = Dir::read_from(&self.descriptor)?;
             entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into())).collect()
         };
-        let listed = listed().map_err(|errno| self.place.not_opened(&errno.into()))?;
-        let is_meant = |name: &String| name.ends_with(suffix) && ![".", ".."].contains(&&**name);
-        Ok(listed.into_iter().filter(is_meant).collect())
+        let mut names = listed().map_err(|errno| self.place.not_opened(&errno.into()))?;
+        names.retain(|name| ![".", ".."].contains(&&**name) && !name.starts_with(STATE));
+        Ok(names)
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
@@ -175,29 +216,35 @@ impl Directory {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.descriptor, name, flags, PRIVATE)?;
         self.hand_over(&file, name)?;
+        if name.ends_with(LINES) {
+            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+            futimens(&file, &Timestamps { last_access: never, last_modification: never })?;
+        }
         Ok(file)
     }
 
     /// Gives a new file the mode of the database. Who may read a file of locks may take a read lock on it,
-    /// which keeps passes out, and who may read a pass's token may have its handlers ended.
+    /// which keeps passes out, as SQLite's lock of a reader does, and who may read a pass's token may have
+    /// its handlers ended.
     fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;
-        let is_of_passes = [PASSES, LINES, CLAIMS].iter().any(|kind| name.ends_with(kind));
+        let is_of_passes = [PASSES, LINES, CLAIMS, STATE].iter().any(|kind| name.ends_with(kind));
         let mode = if is_of_passes { writers | writers << 1 } else { mode };
         self.place.hand_over(file, 0o600 | mode)
     }
 
     /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Where the
     /// directory or the database is not root's, root was told to trust others.
-    fn check_file(&self, name: &str, file: &OwnedFd) -> Result<()> {
-        let found = fstat(file)?;
+    fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
-        let why = if kind(&found) != FileType::RegularFile {
+        let why = if kind(found) == FileType::Symlink {
+            "it is a symbolic link".into()
+        } else if kind(found) != FileType::RegularFile {
             "it is no regular file".into()
         } else if found.st_nlink != 1 {
             "it has another name, a hard link".into()
-        } else if !(self.place.may_own(&found) || is_trusting) {
+        } else if !(self.place.may_own(found) || is_trusting) {
             format!("it belongs to user {}", found.st_uid)
         } else {
             return Ok(());

@@ -1,54 +1,28 @@
-//! The failures of a table that its columns do not hold, in a file beside its claims: since when each
-//! cause is met, and where there is no column for errors, the last error of each record.
-//!
-//! A pass adds to it once, at its end: one that is killed loses what it has not written. Passes of other
-//! lines do the same at any time, so each reads the file and puts a new one in its place under a lock.
+//! The failures of a table that its columns do not hold: since when each cause is met, and if there is no column for
+//! errors, the last error of each record. A pass adds its own at its end: one that is killed loses them.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 
-use anyhow::{Context, Result, bail};
-use backlog_schedule::{COMPARED, Causes, DAY, Id, Instant, Record, Status, json_line, last_error};
-use serde::{Deserialize, Serialize};
+use anyhow::Result;
+use backlog_schedule::{COMPARED, Causes, DAY, Id, Instant, Record, Status, exact_id, last_error};
+use rusqlite::{Connection, params};
 
 use super::StateDir;
-use super::directory::Purpose;
+use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
 
-const FAILURES: &str = ".failures";
 /// How many errors of records are kept, those of the last failures.
-const KEPT: usize = 10_000;
-/// How many causes are.
-const CAUSES_KEPT: usize = 1_000;
-/// More than all of them take.
-const MOST_READ: u64 = 64 << 20;
-/// A cause that is not met for so long has gone; the next time it is a new one.
+const KEPT: u32 = 10_000;
+/// How many causes are kept.
+const CAUSES_KEPT: u32 = 1_000;
+/// A cause that was not met for so long has gone; the next time it is a new one.
 const GONE_AFTER: i64 = DAY;
 
-/// A line of the file.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Entry {
-    Cause {
-        cause: String,
-        since: Instant,
-        until: Instant,
-    },
-    Record {
-        #[serde(with = "super::exact_id")]
-        id: Id,
-        #[serde(flatten)]
-        error: LastError,
-    },
-}
-
 /// The last error of a record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct LastError {
     at: Instant,
     error: String,
     /// Why the column for it does not take it, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     unstored: Option<String>,
 }
 
@@ -61,58 +35,6 @@ pub struct Failures {
 }
 
 impl Failures {
-    fn read(lines: impl BufRead) -> Self {
-        let mut failures = Self::default();
-        // What is damaged is passed over.
-        for line in lines.split(b'\n').map_while(Result::ok) {
-            match serde_json::from_slice(&line) {
-                Ok(Entry::Cause { cause, since, until }) => {
-                    failures.causes.insert(cause, (since, until));
-                }
-                Ok(Entry::Record { id, error }) => {
-                    failures.errors.insert(id, error);
-                }
-                Err(_) => {}
-            }
-        }
-        failures
-    }
-
-    fn to_text(&self) -> String {
-        let causes = latest(&self.causes, |(_, until)| *until, CAUSES_KEPT).into_iter();
-        let causes = causes.map(|(cause, (since, until))| Entry::Cause {
-            cause: cause.clone(),
-            since: *since,
-            until: *until,
-        });
-        let errors = latest(&self.errors, |error| error.at, KEPT).into_iter();
-        let errors =
-            errors.map(|(id, error)| Entry::Record { id: id.clone(), error: error.clone() });
-        causes.chain(errors).map(|entry| json_line(&entry)).collect()
-    }
-
-    /// Says whether anything has changed.
-    fn add(&mut self, news: &NewFailures) -> bool {
-        let mut has_changed = !news.causes.is_empty();
-        for (cause, group) in news.causes.groups() {
-            let (Some(since), Some(until)) = (group.since, group.until) else { continue };
-            let known = self.causes.entry(cause.id()).or_insert((since, until));
-            if since.0.saturating_sub(known.1.0) > GONE_AFTER {
-                known.0 = since;
-            }
-            *known = (known.0.min(since), known.1.max(until));
-        }
-        for (id, (_, news)) in &news.errors {
-            has_changed |= match news {
-                Some(error) => {
-                    self.errors.insert(id.clone(), error.clone()).as_ref() != Some(error)
-                }
-                None => self.errors.remove(id).is_some(),
-            };
-        }
-        has_changed
-    }
-
     /// Fills in the error and the instant that the row of a failed record does not hold. Returns why the
     /// table did not take the error, if so.
     pub fn fill_in(&self, record: &mut Record) -> Option<&str> {
@@ -173,73 +95,97 @@ impl NewFailures {
     fn note(&mut self, id: &Id, error: Option<LastError>) {
         self.noted += 1;
         self.errors.insert(id.clone(), (self.noted, error));
-        if self.errors.len() >= 2 * KEPT {
+        if self.errors.len() >= 2 * KEPT as usize {
             self.forget();
         }
     }
 
     fn forget(&mut self) {
         let mut places: Vec<_> = self.errors.values().map(|(place, _)| *place).collect();
-        if let Some(first) = places.len().checked_sub(KEPT) {
+        if let Some(first) = places.len().checked_sub(KEPT as usize) {
             let (_, first, _) = places.select_nth_unstable(first);
             self.errors.retain(|_, (place, _)| *place >= *first);
         }
     }
+
+    fn add_to(&self, connection: &Connection, scope: &str, table: &str) -> rusqlite::Result<()> {
+        let mut add = connection.prepare(
+            "INSERT INTO causes (scope, table_name, cause, since, until) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET until = max(until, ?5),
+             since = CASE WHEN ?4 - until > ?6 THEN ?4 ELSE min(since, ?4) END",
+        )?;
+        for (cause, group) in self.causes.groups() {
+            let (Some(since), Some(until)) = (group.since, group.until) else { continue };
+            add.execute(params![scope, table, cause.id(), since.0, until.0, GONE_AFTER])?;
+        }
+        let mut keep = connection.prepare("REPLACE INTO errors VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut remove = connection
+            .prepare("DELETE FROM errors WHERE scope = ?1 AND table_name = ?2 AND id = ?3")?;
+        for (id, (_, news)) in &self.errors {
+            let id = exact_id::to_json(id).to_string();
+            match news {
+                Some(LastError { at, error, unstored }) => {
+                    keep.execute(params![scope, table, id, at.0, error, unstored])?
+                }
+                None => remove.execute([scope, table, &*id])?,
+            };
+        }
+        for (rows, key, at, most) in
+            [("causes", "cause", "until", CAUSES_KEPT), ("errors", "id", "at", KEPT)]
+        {
+            connection.execute(
+                &format!(
+                    "DELETE FROM {rows} WHERE scope = ?1 AND table_name = ?2 AND {key} IN (
+                     SELECT {key} FROM {rows} WHERE scope = ?1 AND table_name = ?2
+                     ORDER BY {at} DESC LIMIT -1 OFFSET ?3)"
+                ),
+                params![scope, table, most],
+            )?;
+        }
+        Ok(())
+    }
 }
 
 impl StateDir {
-    /// The failures known of a table; none where there is no file.
+    /// The failures known of a table.
     pub fn failures(&self, table: &str) -> Result<Failures> {
-        let Some(directory) = self.opened()? else { return Ok(Failures::default()) };
-        let file = directory.file(&self.failures_name(table), Purpose::Read)?;
-        let read = |file: File| Failures::read(BufReader::new(file.take(MOST_READ)));
-        Ok(file.map(read).unwrap_or_default())
+        let read = self.read_state(COMMAND_WAIT, &|connection| {
+            let mut failures = Failures::default();
+            let sql = "SELECT cause, since, until FROM causes WHERE scope = ?1 AND table_name = ?2";
+            let mut causes = connection.prepare(sql)?;
+            let mut rows = causes.query([&*self.scope, table])?;
+            while let Some(row) = rows.next()? {
+                let met = (Instant(row.get("since")?), Instant(row.get("until")?));
+                failures.causes.insert(row.get("cause")?, met);
+            }
+            let sql =
+                "SELECT id, at, error, unstored FROM errors WHERE scope = ?1 AND table_name = ?2";
+            let mut errors = connection.prepare(sql)?;
+            let mut rows = errors.query([&*self.scope, table])?;
+            while let Some(row) = rows.next()? {
+                let Json(id) = row.get("id")?;
+                let Some(id) = exact_id::from_json(&id) else { continue };
+                let (at, error) = (Instant(row.get("at")?), row.get("error")?);
+                let unstored = row.get("unstored")?;
+                failures.errors.insert(id, LastError { at, error, unstored });
+            }
+            Ok(failures)
+        });
+        Ok(read?.unwrap_or_default())
     }
 
-    /// Merges the failures of a pass into the file, and drops the errors of records that succeeded.
-    pub fn add_failures(&self, table: &str, news: &mut NewFailures) -> Result<()> {
-        if self.is_none() {
-            return Ok(());
-        }
+    /// Adds the failures of a pass, and removes the errors of records that succeeded.
+    pub fn add_failures(&self, table: &str, news: &mut NewFailures, now: Instant) {
         news.forget();
-        if news.causes.is_empty() {
-            // Only records succeeded, which counts if one of them had failed before.
-            let name = self.failures_name(table);
-            if news.errors.is_empty() || self.made()?.file(&name, Purpose::Read)?.is_none() {
-                return Ok(());
-            }
+        if news.causes.is_empty() && news.errors.is_empty() {
+            return;
         }
-        let written = || {
-            // Who may write the lock file must not be able to hold a pass up.
-            let Some(_lock) = self.lock_line(&format!("failures of {table}"), false)? else {
-                bail!("another process is writing them");
-            };
-            let mut failures = self.failures(table)?;
-            if !failures.add(news) {
-                return Ok(());
-            }
-            self.made()?.rewrite(&self.failures_name(table), failures.to_text().as_bytes())
-        };
-        written().context("could not keep the failures of this pass for `backlog failures`")
+        let news = &*news;
+        let added = self.change_state(PASS_WAIT, &|connection| {
+            together(connection, || news.add_to(connection, &self.scope, table))
+        });
+        self.noted(added, now);
     }
-
-    fn failures_name(&self, table: &str) -> String {
-        format!("{}{FAILURES}", self.file_name(table))
-    }
-}
-
-/// The latest of some things, so many.
-fn latest<Key, Of>(
-    things: &HashMap<Key, Of>,
-    at: impl Fn(&Of) -> Instant,
-    most: usize,
-) -> Vec<(&Key, &Of)> {
-    let mut all: Vec<_> = things.iter().collect();
-    if all.len() > most {
-        all.select_nth_unstable_by_key(most, |(_, it)| std::cmp::Reverse(at(it)));
-        all.truncate(most);
-    }
-    all
 }
 
 #[cfg(test)]
@@ -251,21 +197,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::own(dir.path().join("state"), "x");
         let mut news = NewFailures::new(true);
-        let most = 3 * KEPT as i64;
+        let most = 3 * i64::from(KEPT);
         for id in 0..most {
             news.failed(&Id::Integer(id), "no", None, Instant(7));
         }
         news.succeeded(&Id::Integer(most - 1));
-        state.add_failures("t", &mut news).unwrap();
+        state.add_failures("t", &mut news, Instant(7));
         let kept = state.failures("t").unwrap();
         let error = |id| kept.errors.get(&Id::Integer(id)).map(|it| (it.at, &*it.error));
         assert_eq!(error(most - 2), Some((Instant(7), "no")));
-        assert_eq!(error(most - KEPT as i64), Some((Instant(7), "no")));
-        assert_eq!((error(most - 1), error(most - KEPT as i64 - 1)), (None, None));
+        assert_eq!(error(most - i64::from(KEPT)), Some((Instant(7), "no")));
+        assert_eq!((error(most - 1), error(most - i64::from(KEPT) - 1)), (None, None));
         // One that succeeds later, in a pass without a failure.
         let mut news = NewFailures::new(true);
         news.succeeded(&Id::Integer(most - 2));
-        state.add_failures("t", &mut news).unwrap();
-        assert_eq!(state.failures("t").unwrap().errors.len(), KEPT - 2);
+        state.add_failures("t", &mut news, Instant(7));
+        assert_eq!(state.failures("t").unwrap().errors.len(), KEPT as usize - 2);
     }
 }

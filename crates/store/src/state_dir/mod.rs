@@ -1,48 +1,40 @@
-//! The state directory: the claims files, the locks of the crontab lines, the cursors, the record of
-//! passes, what is known of failures, pauses, and the notes of passes at work. No record is lost with it.
+//! The state directory, beside a database `FILE.backlog`, with a server `~/.local/state/backlog`. No record is
+//! lost with it.
 //!
-//! Beside a database it is `FILE.backlog`, with a server `~/.local/state/backlog`. A damaged file counts as
-//! absent, except a pause. `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab
-//! line and per record. `LINE.cursor` says where the next pass continues, `LINE.history` (history.rs) has
-//! the last 1,500 to 3,000 passes, `TABLE.failures` the causes (failures.rs), `TABLE.paused` a pause
-//! (pause.rs), and `passes` the marks of running passes (pass_note.rs). The time of `LINE.hung`,
-//! `LINE.unreported` and the like is that of the last message, which is printed once an hour at most.
+//! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
+//! has the marks of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db`
+//! (state_db.rs) all that passes remember: where the next pass of a line continues (lines.rs), the last 1,500
+//! passes of each line (passes.rs), and the causes of failures (failures.rs).
 
 mod directory;
-mod exact_id;
 mod failures;
-mod history;
+mod lines;
 mod pass_note;
+mod passes;
 mod pause;
+mod state_db;
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use backlog_schedule::{Cursor, HOUR, Instant, Kept, Key, Position, Slot, Value, fnv1a64};
+use backlog_schedule::{HOUR, Instant, fnv1a64};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use serde::Deserialize;
-use serde_json::{Value as Json, json};
 
 use super::claims::LineLock;
 use crate::secure_file::is_same;
 use crate::system_error::chain;
-use directory::{CLAIMS, Directory, LINES, PASSES, Place, not_opened};
-use history::tail;
+use directory::{CLAIMS, Directory, LINES, PASSES, Place, Purpose, not_opened};
+use state_db::StateDb;
 
-pub use directory::Purpose;
 pub use failures::{Failures, NewFailures};
-pub use history::{Counts, LineHistory, LineName, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
+pub use lines::{Line, LineName, LineState};
 pub use pass_note::PassNote;
+pub use passes::{Counts, LineHistory, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
 pub use pause::{Pause, PauseScope};
-
-/// What the name of a line's cursor ends in.
-const CURSOR: &str = ".cursor";
-
-/// What is remembered of a line takes a multiple of this many bytes.
-const STATE_LENGTH: usize = 256;
 
 #[derive(Clone)]
 pub struct StateDir {
@@ -54,6 +46,8 @@ pub struct StateDir {
     /// The directory, once it was opened: all that comes later goes to the very same one. `None` if there
     /// is none to be used.
     opened: Arc<OnceLock<Option<Directory>>>,
+    /// Its database, once it was opened.
+    state: Arc<Mutex<Option<Arc<StateDb>>>>,
 }
 
 impl StateDir {
@@ -86,7 +80,8 @@ impl StateDir {
         scope: String,
     ) -> Self {
         let place = Place { path, is_named, database };
-        Self { place, scope, is_optional: false, opened: Arc::default() }
+        let (opened, state) = (Arc::default(), Arc::default());
+        Self { place, scope, is_optional: false, opened, state }
     }
 
     /// The same directory, without which passes go on if it cannot be used.
@@ -149,7 +144,7 @@ impl StateDir {
         ensure!(!self.is_none(), NO_HOME);
         if let Some(directory) = self.opened()? {
             if !self.place.is_named {
-                return directory.check_writable(&directory.with_suffix("")?);
+                return directory.check_writable(&directory.names()?);
             }
             let [lines, passes] = [LINES, PASSES].map(|kind| self.own_name(kind));
             return directory.check_writable(&[lines, passes, self.claims_name(table)]);
@@ -193,63 +188,21 @@ impl StateDir {
         Ok(noted.ok())
     }
 
-    /// What the last pass of a line left; nothing if there was none. A pass is going to write it.
-    pub fn line_state(&self, line: &str, purpose: Purpose) -> Result<LineState> {
-        let Some(directory) = self.opened()? else { return Ok(LineState::default()) };
-        let text = directory.read(&self.cursor_name(line), purpose)?;
-        Ok(LineState::from_text(&text.unwrap_or_default()))
-    }
-
-    /// Notes where a pass came to. Else the next one begins at the head again, which loses no records.
-    pub fn save_line_state(&self, line: &str, state: &LineState) {
-        if self.is_none() {
-            return;
-        }
-        // One write, which no kill can cut in two, padded so that nothing of a longer one is left.
-        let mut text = state.to_text();
-        let length = text.len().next_multiple_of(STATE_LENGTH);
-        text += &" ".repeat(length - text.len());
-        let name = self.cursor_name(line);
-        let saved = self.file(&name).and_then(|file| {
-            file.write_all_at(text.as_bytes(), 0)?;
-            if file.metadata()?.len() != length as u64 {
-                file.set_len(length as u64)?;
+    /// Whether passes may say that the database cannot be used: once an hour. A full disk takes no note of that but
+    /// the time of a file.
+    fn may_say_unusable(&self, now: Instant) -> bool {
+        let at = |secs: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
+        let noted = || -> Result<bool> {
+            let lines = self.file(&self.own_name(LINES))?;
+            let (now, said) = (at(u64::try_from(now.0)?), lines.metadata()?.modified()?);
+            let hour = Duration::from_secs(HOUR.unsigned_abs());
+            let may = now.duration_since(said).map_or(true, |since| since >= hour);
+            if may {
+                lines.set_modified(now)?;
             }
-            Ok(())
-        });
-        if let Err(error) = saved {
-            let path = self.path().join(name);
-            log::warn!("could not write the cursor {}: {}", path.display(), chain(&error));
-        }
-    }
-
-    /// Whether passes may complain of something that they find wrong again and again, `what`: of each line once
-    /// an hour, and each time where that cannot be noted.
-    pub fn may_complain(&self, line: &LineName, what: &str, now: Instant) -> bool {
-        if self.is_none() {
-            return true;
-        }
-        let may = self.note_complaint(line, what, now);
-        may.inspect_err(|error| log::warn!("{}", chain(error))).unwrap_or(true)
-    }
-
-    fn note_complaint(&self, line: &LineName, what: &str, now: Instant) -> Result<bool> {
-        let file = self.file(&format!("{}.{what}", self.file_name(&line.to_string())))?;
-        let (_, said) = tail(&file, 32)?;
-        let said = std::str::from_utf8(&said).ok().and_then(|it| it.trim().parse::<Instant>().ok());
-        let since = said.map(|said| now.0.saturating_sub(said.0));
-        let may = since.is_none_or(|since| !(0..HOUR).contains(&since));
-        if may {
-            let said = format!("{now}\n");
-            file.write_all_at(said.as_bytes(), 0)?;
-            file.set_len(said.len() as u64)?;
-        }
-        Ok(may)
-    }
-
-    /// The place of a line's lock in its file.
-    fn lock_of(&self, line: &str) -> u64 {
-        fnv1a64(format!("{}{line}", self.scope).as_bytes()) >> 1
+            Ok(may)
+        };
+        noted().unwrap_or(true)
     }
 
     /// The name of a file that each database has one of.
@@ -263,10 +216,6 @@ impl StateDir {
         let readable: String = name.chars().take(40).map(legible).collect();
         let hash = fnv1a64(format!("{}{name}", self.scope).as_bytes());
         format!("{readable}-{:08x}", hash >> 32)
-    }
-
-    fn cursor_name(&self, line: &str) -> String {
-        format!("{}{CURSOR}", self.file_name(line))
     }
 
     fn claims_name(&self, table: &str) -> String {
@@ -317,199 +266,12 @@ impl ClaimsPlace {
     }
 }
 
-/// What the next pass of a crontab line goes on from.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LineState {
-    pub began_at: Option<Instant>,
-    /// Behind which slot it began, if it went by slots.
-    pub began_behind: Option<Slot>,
-    pub cursor: Cursor,
-    /// Slots that passes have reached and that lie after the clock of the last one.
-    pub later: Vec<Slot>,
-    /// When it was looked last whether any row has a status that is mapped.
-    pub unmapped_sought_at: Option<Instant>,
-}
-
-impl LineState {
-    /// A line of JSON, and a second one that may be lost: a write of more than a page can be cut by
-    /// a kill. Both say how far on they lead, so that none is taken for one of another time.
-    fn to_text(&self) -> String {
-        let Cursor { reached, kept, ahead, stuck } = &self.cursor;
-        let slot = |slot: Slot| json!([slot.tick, slot.phase]);
-        let listed = |kept: &[Kept]| -> Json {
-            kept.iter()
-                .map(|it| json!([exact_id::to_json(&it.id), it.slot.tick, it.slot.phase, it.begun]))
-                .collect()
-        };
-        let key = reached.as_ref().and_then(Position::key).map(key_to_json).unwrap_or_default();
-        let said = json!({
-            "began_at": self.began_at.map(|at| at.0),
-            "began_behind": self.began_behind.map(slot),
-            "unmapped_sought_at": self.unmapped_sought_at.map(|at| at.0),
-            "slot": reached.as_ref().and_then(Position::slot).map(slot),
-            "inserted": key["inserted"],
-            "id": key["id"],
-            "stuck": stuck.as_ref().map(key_to_json),
-            "kept": listed(kept),
-            "later": self.later.iter().map(|it| slot(*it)).collect::<Vec<_>>(),
-            "ahead": ahead.as_ref().map(|(at, _)| slot(*at)),
-        });
-        let more =
-            ahead.as_ref().map(|(at, kept)| json!({ "ahead": slot(*at), "kept": listed(kept) }));
-        format!("{said}{}", more.map_or_else(String::new, |more| format!("\n{more}")))
-    }
-
-    /// What a file says that may be damaged: what cannot be read counts as not said.
-    fn from_text(text: &[u8]) -> Self {
-        let lines = text.split(|byte| *byte == b'\n');
-        let mut lines = lines.map(|it| serde_json::from_slice::<Json>(it).unwrap_or_default());
-        let json = lines.next().unwrap_or_default();
-        let slot = |name: &str| {
-            let (tick, phase) = Deserialize::deserialize(json.get(name)?).ok()?;
-            Some(Slot { tick, phase })
-        };
-        let instant = |name: &str| json.get(name).and_then(Json::as_i64).map(Instant);
-        let key = || key_from_json(&json).map(Position::Key);
-        let ahead =
-            lines.next().filter(|it| it.get("ahead").is_some_and(|at| at == &json["ahead"]));
-        let ahead = ahead.and_then(|it| Some((slot("ahead")?, kept_of(&it))));
-        Self {
-            began_at: instant("began_at"),
-            began_behind: slot("began_behind"),
-            cursor: Cursor {
-                reached: slot("slot").map(Position::Slot).or_else(key),
-                kept: kept_of(&json),
-                ahead,
-                stuck: json.get("stuck").and_then(key_from_json),
-            },
-            later: json.get("later").and_then(slots).unwrap_or_default(),
-            unmapped_sought_at: instant("unmapped_sought_at"),
-        }
-    }
-}
-
-fn slots(json: &Json) -> Option<Vec<Slot>> {
-    let slots = Vec::<(i64, u64)>::deserialize(json).ok()?.into_iter();
-    Some(slots.map(|(tick, phase)| Slot { tick, phase }).collect())
-}
-
-fn kept_of(json: &Json) -> Vec<Kept> {
-    let kept = json.get("kept").and_then(Json::as_array).into_iter().flatten();
-    let kept = kept.filter_map(|it| <(Json, i64, u64, u32)>::deserialize(it).ok());
-    let kept = kept.filter_map(|(id, tick, phase, begun)| {
-        Some(Kept { id: exact_id::from_json(&id)?, slot: Slot { tick, phase }, begun })
-    });
-    kept.collect()
-}
-
-fn key_to_json(key: &Key) -> Json {
-    let inserted = match &key.inserted {
-        Value::Null => Json::Null,
-        Value::Integer(number) => json!(number),
-        Value::Real(number) => json!(number),
-        Value::Text(text) | Value::Json(text) => json!(text),
-        Value::Bytes(bytes) => json!({ "text": bytes }),
-        Value::Blob(bytes) => json!(bytes),
-        Value::Boolean(truth) => json!(truth),
-    };
-    json!({ "inserted": inserted, "id": exact_id::to_json(&key.id) })
-}
-
-fn key_from_json(json: &Json) -> Option<Key> {
-    let (inserted, id) = (json.get("inserted")?, json.get("id")?);
-    let inserted = match inserted.as_str() {
-        _ if inserted.is_null() => Value::Null,
-        Some(text) => Value::Text(text.into()),
-        None if inserted.is_array() => Value::Blob(Vec::deserialize(inserted).ok()?),
-        None if inserted.is_object() => Value::of_text(&Vec::deserialize(&inserted["text"]).ok()?),
-        None => inserted.as_i64().map(Value::Integer).or(inserted.as_f64().map(Value::Real))?,
-    };
-    Some(Key { inserted, id: exact_id::from_json(id)? })
-}
-
 /// Why there is no usual place.
 const NO_HOME: &str = "neither XDG_STATE_HOME nor HOME says where";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backlog_schedule::Id;
-
-    /// The directory beside a database.
-    fn beside(dir: &Path) -> StateDir {
-        let database = dir.join("x.db");
-        std::fs::write(&database, "").unwrap();
-        let found = std::fs::metadata(&database).unwrap();
-        StateDir::beside(dir.join("x.db.backlog"), (database, found))
-    }
-
-    #[test]
-    fn a_state_reads_back_as_it_was_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = beside(dir.path());
-
-        assert_eq!(state.line_state("line", Purpose::Read).unwrap(), LineState::default());
-        let keys = [
-            Value::Null,
-            Value::Integer(i64::MIN),
-            Value::Real(0.5),
-            Value::Text("2026-11-21 '\n😀".into()),
-            Value::Bytes(vec![b'a', 255]),
-            Value::Blob(vec![0, 255]),
-        ]
-        .into_iter()
-        .flat_map(|inserted| {
-            let (number, text) = (Id::Integer(i64::MAX), Id::Text("it's \"7\"".into()));
-            let bytes = Id::Bytes([0, 255].into());
-            let composite = Id::Composite([number.clone(), text.clone(), bytes.clone()].into());
-            [number, text, bytes, composite]
-                .map(|id| Position::Key(Key { inserted: inserted.clone(), id }))
-        });
-        let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
-        let kept = |id, begun| Kept { id, slot: slots[1], begun };
-        let kept = vec![kept(Id::Integer(-7), 0), kept(Id::Text("a,\"b\"".into()), 2)];
-        for reached in keys.chain(slots.map(Position::Slot)) {
-            let written = LineState {
-                began_at: Some(Instant(1_795_232_400)),
-                began_behind: Some(Slot::end_of(7)),
-                cursor: Cursor {
-                    ahead: reached.slot().map(|slot| (slot, kept.clone())),
-                    stuck: reached.key().cloned(),
-                    reached: Some(reached),
-                    kept: kept.clone(),
-                },
-                later: vec![Slot { tick: 30_000_000, phase: 7 }],
-                unmapped_sought_at: Some(Instant(1_795_232_401)),
-            };
-            state.save_line_state("line", &written);
-            assert_eq!(state.line_state("line", Purpose::Read).unwrap(), written);
-        }
-    }
-
-    #[test]
-    fn a_damaged_state_counts_as_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = beside(dir.path());
-        state.made().unwrap();
-        for damaged in [
-            "",
-            "{",
-            "{}",
-            "[]",
-            r#"{"inserted":[256],"id":7}"#,
-            r#"{"inserted":1,"id":1.5}"#,
-            r#"{"slot":1}"#,
-            r#"{"slot":[1]}"#,
-            r#"{"slot":[1,-1]}"#,
-        ] {
-            std::fs::write(state.path().join(state.cursor_name("line")), damaged).unwrap();
-            assert_eq!(
-                state.line_state("line", Purpose::Read).unwrap(),
-                LineState::default(),
-                "{damaged}"
-            );
-        }
-    }
 
     #[test]
     fn names_that_look_alike_have_files_of_their_own() {

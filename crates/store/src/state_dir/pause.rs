@@ -10,7 +10,7 @@ use backlog_schedule::{Instant, one_line};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::directory::{Directory, Purpose};
+use super::directory::Directory;
 use crate::system_error::chain;
 
 /// The part of a database that a pause stops.
@@ -108,7 +108,7 @@ impl StateDir {
         // Who may not enter the directory is told so by whatever else he looks for there.
         let directory = self.opened().ok().flatten()?;
         let name = self.pause_name(scope);
-        let read = directory.read(&name, Purpose::Read).transpose()?;
+        let read = directory.read(&name).transpose()?;
         let path = self.path().join(name);
         Some(read.map_or_else(
             |error| Pause::unread(chain(&error)),

@@ -1,10 +1,10 @@
-//! Ids as the files of the state directory hold them: unlike in reports, bytes are told from text.
+//! Ids as state.db has them: unlike in reports, bytes differ from text.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value as Json, json};
 
-use backlog_schedule::Id;
+use crate::id::Id;
 
 pub fn to_json(id: &Id) -> Json {
     match id {

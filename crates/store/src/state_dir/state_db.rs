@@ -1,0 +1,268 @@
+//! `state.db`, the database of a state directory: what passes remember of each other. No record needs it, so
+//! nothing is synced to the disk, and a pass that cannot use it goes on without it.
+//!
+//! Its journal is truncated after each transaction and not removed, so that nothing changes in the directory,
+//! and what a killed pass leaves is undone by the next one that opens the database. In WAL mode a killed pass
+//! would leave two more files, and a home directory on a network could not be shared by two machines.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use rusqlite::config::DbConfig;
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{
+    Connection, Error as SqlError, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StateDir;
+use super::directory::STATE;
+use crate::mutex::lock;
+
+/// How long a pass waits for another one that writes. Then it leaves out what it wanted to note.
+pub const PASS_WAIT: Duration = Duration::from_millis(50);
+/// How long a command waits.
+pub const COMMAND_WAIT: Duration = Duration::from_secs(2);
+
+const VERSION: i64 = 1;
+
+/// Times are epoch seconds. The id of a line is the place of its lock in the file `lines`. `scope` tells apart
+/// the databases that share a directory. What is JSON may gain members without a new version.
+const SCHEMA: &str = r#"
+CREATE TABLE IF NOT EXISTS lines (
+    id INTEGER PRIMARY KEY, scope TEXT, queue TEXT, table_name TEXT, policy TEXT,
+    cursor TEXT, totals TEXT
+);
+CREATE TABLE IF NOT EXISTS passes (
+    line INTEGER, number INTEGER, run TEXT, began INTEGER, ended INTEGER, "end" TEXT, exit INTEGER,
+    counts TEXT, errors TEXT, more TEXT, PRIMARY KEY (line, number)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS running (
+    run TEXT, record TEXT, pid INTEGER, since INTEGER, PRIMARY KEY (run, record)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS causes (
+    scope TEXT, table_name TEXT, cause TEXT, since INTEGER, until INTEGER,
+    PRIMARY KEY (scope, table_name, cause)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS errors (
+    scope TEXT, table_name TEXT, id TEXT, at INTEGER, error TEXT, unstored TEXT,
+    PRIMARY KEY (scope, table_name, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS said (
+    line INTEGER, what TEXT, at INTEGER, PRIMARY KEY (line, what)
+) WITHOUT ROWID;
+"#;
+
+/// The connections of this process, one for each file: a process that closes any descriptor of a file loses its
+/// locks on it.
+static OPEN: Mutex<Vec<Arc<StateDb>>> = Mutex::new(Vec::new());
+
+pub struct StateDb {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+impl StateDb {
+    /// `None` if the file has no tables, and `is_made` is false.
+    fn open(path: PathBuf, is_made: bool, wait: Duration) -> Result<Option<Arc<Self>>> {
+        let mut open = lock(&OPEN);
+        if let Some(found) = open.iter().find(|found| found.path == path) {
+            return Ok(Some(found.clone()));
+        }
+        let opened = connect(&path, is_made, wait);
+        let opened = opened.map_err(|error| StateError::new(&path, &error, "open"))?;
+        let opened = opened.map(|it| Arc::new(Self { path, connection: Mutex::new(it) }));
+        open.extend(opened.clone());
+        Ok(opened)
+    }
+
+    /// The next [`open`](Self::open) opens the file again.
+    fn forget(&self) {
+        lock(&OPEN).retain(|other| other.path != self.path);
+    }
+}
+
+type Act<'a, T> = &'a dyn Fn(&Connection) -> rusqlite::Result<T>;
+
+impl StateDir {
+    /// Reads from the database, if there is one.
+    pub(super) fn read_state<T>(&self, wait: Duration, act: Act<'_, T>) -> Result<Option<T>> {
+        let Some(state) = self.state_db(false, wait)? else { return Ok(None) };
+        self.run(&state, wait, act, "read").map(Some)
+    }
+
+    /// Changes the database, which is made if there is none or it is damaged. `None` without a directory.
+    pub(super) fn change_state<T>(&self, wait: Duration, act: Act<'_, T>) -> Result<Option<T>> {
+        if self.is_none() {
+            return Ok(None);
+        }
+        let change = || {
+            let Some(state) = self.state_db(true, wait)? else { return Ok(None) };
+            self.run(&state, wait, act, "write to").map(Some)
+        };
+        change().or_else(|error| {
+            match fault(&error) {
+                Some(Fault::Damaged) => self.replace_damaged(wait)?,
+                Some(Fault::Replaced) => self.forget_state(),
+                Some(Fault::Busy | Fault::Other) | None => return Err(error),
+            }
+            change()
+        })
+    }
+
+    fn run<T>(&self, state: &StateDb, wait: Duration, act: Act<'_, T>, verb: &str) -> Result<T> {
+        let connection = lock(&state.connection);
+        let done = connection.busy_timeout(wait).and_then(|()| act(&connection));
+        Ok(done.map_err(|error| StateError::new(&state.path, &error, verb))?)
+    }
+
+    /// The database, which this user has opened or may open.
+    fn state_db(&self, is_made: bool, wait: Duration) -> Result<Option<Arc<StateDb>>> {
+        let mut state = lock(&self.state);
+        if state.is_none() {
+            let directory = if is_made { Some(self.made()?) } else { self.opened()? };
+            let Some(directory) = directory else { return Ok(None) };
+            if directory.find_state(is_made)? {
+                let path = self.path().canonicalize()?.join(STATE);
+                *state = StateDb::open(path, is_made, wait)?;
+            }
+        }
+        Ok(state.clone())
+    }
+
+    fn forget_state(&self) {
+        if let Some(state) = lock(&self.state).take() {
+            state.forget();
+        }
+    }
+
+    /// Renames a damaged database, unless another pass has just done so.
+    fn replace_damaged(&self, wait: Duration) -> Result<()> {
+        let Some(_lock) = self.lock_line(STATE, false)? else {
+            bail!("another pass is replacing a damaged {STATE}");
+        };
+        self.forget_state();
+        let path = self.path().canonicalize()?.join(STATE);
+        let is_sound = |connection: &Connection| {
+            let found = connection.pragma_query_value(None, "quick_check", |row| row.get(0));
+            found.is_ok_and(|found: String| found == "ok")
+        };
+        if connect(&path, false, wait).is_ok_and(|it| it.as_ref().is_none_or(is_sound)) {
+            return Ok(());
+        }
+        self.made()?.set_state_aside()?;
+        let shown = path.display();
+        log::error!(
+            "{shown} was damaged: it is now {shown}.damaged, and passes go on with a new one; what \
+             `backlog status` and `backlog failures` know begins again, and records are not touched"
+        );
+        Ok(())
+    }
+}
+
+fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Option<Connection>> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(wait)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.execute_batch(
+        "PRAGMA cell_size_check = 1; PRAGMA synchronous = off; PRAGMA journal_mode = truncate",
+    )?;
+    match connection.pragma_query_value(None, "user_version", |row| row.get(0))? {
+        0 if !is_made => return Ok(None),
+        0 => {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute_batch(SCHEMA)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+            transaction.commit()?;
+        }
+        VERSION => {}
+        other => {
+            let why = format!("its version is {other}, not {VERSION}");
+            return Err(SqlError::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOTADB), Some(why)));
+        }
+    }
+    Ok(Some(connection))
+}
+
+/// Several changes that are made together.
+pub fn together(
+    connection: &Connection,
+    act: impl FnOnce() -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    act()?;
+    transaction.commit()
+}
+
+/// An error of the database, which the user is told as `text`.
+#[derive(Debug)]
+struct StateError {
+    text: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Busy,
+    Damaged,
+    /// The file was renamed or removed while it was open.
+    Replaced,
+    Other,
+}
+
+impl StateError {
+    fn new(path: &Path, error: &SqlError, verb: &str) -> Self {
+        let is_moved = |it: &ffi::Error| it.extended_code == ffi::SQLITE_READONLY_DBMOVED;
+        let (fault, hint) = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (Fault::Busy, ""),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                (Fault::Damaged, ", which is damaged; the next pass replaces it")
+            }
+            _ if error.sqlite_error().is_some_and(is_moved) => (Fault::Replaced, ""),
+            _ => (Fault::Other, ""),
+        };
+        Self { text: format!("could not {verb} {}{hint}: {error}", path.display()), fault }
+    }
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+fn fault(error: &anyhow::Error) -> Option<Fault> {
+    error.downcast_ref::<StateError>().map(|error| error.fault)
+}
+
+pub fn is_busy(error: &anyhow::Error) -> bool {
+    fault(error) == Some(Fault::Busy)
+}
+
+/// A value in a column as JSON. What cannot be read counts as nothing.
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let text = serde_json::to_string(&self.0);
+        Ok(text.map_err(|error| SqlError::ToSqlConversionFailure(error.into()))?.into())
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_bytes_or_null()?.unwrap_or_default();
+        Ok(Self(serde_json::from_slice(text).unwrap_or_default()))
+    }
+}

@@ -55,12 +55,18 @@ pub fn open(
     clock: Clock,
 ) -> Result<SqlDatabase<SqliteEngine>> {
     let mut engine = open_file(path, mapping.table.is_given, access)?;
-    let table = Table::find(&mut engine.connection, mapping, clock).map_err(|error| match error
-        .downcast::<SqlError>(
-    ) {
-        Ok(error) => explain(&engine.path, error, "read"),
-        Err(error) => error.context(format!("could not use {}", engine.path.display())),
-    })?;
+    // One lock for all statements about the table.
+    let find = |connection: &mut Connection| -> Result<Table> {
+        connection.execute_batch("BEGIN")?;
+        let table = Table::find(connection, mapping, clock)?;
+        connection.execute_batch("COMMIT")?;
+        Ok(table)
+    };
+    let table =
+        find(&mut engine.connection).map_err(|error| match error.downcast::<SqlError>() {
+            Ok(error) => explain(&engine.path, error, "read"),
+            Err(error) => error.context(format!("could not use {}", engine.path.display())),
+        })?;
     add_functions(&engine.connection, &table)
         .map_err(|error| explain(&engine.path, error, "open"))?;
     Ok(SqlDatabase::new(engine, table))

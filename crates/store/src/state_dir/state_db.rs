@@ -127,11 +127,18 @@ impl StateDir {
             let directory = if is_made { Some(self.made()?) } else { self.opened()? };
             let Some(directory) = directory else { return Ok(None) };
             if directory.find_state(is_made)? {
-                let path = self.path().canonicalize()?.join(STATE);
-                *state = StateDb::open(path, is_made, wait)?;
+                *state = StateDb::open(self.state_path()?, is_made, wait)?;
             }
         }
         Ok(state.clone())
+    }
+
+    /// The path without links that SQLite takes: it refuses any on the way.
+    fn state_path(&self) -> Result<PathBuf> {
+        let path = self.path();
+        // Beside a database it is free of them.
+        let path = if self.is_named() { path.canonicalize()? } else { path.into() };
+        Ok(path.join(STATE))
     }
 
     fn forget_state(&self) {
@@ -146,7 +153,7 @@ impl StateDir {
             bail!("another pass is replacing a damaged {STATE}");
         };
         self.forget_state();
-        let path = self.path().canonicalize()?.join(STATE);
+        let path = self.state_path()?;
         let is_sound = |connection: &Connection| {
             let found = connection.pragma_query_value(None, "quick_check", |row| row.get(0));
             found.is_ok_and(|found: String| found == "ok")

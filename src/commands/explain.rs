@@ -39,8 +39,8 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
         let unstored = found.as_mut().ok().and_then(|record| known.known.fill_in(record));
-        let in_hand = found.as_ref().ok().and_then(|record| known.long_running(&record.id));
-        let in_hand = in_hand.map(|it| it.line(&console.screen));
+        let handler = found.as_ref().ok().and_then(|record| known.long_running(&record.id));
+        let handler = handler.map(|it| report::long_running(it, &console.screen));
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
                 explanation(&record, rule, last, history.as_ref(), &console.screen)
@@ -55,7 +55,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
             }
         };
         text += &unstored.map_or_else(String::new, report::unstored);
-        text += &in_hand.unwrap_or_default();
+        text += &handler.unwrap_or_default();
         let lines = text.lines().map(|line| console.screen.wrap(line));
         console.out.write_all(lines.collect::<String>().as_bytes())?;
     }

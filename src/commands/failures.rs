@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use anyhow::{Result, bail};
 use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, last_error};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Database, Failures, LineHistory, StateDir, Table};
+use backlog_store::{Access, Database, Failures, LineHistory, LongRunning, StateDir, Table};
 
 use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
@@ -69,7 +69,7 @@ pub struct Failed {
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
     /// The records whose handlers have run for long, with sentences about that.
-    long_running: HashMap<Id, report::InHand>,
+    long_running: HashMap<Id, LongRunning>,
 }
 
 impl Failed {
@@ -82,21 +82,14 @@ impl Failed {
     pub fn new(state: &StateDir, table: &Table, histories: &[LineHistory]) -> Self {
         let is_told = table.statuses.column.is_some() || table.counter_columns().next().is_some();
         let own = histories.iter().filter(|history| history.line.table == table.name);
-        let running: Vec<_> = own.filter_map(|it| Some((it.running()?, it))).collect();
-        let long_running = running.iter().flat_map(|(pass, history)| {
-            let in_hand = |since| report::InHand { since, pid: pass.pid, run: pass.run.clone() };
-            history.long_running.iter().map(move |(id, since)| (id.clone(), in_hand(*since)))
-        });
-        Self {
-            known: known(state, table),
-            is_told,
-            is_running: !running.is_empty(),
-            long_running: long_running.collect(),
-        }
+        let running: Vec<_> = own.filter(|history| history.running().is_some()).collect();
+        let is_running = !running.is_empty();
+        let long_running = running.into_iter().flat_map(|it| it.long_running.clone()).collect();
+        Self { known: known(state, table), is_told, is_running, long_running }
     }
 
     /// The pass whose handler has had this record for long.
-    pub fn long_running(&self, id: &Id) -> Option<&report::InHand> {
+    pub fn long_running(&self, id: &Id) -> Option<&LongRunning> {
         self.long_running.get(id)
     }
 

@@ -52,8 +52,8 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
             let text = if args.json {
                 report::list_json(&record, verdict, counts)
             } else {
-                let in_hand = known.long_running(&record.id);
-                table.add(report::list_row(&record, verdict, in_hand, counts, &screen))
+                let handler = known.long_running(&record.id);
+                table.add(report::list_row(&record, verdict, handler, counts, &screen))
             };
             console.out.write_all(text.as_bytes())?;
             left -= 1;

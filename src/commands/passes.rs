@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, Policy, rough_span};
+use backlog_schedule::{Attempt, Causes, Instant, Outcome, Policy, cut, rough_span};
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Counts, LineHistory, LineState, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table,
-    lock, ownership,
+    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
+    ownership,
 };
 
 use super::archived::ArchivedRecords;
@@ -63,10 +63,6 @@ impl PassLog {
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 
-    pub fn begin(&self) {
-        self.with(PassRecord::begin);
-    }
-
     pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
         let Notes { record, failures, .. } = &mut *lock(&self.notes);
         let Attempt { id, outcome, .. } = attempt.attempt;
@@ -77,40 +73,22 @@ impl PassLog {
             | Outcome::Snooze { error, .. }
             | Outcome::GiveUp { error } => {
                 failures.failed(id, error, attempt.unstored, now);
-                if let Some(record) = record {
-                    record.failed(id, error);
+                if let Some(PassRecord { entry, .. }) = record
+                    && entry.errors.len() < ERRORS_KEPT
+                {
+                    entry.errors.push(format!("{id}: {}", cut(error.clone())));
                 }
             }
             Outcome::Interrupted | Outcome::Unable { .. } => {}
         }
         if let Some(record) = record {
-            *record.counts() = counts(tally);
+            record.entry.counts = counts(tally);
             record.note_progress(now);
         }
     }
 
-    /// Changes what the next pass of the line continues from.
-    pub fn go_on_from(&self, change: impl FnOnce(&mut LineState)) {
-        self.with(|record| record.go_on_from(change));
-    }
-
-    /// Notes the records whose handlers have run for long, and since when.
-    pub fn note_running(&self, records: &[(Id, Instant)]) {
-        self.with(|record| record.note_running(records));
-    }
-
-    /// When a pass of the line last looked whether any row has a status that is mapped.
-    pub fn unmapped_sought_at(&self) -> Option<Instant> {
-        lock(&self.notes).record.as_ref().and_then(|record| record.next().unmapped_sought_at)
-    }
-
     pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
         act(&mut lock(&self.notes).archived)
-    }
-
-    /// All attempts of the line so far, if they are recorded.
-    pub fn totals(&self) -> Option<Counts> {
-        lock(&self.notes).record.as_ref().map(PassRecord::totals)
     }
 
     /// The causes of the failures of this pass.
@@ -133,26 +111,30 @@ impl PassLog {
                 None => (PassEnd::Complete, tally.incomplete.first().cloned()),
             },
         };
-        self.with(|record| {
+        let is_over = matches!(end, PassEnd::Complete | PassEnd::Idle) && error.is_none();
+        self.record(|record| {
+            let entry = &mut record.entry;
             // After an error, the last counts remain.
             if let Ok(tally) = result {
-                *record.counts() = counts(tally);
+                entry.counts = counts(tally);
+                entry.is_complete = is_over && !tally.is_cut_short;
             }
-            let is_over = matches!(end, PassEnd::Complete | PassEnd::Idle) && error.is_none();
-            if is_over && result.as_ref().is_ok_and(|tally| !tally.is_cut_short) {
-                record.note_complete();
-            }
-            record.end(now, took, end, error, exit.code());
+            entry.took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            (entry.ended, entry.end, entry.error) = (Some(now), Some(end), error.map(cut));
+            entry.exit = Some(exit.code());
+            record.end();
         });
         self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
     }
 
-    fn with(&self, act: impl FnOnce(&mut PassRecord)) {
-        if let Some(record) = &mut lock(&self.notes).record {
-            act(record);
-        }
+    /// Does something with the record of the pass, if there is one.
+    pub fn record<T>(&self, act: impl FnOnce(&mut PassRecord) -> T) -> Option<T> {
+        lock(&self.notes).record.as_mut().map(act)
     }
 }
+
+/// How many failures of a pass are kept in words.
+const ERRORS_KEPT: usize = 3;
 
 fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
     PassEntry {

@@ -12,7 +12,9 @@ use backlog_schedule::{
     hexadecimal,
 };
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Count, Database, Found, LineName, StateDir, Stop, secure_file};
+use backlog_store::{
+    Access, Clock, Count, Database, Found, LineName, PassRecord, StateDir, Stop, secure_file,
+};
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
@@ -91,7 +93,7 @@ fn locked(
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
     log.end(clock.now(), elapsed, &ended, code);
-    monitoring.write_metrics(code, elapsed, log.totals(), clock.now());
+    monitoring.write_metrics(code, elapsed, log.record(|record| record.totals()), clock.now());
     let summed_up = log.with_archived(|archived| archived.sum_up(queue, resolved));
     summed_up.unwrap_or_else(|error| log::error!("{error}"));
     exit
@@ -145,7 +147,7 @@ fn run_locked(
     let mut _running = None;
     let tally = engine::run(pass, |wake| {
         signals.heed(wake)?;
-        log.begin();
+        log.record(PassRecord::begin);
         _running = assembly.state.begin_pass(&token)?;
         handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
     });
@@ -226,7 +228,8 @@ const UNMAPPED_NAMED: usize = 5;
 /// once a day.
 fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Terminal) -> Result<()> {
     let now = clock.now();
-    let since = log.unmapped_sought_at().map(|at| now.0.saturating_sub(at.0));
+    let sought_at = log.record(|record| record.next.unmapped_sought_at).flatten();
+    let since = sought_at.map(|at| now.0.saturating_sub(at.0));
     let is_due = since.is_none_or(|since| !(0..DAY).contains(&since));
     if !terminal.attended && !is_due {
         return Ok(());
@@ -236,7 +239,7 @@ fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Termin
     if let Some(why) = unmapped(&mut *database, now)? {
         log::error!("nothing was due: {why}");
     }
-    log.go_on_from(|next| next.unmapped_sought_at = Some(now));
+    log.record(|record| record.next.unmapped_sought_at = Some(now));
     Ok(())
 }
 
@@ -361,11 +364,11 @@ impl Observer for PassObserver {
     }
 
     fn long_running(&mut self, records: &[(Id, Instant)]) {
-        self.log.note_running(records);
+        self.log.record(|record| record.note_running(records));
     }
 
     fn reached(&mut self, cursor: &Cursor) {
-        self.log.go_on_from(|next| next.cursor.clone_from(cursor));
+        self.log.record(|record| record.reached(cursor));
     }
 
     fn finished(&mut self) -> Result<()> {

@@ -33,7 +33,7 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    InHand, dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line,
+    dry_run_line, explanation, list_json, list_row, list_table, long_running, next_attempt_line,
     unscheduled, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped};

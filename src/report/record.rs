@@ -9,7 +9,7 @@ use backlog_schedule::{
     Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted, cut_line,
     days, format_secs, json_line, last_error, one_line, phase, span,
 };
-use backlog_store::LineHistory;
+use backlog_store::{LineHistory, LongRunning};
 use serde_json::json;
 
 use super::passes::running_text;
@@ -73,30 +73,20 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
-/// The pass whose handler has had a record for long.
-pub struct InHand {
-    pub since: Instant,
-    pub pid: u32,
-    pub run: String,
+fn in_hand(LongRunning { since, pid, run }: &LongRunning, screen: &Screen) -> String {
+    format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
 }
 
-impl InHand {
-    fn sentence(&self, screen: &Screen) -> String {
-        let Self { since, pid, run } = self;
-        format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
-    }
-
-    /// A line of an explanation.
-    pub fn line(&self, screen: &Screen) -> String {
-        lines("handler", &[self.sentence(screen)])
-    }
+/// The line of an explanation about a handler that has run for long.
+pub fn long_running(handler: &LongRunning, screen: &Screen) -> String {
+    lines("handler", &[in_hand(handler, screen)])
 }
 
 /// A row of that table. `counts` says whether the table counts failures.
 pub fn list_row(
     record: &Record,
     verdict: Option<Verdict>,
-    in_hand: Option<&InHand>,
+    handler: Option<&LongRunning>,
     counts: bool,
     screen: &Screen,
 ) -> Vec<String> {
@@ -117,8 +107,8 @@ pub fn list_row(
         Some(if counts { record.failures.to_string() } else { "-".into() }),
         Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
         next,
-        Some(match in_hand {
-            Some(in_hand) => in_hand.sentence(screen),
+        Some(match handler {
+            Some(handler) => in_hand(handler, screen),
             None => record.last_error.as_deref().map(one_line).unwrap_or_default(),
         }),
     ];

@@ -2,12 +2,10 @@
 
 use anyhow::Result;
 use backlog_schedule::{Cursor, HOUR, Instant, Slot, fnv1a64};
-use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::passes::{Counts, PASS_COLUMNS, PassEntry, pass_entry};
-use super::state_db::{Json, PASS_WAIT, is_busy};
+use super::state_db::{PASS_WAIT, is_busy};
 use crate::system_error::chain;
 
 /// A crontab line, as its passes note it.
@@ -39,29 +37,7 @@ pub struct LineState {
     pub unmapped_sought_at: Option<Instant>,
 }
 
-/// All that a pass reads of the passes before it.
-#[derive(Debug, Clone, Default)]
-pub struct Line {
-    pub state: LineState,
-    pub(super) totals: Counts,
-    /// The last pass, and its number.
-    pub(super) last: Option<(i64, PassEntry)>,
-}
-
 impl StateDir {
-    /// What the passes of a line have left. `None` if that cannot be known now.
-    pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
-        let id = self.lock_of(&name.to_string()).cast_signed();
-        self.noted(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
-    }
-
-    /// The same for a report: nothing is made.
-    pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
-        let id = self.lock_of(&name.to_string()).cast_signed();
-        let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
-        Ok(read.unwrap_or_default())
-    }
-
     /// The result of a pass's work on the database. If that has failed the pass goes on, and says so once an hour.
     pub(super) fn noted<T>(&self, done: Result<Option<T>>, now: Instant) -> Option<T> {
         let failed = |error: &anyhow::Error| match chain(error) {
@@ -94,22 +70,6 @@ impl StateDir {
 
 /// What passes do if the database cannot be used.
 const WITHOUT: &str = "passes go on without it, and `backlog status` shows less of them";
-
-fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
-    let mut read = connection.prepare_cached(&format!(
-        "SELECT cursor, totals, {PASS_COLUMNS} FROM lines LEFT JOIN passes ON line = id
-         WHERE id = ?1 ORDER BY number DESC LIMIT 1"
-    ))?;
-    let line = read.query_row([id], |row| {
-        let (Json(state), Json(totals)) = (row.get("cursor")?, row.get("totals")?);
-        let last = match row.get("number")? {
-            Some(number) => Some((number, pass_entry(row)?)),
-            None => None,
-        };
-        Ok(Line { state, totals, last })
-    });
-    Ok(line.optional()?.unwrap_or_default())
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,11 @@
 //! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
 //! has the marks of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db`
 //! (state_db.rs) all that passes remember: where the next pass of a line continues (lines.rs), the last 1,500
-//! passes of each line (passes.rs), and the causes of failures (failures.rs).
+//! passes of each line (passes.rs, history.rs), and the causes of failures (failures.rs).
 
 mod directory;
 mod failures;
+mod history;
 mod lines;
 mod pass_note;
 mod passes;
@@ -31,9 +32,10 @@ use directory::{CLAIMS, Directory, LINES, PASSES, Place, Purpose, not_opened};
 use state_db::StateDb;
 
 pub use failures::{Failures, NewFailures};
-pub use lines::{Line, LineName, LineState};
+pub use history::{LineHistory, LongRunning, PASSES_OF_A_DAY};
+pub use lines::{LineName, LineState};
 pub use pass_note::PassNote;
-pub use passes::{Counts, LineHistory, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord};
+pub use passes::{Counts, Line, PassEnd, PassEntry, PassRecord};
 pub use pause::{Pause, PauseScope};
 
 #[derive(Clone)]

@@ -1,0 +1,391 @@
+//! What the passes of a line have noted, read by the next pass and by reports.
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use anyhow::Result;
+use backlog_schedule::{Id, Instant, exact_id};
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde_json::Value;
+
+use super::StateDir;
+use super::directory::{LINES, Purpose};
+use super::lines::LineName;
+use super::passes::{Counts, Line, PassEntry};
+use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
+use crate::claims;
+
+/// How many passes with something to do a line has in a day, at most: cron counts in minutes.
+pub const PASSES_OF_A_DAY: usize = 1_440;
+/// How many entries are read at least: they show the rhythm of a line.
+const FEWEST_READ: usize = 128;
+/// How often a record is read again that changes while it is read.
+const READS: u32 = 5;
+
+const PASS_COLUMNS: &str = r#"number, run, began, ended, "end", exit, counts, errors, more"#;
+
+fn pass_entry(row: &Row<'_>) -> rusqlite::Result<PassEntry> {
+    let (Json(counts), Json(errors)) = (row.get("counts")?, row.get("errors")?);
+    let (Json(end), Json(more)) = (row.get("end")?, row.get("more")?);
+    let ended: Option<i64> = row.get("ended")?;
+    let (run, began) = (row.get("run")?, Instant(row.get("began")?));
+    let (ended, exit) = (ended.map(Instant), row.get("exit")?);
+    Ok(PassEntry { run, began, ended, end, exit, counts, errors, ..more })
+}
+
+fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
+    let mut read = connection.prepare_cached(&format!(
+        "SELECT cursor, totals, {PASS_COLUMNS} FROM lines LEFT JOIN passes ON line = id
+         WHERE id = ?1 ORDER BY number DESC LIMIT 1"
+    ))?;
+    let line = read.query_row([id], |row| {
+        let (Json(state), Json(totals)) = (row.get("cursor")?, row.get("totals")?);
+        let last = match row.get("number")? {
+            Some(number) => Some((number, pass_entry(row)?)),
+            None => None,
+        };
+        Ok(Line { state, totals, last })
+    });
+    Ok(line.optional()?.unwrap_or_default())
+}
+
+/// What is known of the passes of a crontab line.
+#[derive(Debug, Clone, Default)]
+pub struct LineHistory {
+    pub line: LineName,
+    /// All attempts of the line, also of passes that are not kept any more.
+    pub totals: Counts,
+    /// The last ones, the latest at the end.
+    pub entries: Vec<PassEntry>,
+    /// Whether a pass of the line runs now, which the last entry is about if it has no end.
+    pub is_running: bool,
+    /// The records whose handlers have run for long in the running pass.
+    pub long_running: HashMap<Id, LongRunning>,
+}
+
+/// A handler that has run for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LongRunning {
+    pub since: Instant,
+    /// The number of its pass's process, and the name of the pass.
+    pub pid: u32,
+    pub run: String,
+}
+
+impl LineHistory {
+    /// The entry of the pass that runs, unless nothing was due to it so far.
+    pub fn running(&self) -> Option<&PassEntry> {
+        self.entries.last().filter(|last| self.is_running && last.ended.is_none())
+    }
+
+    /// The entries but that of the running pass.
+    fn over(&self) -> &[PassEntry] {
+        &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
+    }
+
+    /// The last entry that is not of the running pass.
+    pub fn last(&self) -> Option<&PassEntry> {
+        self.over().last()
+    }
+
+    /// How many of the last passes were killed.
+    pub fn killed_in_a_row(&self) -> usize {
+        self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
+    }
+
+    /// For how long the running pass has had no outcome, if so long that it hangs.
+    pub fn hangs_for(&self, now: Instant) -> Option<i64> {
+        let running = self.running()?;
+        let silent = now.0.saturating_sub(running.last_outcome.0);
+        running.hangs_after.is_some_and(|most| silent > most).then_some(silent)
+    }
+
+    /// Whether the last pass has not ended, as far as its entry says.
+    fn is_open(&self) -> bool {
+        self.entries.last().is_some_and(|last| last.ended.is_none())
+    }
+}
+
+impl StateDir {
+    /// What the passes of a line have left. `None` if that cannot be known now.
+    pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
+        let id = self.lock_of(&name.to_string()).cast_signed();
+        self.noted(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
+    }
+
+    /// The same for a report: nothing is made.
+    pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
+        let id = self.lock_of(&name.to_string()).cast_signed();
+        let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// The histories of all lines of this database, with at least so many passes if there are.
+    pub fn histories(&self, passes: usize) -> Result<Vec<LineHistory>> {
+        let mut histories = self.read_histories(None, passes)?;
+        for history in &mut histories {
+            self.find_running(history, passes)?;
+        }
+        histories.sort_by_key(|it| it.entries.last().map(PassEntry::last_began));
+        Ok(histories)
+    }
+
+    /// The history of one line, if it has any.
+    pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
+        let Some(mut history) = self.read_histories(Some(line), 1)?.pop() else { return Ok(None) };
+        self.find_running(&mut history, 1)?;
+        Ok(Some(history))
+    }
+
+    fn read_histories(&self, line: Option<&LineName>, passes: usize) -> Result<Vec<LineHistory>> {
+        let id = line.map(|line| self.lock_of(&line.to_string()).cast_signed());
+        let read = self.read_state(COMMAND_WAIT, &|connection| {
+            let mut lines = connection.prepare_cached(
+                "SELECT id, queue, table_name, policy, totals FROM lines
+                 WHERE scope = ?1 AND (?2 IS NULL OR id = ?2)",
+            )?;
+            let mut last = connection.prepare_cached(&format!(
+                "SELECT {PASS_COLUMNS} FROM passes WHERE line = ?1 ORDER BY number DESC LIMIT ?2"
+            ))?;
+            let mut running = connection.prepare_cached("SELECT * FROM running WHERE run = ?1")?;
+            let mut histories = Vec::new();
+            let mut found = lines.query((&self.scope, id))?;
+            while let Some(line) = found.next()? {
+                let most = i64::try_from(passes.max(FEWEST_READ)).unwrap_or(i64::MAX);
+                let entries = last.query_map([line.get("id")?, most], pass_entry)?;
+                let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
+                entries.reverse();
+                let Some(last) = entries.last() else { continue };
+                let mut long_running = HashMap::new();
+                let mut rows = running.query([&last.run])?;
+                while let Some(row) = rows.next()? {
+                    let Json(id): Json<Value> = row.get("record")?;
+                    let Some(id) = exact_id::from_json(&id) else { continue };
+                    let (since, pid, run) =
+                        (Instant(row.get("since")?), row.get("pid")?, row.get("run")?);
+                    long_running.insert(id, LongRunning { since, pid, run });
+                }
+                histories.push(LineHistory {
+                    line: LineName {
+                        queue: line.get("queue")?,
+                        table: line.get("table_name")?,
+                        policy: line.get("policy")?,
+                    },
+                    totals: line.get::<_, Json<_>>("totals")?.0,
+                    entries,
+                    is_running: false,
+                    long_running,
+                });
+            }
+            Ok(histories)
+        });
+        Ok(read?.unwrap_or_default())
+    }
+
+    /// The entries were read, and now it is seen whether the line is locked. A pass that ends in between looks
+    /// like a killed one, so an entry without an end and a lock is read again.
+    fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
+        let locks = self.locks()?;
+        let line = history.line.clone();
+        let lock = self.lock_of(&line.to_string());
+        for _ in 0..READS {
+            history.is_running =
+                locks.as_ref().map_or(Ok(false), |file| claims::is_locked_at(file, lock))?;
+            if history.is_running || !history.is_open() {
+                break;
+            }
+            let again = self.read_histories(Some(&line), passes)?.pop().unwrap_or_default();
+            let is_same = again.entries == history.entries;
+            *history = again;
+            if is_same {
+                break;
+            }
+        }
+        if history.running().is_none() {
+            history.long_running.clear();
+        }
+        Ok(())
+    }
+
+    /// The locks of the lines, if any pass has run.
+    fn locks(&self) -> Result<Option<File>> {
+        let Some(directory) = self.opened()? else { return Ok(None) };
+        directory.file(&self.own_name(LINES), Purpose::Read)
+    }
+
+    /// Removes the history of a line.
+    pub fn forget(&self, line: &LineName) -> Result<()> {
+        let id = self.lock_of(&line.to_string()).cast_signed();
+        let removed = self.change_state(COMMAND_WAIT, &|connection| {
+            together(connection, || {
+                for table in
+                    ["DELETE FROM passes WHERE line = ?1", "DELETE FROM said WHERE line = ?1"]
+                {
+                    connection.execute(table, [id])?;
+                }
+                Ok(())
+            })
+        });
+        removed.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines::LineState;
+    use super::super::passes::{PassEnd, PassRecord};
+    use super::*;
+
+    fn name() -> LineName {
+        LineName { policy: "--ndays 1".into(), ..LineName::default() }
+    }
+
+    fn state(dir: &std::path::Path) -> StateDir {
+        let database = dir.join("x.db");
+        std::fs::write(&database, "").unwrap();
+        let found = std::fs::metadata(&database).unwrap();
+        StateDir::beside(dir.join("x.db.backlog"), (database, found))
+    }
+
+    /// A pass that begins now.
+    fn pass(state: &StateDir, line: &LineName, now: i64) -> PassRecord {
+        let known = state.line(line, Instant(now)).unwrap();
+        let entry = PassEntry::new(format!("{now:016x}"), Instant(now));
+        PassRecord::new(state.clone(), line.clone(), known, LineState::default(), entry)
+    }
+
+    fn end(record: &mut PassRecord, now: i64, end: PassEnd) {
+        (record.entry.ended, record.entry.end) = (Some(Instant(now)), Some(end));
+        record.end();
+    }
+
+    #[test]
+    fn a_history_is_cut_and_its_totals_live_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        for number in 1..=3_000 {
+            let mut record = pass(&state, &name(), number);
+            record.begin();
+            record.entry.counts.failed = 1;
+            end(&mut record, number, PassEnd::Complete);
+        }
+        let [history] = &state.histories(9_999).unwrap()[..] else { panic!() };
+        assert_eq!(history.entries.len(), 1_500);
+        assert_eq!(history.entries.last().unwrap().began, Instant(3_000));
+        assert_eq!(history.totals.failed, 3_000);
+    }
+
+    #[test]
+    fn passes_that_did_nothing_share_an_entry_only_with_their_like() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let pass = |number, has_begun: bool, failed, how| {
+            let mut record = pass(&state, &name(), number);
+            if has_begun {
+                record.begin();
+            }
+            record.entry.counts.failed = failed;
+            end(&mut record, number, how);
+        };
+        pass(1, false, 0, PassEnd::Paused);
+        pass(2, false, 0, PassEnd::Paused);
+        pass(3, false, 0, PassEnd::Idle);
+        pass(4, false, 0, PassEnd::Paused);
+        // The pause came when their entries stood there.
+        pass(5, true, 0, PassEnd::Paused);
+        pass(6, true, 7, PassEnd::Paused);
+        pass(7, false, 0, PassEnd::Paused);
+        let histories = state.histories(9).unwrap();
+        let entries = &histories[0].entries;
+        let found: Vec<_> = entries.iter().map(|it| (it.began.0, it.passes, it.end)).collect();
+        let paused = Some(PassEnd::Paused);
+        assert_eq!(
+            found,
+            [
+                (1, 2, paused),
+                (3, 1, Some(PassEnd::Idle)),
+                (4, 1, paused),
+                (5, 1, paused),
+                (6, 1, paused),
+                (7, 1, paused)
+            ]
+        );
+        assert_eq!(histories[0].totals.failed, 7);
+    }
+
+    #[test]
+    fn an_entry_reads_back_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let line = LineName {
+            table: "t\0".repeat(3_000),
+            policy: "\u{202e}".repeat(3_000),
+            queue: "q\u{1}".into(),
+        };
+        let mut record = pass(&state, &line, 1);
+        record.begin();
+        let counts = Counts { archived: u64::MAX, left: 1, ..Counts::default() };
+        record.entry = PassEntry {
+            counts,
+            errors: vec!["7: no route\n".into()],
+            error: Some("\u{7f}".repeat(9)),
+            took_ms: 1_000,
+            exit: Some(143),
+            ..record.entry
+        };
+        end(&mut record, 2, PassEnd::Signal(15));
+        let found = state.history(&line).unwrap().unwrap();
+        assert_eq!((&found.line, &found.entries), (&line, &vec![record.entry.clone()]));
+        assert_eq!(found.totals.archived, u64::MAX);
+        // Damaged members count as nothing.
+        let damage = |connection: &Connection| {
+            connection.execute("UPDATE passes SET more = 'x', counts = '[]', \"end\" = NULL", [])
+        };
+        state.change_state(PASS_WAIT, &damage).unwrap();
+        let found = state.history(&line).unwrap().unwrap();
+        assert_eq!((found.entries[0].counts, found.entries[0].pid), (Counts::default(), 0));
+    }
+
+    #[test]
+    fn databases_that_share_a_directory_have_passes_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("shared");
+        let states = ["a", "b"].map(|identity| StateDir::own(shared.clone(), identity));
+        for (state, number) in states.iter().zip(1..) {
+            pass(state, &name(), number).begin();
+        }
+        for (state, number) in states.iter().zip(1..) {
+            let [found] = &state.histories(1).unwrap()[..] else { panic!() };
+            assert_eq!(found.entries[0].began, Instant(number));
+        }
+        assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2, "state.db and its journal");
+    }
+
+    #[test]
+    fn what_has_run_for_long_is_known_as_long_as_its_pass_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let running = || state.history(&name()).unwrap().unwrap().long_running;
+        let lock = state.lock_line(&name().to_string(), false).unwrap().unwrap();
+        let mut record = pass(&state, &name(), 1);
+        record.begin();
+        let ids = [Id::Integer(-7), Id::Bytes([0, 255].into()), Id::Text("7".into())];
+        let noted: Vec<_> = ids.into_iter().map(|id| (id, Instant(3))).collect();
+        record.note_running(&noted);
+        let found: HashMap<_, _> = running().into_iter().map(|(id, it)| (id, it.since)).collect();
+        assert_eq!(found, noted.iter().cloned().collect());
+        record.note_running(&noted[1..]);
+        assert_eq!(running().len(), 2);
+        // The pass is killed.
+        drop((record, lock));
+        assert!(running().is_empty());
+        let rows = || {
+            let count = "SELECT count(*) FROM running";
+            let count = |it: &Connection| it.query_row(count, [], |row| row.get::<_, i64>(0));
+            state.read_state(PASS_WAIT, &count).unwrap().unwrap()
+        };
+        assert_eq!(rows(), 2);
+        pass(&state, &name(), 4).begin();
+        assert_eq!(rows(), 0);
+    }
+}

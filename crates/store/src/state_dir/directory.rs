@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, accessat,
-    fchmod, fstat, futimens, mkdirat, openat, renameat, statat, unlinkat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, Timespec, Timestamps, accessat, fchmod,
+    fstat, futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -184,17 +184,6 @@ impl Directory {
     fn require_access(&self, name: &str, access: Access) -> Result<()> {
         accessat(&self.descriptor, name, access, AtFlags::EACCESS)
             .map_err(|errno| self.not_opened(name, &errno.into()))
-    }
-
-    /// The names of all files but those that only SQLite may open.
-    pub fn names(&self) -> Result<Vec<String>> {
-        let listed = || -> rustix::io::Result<Vec<String>> {
-            let entries = Dir::read_from(&self.descriptor)?;
-            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into())).collect()
-        };
-        let mut names = listed().map_err(|errno| self.place.not_opened(&errno.into()))?;
-        names.retain(|name| ![".", ".."].contains(&&**name) && !name.starts_with(STATE));
-        Ok(names)
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {

@@ -19,8 +19,6 @@ use crate::claims;
 pub const PASSES_OF_A_DAY: usize = 1_440;
 /// How many entries are read at least: they show the rhythm of a line.
 const FEWEST_READ: usize = 128;
-/// How often a record is read again that changes while it is read.
-const READS: u32 = 5;
 
 const PASS_COLUMNS: &str = r#"number, run, began, ended, "end", exit, counts, errors, more"#;
 
@@ -182,24 +180,19 @@ impl StateDir {
         Ok(read?.unwrap_or_default())
     }
 
-    /// The entries were read, and now it is seen whether the line is locked. A pass that ends in between looks
-    /// like a killed one, so an entry without an end and a lock is read again.
+    /// Looks whether a pass of the line runs. One that ends between reading and looking seems to be killed, so
+    /// an entry without an end and a lock is read again.
     fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
-        let locks = self.locks()?;
-        let line = history.line.clone();
-        let lock = self.lock_of(&line.to_string());
-        for _ in 0..READS {
+        let lock = self.lock_of(&history.line.to_string());
+        for _ in 0..2 {
+            let locks = self.locks()?;
             history.is_running =
-                locks.as_ref().map_or(Ok(false), |file| claims::is_locked_at(file, lock))?;
+                locks.is_some_and(|file| claims::is_locked_at(&file, lock).unwrap_or(false));
             if history.is_running || !history.is_open() {
                 break;
             }
-            let again = self.read_histories(Some(&line), passes)?.pop().unwrap_or_default();
-            let is_same = again.entries == history.entries;
-            *history = again;
-            if is_same {
-                break;
-            }
+            let again = self.read_histories(Some(&history.line), passes)?;
+            *history = again.into_iter().next().unwrap_or_default();
         }
         if history.running().is_none() {
             history.long_running.clear();

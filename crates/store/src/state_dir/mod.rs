@@ -145,9 +145,6 @@ impl StateDir {
         let path = self.path();
         ensure!(!self.is_none(), NO_HOME);
         if let Some(directory) = self.opened()? {
-            if !self.place.is_named {
-                return directory.check_writable(&directory.names()?);
-            }
             let [lines, passes] = [LINES, PASSES].map(|kind| self.own_name(kind));
             return directory.check_writable(&[lines, passes, self.claims_name(table)]);
         }

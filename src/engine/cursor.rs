@@ -1,7 +1,7 @@
 //! A crontab line, and the cursor of a running pass: the place from which the next pass of the line goes on.
 //!
 //! By slots the cursor goes past records whose attempts have not ended. They are listed beside it, with the number
-//! of attempts begun: if the pass is killed, no record loses its slot or gets one twice.
+//! of attempts begun: if the pass is killed, no record loses its slot. Only of a fast pass some get one twice.
 
 use std::collections::HashMap;
 

@@ -225,6 +225,8 @@ impl StateDir {
 
 #[cfg(test)]
 mod tests {
+    use backlog_schedule::{Cursor, Position, Slot};
+
     use super::super::lines::LineState;
     use super::super::passes::{PassEnd, PassRecord};
     use super::*;
@@ -352,6 +354,39 @@ mod tests {
             assert_eq!(found.entries[0].began, Instant(number));
         }
         assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2, "state.db and its journal");
+    }
+
+    #[test]
+    fn a_fast_pass_writes_some_of_its_places_and_one_after_a_killed_pass_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let written = |places: std::ops::RangeInclusive<i64>, record: &mut PassRecord| {
+            let slots = places.map(|tick| Slot { tick, phase: 0 });
+            let cursors = slots
+                .map(|slot| Cursor { reached: Some(Position::Slot(slot)), ..Cursor::default() });
+            let mut count = 0;
+            for cursor in cursors {
+                record.reached(&cursor);
+                count += i32::from(state.line_to_read(&name()).unwrap().state.cursor == cursor);
+            }
+            count
+        };
+        let mut record = pass(&state, &name(), 1);
+        record.begin();
+        assert_eq!(written(1..=50, &mut record), 50);
+        assert_eq!(written(51..=200, &mut record), 3, "100, 150 and 200");
+        record.note_progress(Instant(2));
+        assert_eq!(written(201..=260, &mut record), 50, "in the next second");
+        // It is killed.
+        let mut record = pass(&state, &name(), 3);
+        record.begin();
+        assert_eq!(written(1..=200, &mut record), 200);
+        end(&mut record, 3, PassEnd::Complete);
+        let mut record = pass(&state, &name(), 4);
+        assert_eq!(written(1..=9, &mut record), 0, "nothing is due yet");
+        end(&mut record, 4, PassEnd::Idle);
+        let reached = state.line_to_read(&name()).unwrap().state.cursor.reached;
+        assert_eq!(reached, Some(Position::Slot(Slot { tick: 9, phase: 0 })));
     }
 
     #[test]

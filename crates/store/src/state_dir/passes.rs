@@ -15,6 +15,8 @@ const KEPT: i64 = 1_500;
 const GATHERED: i64 = 100;
 /// How often a running pass writes its counts, in seconds: a kill loses no more of them.
 const WRITE_INTERVAL: i64 = 1;
+/// How many places of the cursor are written at once in a second; of further ones, one of as many.
+const PLACES: u32 = 50;
 
 /// Attempts of one pass, or of all passes, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,8 +182,9 @@ pub struct PassRecord {
     /// The totals of the passes before it.
     totals: Counts,
     last: Option<(i64, PassEntry)>,
-    /// The interval in which its counts were written last.
+    /// The interval in which its counts were written last, and how many places it has come to since.
     written_in: i64,
+    places: u32,
     /// Whether its entry is in the database.
     has_begun: bool,
 }
@@ -198,15 +201,20 @@ impl PassRecord {
         let Line { totals, last, .. } = line;
         let id = state.lock_of(&name.to_string()).cast_signed();
         let number = last.as_ref().map_or(1, |(number, _)| number + 1);
-        let (written_in, has_begun) = (i64::MIN, false);
-        Self { state, name, id, number, entry, next, totals, last, written_in, has_begun }
+        let (written_in, places, has_begun) = (i64::MIN, 0, false);
+        Self { state, name, id, number, entry, next, totals, last, written_in, places, has_begun }
     }
 
     /// Notes that the pass has something to do.
     pub fn begin(&mut self) {
         self.has_begun = true;
-        let killed = self.last.as_ref().filter(|(_, last)| last.ended.is_none());
+        let killed = self.last.as_ref().filter(|_| self.was_killed());
         self.write(|connection| killed.map_or(Ok(()), |(_, last)| last.runs_no_more(connection)));
+    }
+
+    /// Whether the pass before was killed.
+    fn was_killed(&self) -> bool {
+        self.last.as_ref().is_some_and(|(_, last)| last.ended.is_none())
     }
 
     /// All attempts of the line, those of this pass among them.
@@ -214,11 +222,14 @@ impl PassRecord {
         self.totals.plus(&self.entry.counts)
     }
 
-    /// Notes what the next pass goes on from: at once if handlers may run, and else with the beginning or the end
-    /// of the pass.
+    /// Notes what the next pass goes on from, once handlers may run: at once, or if the pass is fast with one of
+    /// the next places. If it is killed then, the next pass may try up to [`PLACES`] records again, and one of
+    /// them may kill that too: a pass after a killed one writes each place.
     pub fn reached(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
-        if !self.has_begun {
+        self.places += 1;
+        let is_fast = self.places > PLACES && !self.places.is_multiple_of(PLACES);
+        if !self.has_begun || is_fast && !self.was_killed() {
             return;
         }
         let Self { id, next, .. } = self;
@@ -235,6 +246,7 @@ impl PassRecord {
         self.entry.last_outcome = now;
         let interval = now.tick(WRITE_INTERVAL);
         if std::mem::replace(&mut self.written_in, interval) != interval {
+            self.places = 0;
             self.write(|_| Ok(()));
         }
     }

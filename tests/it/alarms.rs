@@ -169,9 +169,7 @@ fn a_record_in_the_hands_of_a_long_handler_is_not_overdue() {
 fn passes_that_cannot_be_read_are_no_quiet_day() {
     let env = table();
     assert_eq!(pass(&env, MIDNIGHT, &["--max-attempts", "1"], &["false"]), Some(1));
-    let mut files = std::fs::read_dir(env.path("test.db.backlog")).unwrap().map(|it| it.unwrap());
-    let history = files.find(|it| it.path().extension().is_some_and(|end| end == "history"));
-    std::fs::write(history.unwrap().path(), "garbage\n").unwrap();
+    std::fs::write(env.path("test.db.backlog/state.db"), "garbage\n").unwrap();
     let said = alarm(&env, MIDNIGHT + MINUTE);
-    assert!(said.starts_with("3 UNKNOWN: archived_24h: could not read "), "{said}");
+    assert!(said.starts_with("3 UNKNOWN: archived_24h: could not open "), "{said}");
 }

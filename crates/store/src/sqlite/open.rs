@@ -59,7 +59,8 @@ pub fn open(
     let find = |connection: &mut Connection| -> Result<Table> {
         connection.execute_batch("BEGIN")?;
         let table = Table::find(connection, mapping, clock)?;
-        connection.execute_batch("COMMIT")?;
+        // Nothing was written. A damaged page may have ended the transaction already.
+        let _ = connection.execute_batch("ROLLBACK");
         Ok(table)
     };
     let table =

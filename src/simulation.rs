@@ -198,41 +198,40 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
     }
 }
 
-/// Stretches of time in which retries are counted: the same for all runs, so that their loads compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bins {
-    /// At least one.
-    pub count: usize,
-    /// Whole ticks, so that no bin holds more only because it holds one tick more.
+/// Retries counted in bins of time that are the same for all runs, so that their loads compare.
+pub struct Loads {
+    /// Length of a bin: whole ticks, so that no bin holds more only because it holds one tick more.
     pub secs: i64,
     /// Where the first one begins, in seconds after the start: with the tick that that is in.
     pub begins_at: i64,
+    /// The retries in each bin of a run, which has at least one.
+    pub of_runs: Vec<Vec<usize>>,
+    /// The highest load, at least 1.
+    pub peak: usize,
 }
 
-impl Bins {
-    /// At most so many. A rest of less than a bin, which would look like a fall, is none.
+impl Loads {
+    /// At most so many bins. A rest of less than a bin, which would look like a fall, is none.
     pub fn new(runs: &[Run], scenario: &Scenario, most: usize) -> Self {
         // Of ticks of one minute and of five, the longer ones are whole numbers of the shorter.
         let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);
         let tick = |at: i64| scenario.instant(at).tick(every);
         let ticks = usize::try_from(tick(scenario.secs) - tick(0)).unwrap_or(0);
         let each = ticks.div_ceil(most).max(1);
-        Self {
-            count: ((ticks + 1) / each).clamp(1, most),
-            secs: i64::try_from(each).unwrap_or(i64::MAX).saturating_mul(every),
-            begins_at: tick(0) * every - scenario.start.0,
-        }
-    }
-
-    pub fn load(&self, run: &Run) -> Vec<usize> {
-        let mut load = vec![0; self.count];
-        for tried in run.retries() {
-            let bin = usize::try_from((tried.at - self.begins_at) / self.secs);
-            if let Some(count) = bin.ok().and_then(|bin| load.get_mut(bin)) {
-                *count += 1;
+        let count = ((ticks + 1) / each).clamp(1, most);
+        let secs = i64::try_from(each).unwrap_or(i64::MAX).saturating_mul(every);
+        let begins_at = tick(0) * every - scenario.start.0;
+        let load = |run: &Run| {
+            let mut load = vec![0; count];
+            for tried in run.retries() {
+                let bin = usize::try_from((tried.at - begins_at) / secs).ok();
+                bin.and_then(|bin| load.get_mut(bin)).into_iter().for_each(|count| *count += 1);
             }
-        }
-        load
+            load
+        };
+        let of_runs: Vec<_> = runs.iter().map(load).collect();
+        let peak = of_runs.iter().flatten().copied().max().unwrap_or(0).max(1);
+        Self { secs, begins_at, of_runs, peak }
     }
 }
 
@@ -261,27 +260,27 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
         }
     }
     let means: Vec<f64> = waits.iter().map(Moments::mean).collect();
-    let mut end_of_wait = 0.0;
-    let ends = means.iter().map(|mean| {
-        end_of_wait += mean;
-        end_of_wait
+    let sums = means.iter().scan(0.0, |sum, mean| {
+        *sum += mean;
+        Some(*sum)
     });
-    let ends: Vec<f64> = ends.collect();
+    let ends: Vec<f64> = sums.collect();
     let edges = edges(&means, &ends, end)?;
-    let mut counts = vec![0.0; edges.len() - 1];
+    // The first bin and the last hold what is outside of the edges.
+    let mut counts = vec![0.0; edges.len() + 1];
     for id in ids() {
         let mut at = 0.0;
         for wait in backoff.waits(id).map(seconds).take(MOST_WAITS) {
             at += wait;
             let bin = edges.partition_point(|edge| *edge <= at);
-            match counts.get_mut(bin.wrapping_sub(1)) {
-                Some(count) => *count += 1.0,
-                None if bin == 0 => {}
-                None => break,
+            counts[bin] += 1.0;
+            if bin == edges.len() {
+                break;
             }
         }
     }
-    let load = counts.into_iter().fold(Moments::default(), Moments::with);
+    let counts = counts[1..edges.len()].iter().copied();
+    let load = counts.fold(Moments::default(), Moments::with);
     let of_waits = waits.iter().zip(&ends).skip(1).filter(|(_, wait_end)| **wait_end <= end);
     let deviations = of_waits.map(|(wait, _)| wait.relative_deviation());
     let deviations = deviations.fold(Moments::default(), Moments::with);
@@ -293,10 +292,10 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
 const MOST_WAITS: usize = 10_000;
 
 fn edges(means: &[f64], ends: &[f64], end: f64) -> Option<Vec<f64>> {
-    // The mean wait in force between two ends of mean waits, or at one.
+    // The mean wait in force between two ends of mean waits, or at one, not before the first.
     let in_force = |at: f64| {
         let k = ends.partition_point(|end| *end <= at);
-        let (from, wait) = if k == 0 { (0.0, means[0]) } else { (ends[k - 1], *means.get(k)?) };
+        let (from, wait) = (ends[k - 1], *means.get(k)?);
         match (ends.get(k), means.get(k + 1)) {
             (Some(to), Some(next)) if *to > from => {
                 Some(wait + (next - wait) * (at - from) / (to - from))

@@ -135,6 +135,7 @@ impl Columns<'_> {
         let (mut keys, mut deletes) = (Vec::<(&str, String)>::new(), false);
         for (key, meaning, word) in KEYS {
             let those = with(Some(meaning));
+            let none = format!("no value of {name} here means {word}");
             let value = match meaning {
                 _ if !those.is_empty() => written(column, word, those, proposal)?,
                 Meaning::GivenUp => continue,
@@ -142,9 +143,7 @@ impl Columns<'_> {
                 // What has failed stays as it is.
                 Meaning::Failed if !is_large => keys[0].1.clone(),
                 Meaning::Done => {
-                    let question = format!(
-                        "no value of {name} here means done. What becomes of a finished record?"
-                    );
+                    let question = format!("{none}. What becomes of a finished record?");
                     let remedy = format!(
                         "Write the value in place of ?. If its row is deleted, leave success out and \
                          write {DELETE} instead of any other on_success."
@@ -159,11 +158,9 @@ impl Columns<'_> {
                 Meaning::New | Meaning::Failed | Meaning::LeftAlone => {
                     let (column, sql) = (quoted_if_needed(name), &self.outline.sql);
                     let query = format!("SELECT {column}, count(*) FROM {sql} GROUP BY {column}");
-                    let query =
-                        if is_large { format!(" (of all rows: {query})") } else { String::new() };
-                    proposal.question(&format!(
-                        "no value of {name} here means {word}{query}. Write the value in place of ?."
-                    ));
+                    let all = format!(" (of all rows: {query})");
+                    let all = if is_large { &all } else { "" };
+                    proposal.question(&format!("{none}{all}. Write the value in place of ?."));
                     "?".into()
                 }
             };

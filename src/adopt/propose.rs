@@ -93,16 +93,18 @@ impl<'a> Columns<'a> {
         }
         let (mut choices, mut formats) = (Vec::<Choice>::new(), Vec::new());
         for column in dates {
-            let readings = column.formats.iter().map(|(format, newest)| {
-                (Some(*format), format!(" as {format}: the newest is {newest}"))
-            });
-            let none = column.formats.is_empty().then(|| (None, String::new()));
-            for (format, reading) in readings.chain(none) {
-                let (name, empty) = (column.name(), column.empty_rows());
-                let none = format!(", none in {}", counted(empty as u64, "row"));
-                let none = if empty > 0 { &none } else { "" };
+            let (name, empty) = (column.name(), column.empty_rows());
+            let none = format!(", none in {}", counted(empty as u64, "row"));
+            let none = if empty > 0 { &none } else { "" };
+            let mut offer = |format, reading: &str| {
                 choices.push((format!("{name}{reading}{none}"), date_line(name, format) + "\n"));
                 formats.push(format);
+            };
+            if column.formats.is_empty() {
+                offer(None, "");
+            }
+            for (format, newest) in &column.formats {
+                offer(Some(*format), &format!(" as {format}: the newest is {newest}"));
             }
         }
         // Without a date and a counter no schedule tells what is due.

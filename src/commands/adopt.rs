@@ -5,9 +5,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::{Result, anyhow, bail};
-use backlog_schedule::{Status, counted, listed, one_line, toml_text};
+use anyhow::{Context, Result, anyhow, bail};
+use backlog_schedule::{counted, listed, one_line, toml_text};
 use backlog_store::ownership::Kind;
+use backlog_store::system_error::chain;
 use backlog_store::{Access, Listed};
 
 use super::{Console, Endings, Signals, check, open};
@@ -127,28 +128,15 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
     let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };
     let table = database.table();
     say("what this mapping cannot do:")?;
-    for (can, limit) in [
-        (
-            table.failures.is_some(),
-            "no column counts failures: --fibonacci, --policy and --max-attempts have nothing to \
-             go by",
-        ),
-        (
-            table.require_renewal().is_ok(),
-            "no column that `retry` could change; try all pending: `backlog process --ndays 365`",
-        ),
-        (
-            table.can_be(Status::Archived),
-            "no value for what is given up: `archive` and --max-attempts need status.archived, or \
-             on_archive with where_archived",
-        ),
-        (
-            table.last_error.is_some(),
-            "no column for errors: the table does not keep why a record failed",
-        ),
+    let error = table.last_error.as_ref().map(drop);
+    for limit in [
+        table.require_counter("a limit of attempts, and any schedule by count,", false),
+        table.require_renewal(),
+        table.require_archived("`archive`, like --max-attempts,"),
+        error.context("no column for errors: the table does not keep why a record failed"),
     ] {
-        if !can {
-            say(&format!("  {limit}"))?;
+        if let Err(why) = limit {
+            say(&format!("  {}", chain(&why)))?;
         }
     }
     Ok(exit)

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use backlog_schedule::{DAY, one_line, span};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::screen::{fitting, grouped};
 use super::template::render;
-use crate::simulation::{Bins, Run, Scenario, Tried};
+use crate::simulation::{Loads, Run, Scenario, Tried};
 
 /// The name ends in `.xml`, so that names of policies are escaped.
 const TEMPLATE: (&str, &str) = ("picture.xml", include_str!("picture.svg"));
@@ -37,48 +37,45 @@ const BANDS: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100, 300,
 pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
     let bar_secs = round_secs(scenario.secs / BARS as i64);
     let most = usize::try_from(scenario.secs / bar_secs).unwrap_or(BARS).clamp(1, BARS);
-    let bins = Bins::new(runs, scenario, most);
-    let loads: Vec<_> = runs.iter().map(|run| bins.load(run)).collect();
-    let peak = loads.iter().flatten().copied().max().unwrap_or(0).max(1);
-    let scale = Scale { secs: scenario.secs, records: scenario.rows.len(), peak };
+    let loads = Loads::new(runs, scenario, most);
+    let scale = Scale { secs: scenario.secs, records: scenario.rows.len(), peak: loads.peak };
     let bands = || runs.iter().flat_map(Run::retries).map(band_of);
     let first = bands().min().unwrap_or(0);
-    let panels = runs.iter().zip(&loads).map(|(run, load)| panel(run, load, &bins, first, &scale));
+    let panel = |(run, load): (&Run, &Vec<usize>)| {
+        let retries = run.retries().count();
+        let has_dots = retries <= MOST_DOTS;
+        json!({
+            "name": fitting(&one_line(&run.policy.name()), NAME),
+            "headline": headline(run, loads.secs, load),
+            "hidden": if has_dots { 0 } else { retries },
+            "bars": bars(load, &loads, &scale),
+            "dots": if has_dots { dots(run, first, &scale) } else { BTreeMap::new() },
+        })
+    };
+    let panels: Vec<_> = runs.iter().zip(&loads.of_runs).map(panel).collect();
     let data = json!({
         "count": scenario.rows.len(),
         "span": span(scenario.secs),
-        "each": span(bins.secs),
+        "each": span(loads.secs),
         "keys": bands().max().map_or(&[][..], |last| &BANDS[first..=last]),
         "times": scale.times(),
         "loads": scale.loads(),
         "records": scale.record_labels(),
         "since": if scenario.is_cohort { "the first attempt" } else { "the start" },
-        "panels": panels.collect::<Vec<_>>(),
+        "panels": panels,
     });
     render(TEMPLATE.0, TEMPLATE.1, data)
 }
 
-fn panel(run: &Run, load: &[usize], bins: &Bins, first: usize, scale: &Scale) -> Json {
-    let retries = run.retries().count();
-    let has_dots = retries <= MOST_DOTS;
-    json!({
-        "name": fitting(&one_line(&run.policy.name()), NAME),
-        "headline": headline(run, bins, load),
-        "hidden": if has_dots { 0 } else { retries },
-        "bars": bars(load, bins, scale),
-        "dots": if has_dots { dots(run, first, scale) } else { BTreeMap::new() },
-    })
-}
-
 /// `peak 58 in 15s, nothing for 16m 29s`: the highest load of a bin, and the longest time without a retry if it
 /// spans two bins or more.
-pub fn headline(run: &Run, bins: &Bins, load: &[usize]) -> String {
+pub fn headline(run: &Run, secs: i64, load: &[usize]) -> String {
     let Some(peak) = load.iter().copied().max().filter(|peak| *peak > 0) else {
         return "no retries".into();
     };
-    let idle = Some(run.figures.longest_idle_secs).filter(|secs| *secs >= 2 * bins.secs);
-    let idle = idle.map_or_else(String::new, |secs| format!(", nothing for {}", span(secs)));
-    format!("peak {} in {}{idle}", grouped(peak as u64), span(bins.secs))
+    let idle = Some(run.figures.longest_idle_secs).filter(|idle| *idle >= 2 * secs);
+    let idle = idle.map_or_else(String::new, |idle| format!(", nothing for {}", span(idle)));
+    format!("peak {} in {}{idle}", grouped(peak as u64), span(secs))
 }
 
 fn band_of(tried: &Tried) -> usize {
@@ -86,8 +83,8 @@ fn band_of(tried: &Tried) -> usize {
 }
 
 /// The outline of the bars, from left to right.
-fn bars(load: &[usize], bins: &Bins, scale: &Scale) -> String {
-    let edge = |number: i64| scale.x((bins.begins_at + number * bins.secs).clamp(0, scale.secs));
+fn bars(load: &[usize], loads: &Loads, scale: &Scale) -> String {
+    let edge = |number: i64| scale.x((loads.begins_at + number * loads.secs).clamp(0, scale.secs));
     let bar = |(count, number): (&usize, i64)| {
         let least = if *count > 0 { LEAST } else { 0 };
         format!("V{}H{}", -scale.height(*count).max(least), edge(number + 1))

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::picture::headline;
 use super::screen::{Column, Screen, fitting, table};
-use crate::simulation::{Bins, Run, Scenario, Tried};
+use crate::simulation::{Loads, Run, Scenario, Tried};
 
 /// Width of the columns of numbers, and the least width of a name, on a terminal.
 const NUMBERS: usize = 56;
@@ -83,22 +83,21 @@ const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 /// A chart for each run.
 pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<String> {
     let width = screen.width.map_or(WIDTH, |width| width.saturating_sub(MARGIN).max(LEAST_WIDTH));
-    let bins = Bins::new(runs, scenario, width);
-    let loads: Vec<_> = runs.iter().map(|run| bins.load(run)).collect();
-    let most = loads.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let Loads { secs, of_runs, peak, .. } = Loads::new(runs, scenario, width);
     // Bars are equally wide in a pipe; at a terminal they fill it.
-    let width = if screen.is_terminal() { width } else { width / bins.count * bins.count };
+    let count = of_runs.first().map_or(1, Vec::len);
+    let width = if screen.is_terminal() { width } else { width / count * count };
     let chart = |(run, load): (&Run, &Vec<usize>)| {
-        title(run, &bins, load, screen) + &bars(load, most, width) + &axis(&bins, width)
+        title(run, secs, load, screen) + &bars(load, peak, width) + &axis(secs, count, width)
     };
-    runs.iter().zip(&loads).map(chart).collect()
+    runs.iter().zip(&of_runs).map(chart).collect()
 }
 
 /// Each chart says its own peak: they share the scale of the highest one.
-fn title(run: &Run, bins: &Bins, load: &[usize], screen: &Screen) -> String {
+fn title(run: &Run, secs: i64, load: &[usize], screen: &Screen) -> String {
     let name = one_line(&run.policy.name());
     let name = screen.width.map_or(name.clone(), |width| fitting(&name, width.saturating_sub(1)));
-    screen.wrap(&format!("{name}: {}", headline(run, bins, load)))
+    screen.wrap(&format!("{name}: {}", headline(run, secs, load)))
 }
 
 fn bars(load: &[usize], most: usize, width: usize) -> String {
@@ -117,10 +116,10 @@ fn bars(load: &[usize], most: usize, width: usize) -> String {
 }
 
 /// From 0 to the end, with the length of a bar between them as far as there is room.
-fn axis(bins: &Bins, width: usize) -> String {
-    let to = span(bins.secs.saturating_mul(bins.count as i64));
+fn axis(secs: i64, count: usize, width: usize) -> String {
+    let to = span(secs.saturating_mul(count as i64));
     let gap = width.saturating_sub(1 + to.len());
-    let each = span(bins.secs);
+    let each = span(secs);
     let each = [format!("retries in each {each}"), format!("each {each}"), String::new()];
     let each = each.into_iter().find(|each| each.len() + 2 <= gap).unwrap_or_default();
     format!("{:>7} +{}\n         0{each:^gap$}{to}\n", "0", "-".repeat(width))

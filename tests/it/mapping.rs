@@ -882,7 +882,7 @@ fn a_retry_keeps_the_count_or_says_that_it_cannot_be() {
         "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, n INT, done INT); INSERT INTO t VALUES (1, '2026-11-20', 5, NULL)",
         "[defaults]\ntable = 't'\nndays = 9\ndate_inserted = 'at'\nwhere = 'done IS NULL'\nfailures = 'n'\non_success = { done = 1 }",
     );
-    env.run(&["retry", "1"]).fails(1, &["nothing in table t makes a record due now"]);
+    env.run(&["retry", "1"]).fails(1, &["table t has no column that `retry` could change"]);
     assert_eq!(env.query("SELECT n FROM t"), "5");
 }
 

@@ -85,6 +85,42 @@ pub struct Keys {
     pub checks: Vec<String>,
 }
 
+impl Keys {
+    fn is_large(&self) -> bool {
+        self.rows.is_some_and(|rows| rows > COUNTED)
+    }
+
+    /// Rows of one end of a table.
+    fn end(&self, table: &Listed, columns: &str, direction: &str, rows: usize) -> String {
+        let order = self.unique.first().map_or_else(String::new, |key| {
+            let terms = key.iter().map(|name| format!("{} {direction}", quote(name)));
+            format!(" ORDER BY {}", terms.collect::<Vec<_>>().join(", "))
+        });
+        format!("SELECT {columns} FROM {}{order} LIMIT {rows}", table.sql)
+    }
+
+    /// The values of a column with the number of rows, the most frequent first.
+    fn counted(&self, table: &Listed, glimpse: &str) -> String {
+        // The key tells the rows apart that are in both ends.
+        let of_key = self.unique.first().into_iter().flatten().zip(0..);
+        let of_key: String =
+            of_key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
+        let value = format!("{glimpse} AS v{of_key}");
+        let end = |direction| self.end(table, &value, direction, SAMPLED);
+        let rows = match (self.is_large(), of_key.is_empty()) {
+            (false, _) => format!("SELECT {value} FROM {}", table.sql),
+            (true, true) => end("ASC"),
+            (true, false) => format!(
+                "SELECT * FROM ({}) AS a UNION SELECT * FROM ({}) AS b",
+                end("ASC"),
+                end("DESC")
+            ),
+        };
+        let most = MOST_VALUES + 1;
+        format!("SELECT v, count(*) FROM ({rows}) AS r GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {most}")
+    }
+}
+
 /// An engine that can be explored.
 pub trait Explorable: Engine {
     /// The names of all tables that are the user's.
@@ -118,7 +154,7 @@ impl<E: Explorable> Explore for Explorer<E> {
         sisters.retain(|it| !prefix.is_empty() && it.starts_with(prefix) && *it != table.name);
         let glimpses: Vec<_> = table.columns.iter().map(E::glimpse).collect();
         let ends = ["ASC", "DESC"].map(|direction| {
-            let sql = end(&table, &keys, &glimpses.join(", "), direction, ROWS);
+            let sql = keys.end(&table, &glimpses.join(", "), direction, ROWS);
             self.read(&sql, |row| {
                 table.columns.iter().zip(0..).map(|(column, at)| row.value(column, at)).collect()
             })
@@ -149,12 +185,6 @@ impl<E: Explorable> Explore for Explorer<E> {
     }
 }
 
-impl Keys {
-    fn is_large(&self) -> bool {
-        self.rows.is_some_and(|rows| rows > COUNTED)
-    }
-}
-
 impl<E: Explorable> Explorer<E> {
     /// What a statement hands out, unless it takes too long.
     fn read<T>(
@@ -181,8 +211,9 @@ impl<E: Explorable> Explorer<E> {
         if matches!(column.holds, Holds::Documents | Holds::Bytes) || is_key {
             return Vec::new();
         }
-        let counted = self.counted(table, keys, column);
-        let Some(mut values) = counted.filter(|values| values.len() <= MOST_VALUES) else {
+        let counted = keys.counted(table, &E::glimpse(column));
+        let counted = self.read(&counted, |row| (row.value(column, 0), row.count(1)));
+        let Some(mut values) = counted.ok().filter(|values| values.len() <= MOST_VALUES) else {
             return Vec::new();
         };
         let checks: Vec<_> = keys.checks.iter().filter(|it| is_about(it, table, column)).collect();
@@ -190,13 +221,12 @@ impl<E: Explorable> Explorer<E> {
         let labels = column.legal.iter().flatten().cloned().chain(of_checks);
         let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
         let labels = labels.map(Value::Text).filter(|_| column.holds.is_text());
-        let is_integer = matches!(values.first(), Some((Value::Integer(_), _)));
-        let truth = |truth| {
-            if is_integer { Value::Integer(i64::from(truth)) } else { Value::Boolean(truth) }
+        let is_flag = column.declared.to_ascii_uppercase().starts_with("BOOL");
+        let truths = match values.first().filter(|_| is_flag) {
+            Some((Value::Integer(_), _)) => vec![Value::Integer(0), Value::Integer(1)],
+            Some(_) => vec![Value::Boolean(false), Value::Boolean(true)],
+            None => Vec::new(),
         };
-        let is_flag =
-            column.declared.to_ascii_uppercase().starts_with("BOOL") && !values.is_empty();
-        let truths = [false, true].map(truth).into_iter().filter(|_| is_flag);
         for label in labels.chain(truths).collect::<Vec<_>>() {
             if values.iter().all(|(value, _)| *value != label) {
                 values.push((label, 0));
@@ -207,35 +237,6 @@ impl<E: Explorable> Explorer<E> {
             Counted { value, rows, is_refused }
         });
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
-    }
-
-    /// The values of a column with the number of rows, the most frequent first.
-    fn counted(
-        &mut self,
-        table: &Listed,
-        keys: &Keys,
-        column: &Column,
-    ) -> Option<Vec<(Value, u64)>> {
-        // The key tells the rows apart that are in both ends.
-        let of_key = keys.unique.first().into_iter().flatten().zip(0..);
-        let of_key: String =
-            of_key.map(|(name, at)| format!(", {} AS k{at}", quote(name))).collect();
-        let value = format!("{} AS v{of_key}", E::glimpse(column));
-        let end = |direction| end(table, keys, &value, direction, SAMPLED);
-        let rows = match (keys.is_large(), of_key.is_empty()) {
-            (false, _) => format!("SELECT {value} FROM {}", table.sql),
-            (true, true) => end("ASC"),
-            (true, false) => format!(
-                "SELECT * FROM ({}) AS a UNION SELECT * FROM ({}) AS b",
-                end("ASC"),
-                end("DESC")
-            ),
-        };
-        let sql = format!(
-            "SELECT v, count(*) FROM ({rows}) AS r GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {}",
-            MOST_VALUES + 1
-        );
-        self.read(&sql, |row| (row.value(column, 0), row.count(1))).ok()
     }
 
     /// Whether a CHECK constraint on a column alone refuses a value.
@@ -255,15 +256,6 @@ fn is_about(check: &str, table: &Listed, column: &Column) -> bool {
     let read = identifiers(check);
     let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
     table.columns.iter().all(|it| is_read(it) == (it.name == column.name))
-}
-
-/// Rows of one end of a table.
-fn end(table: &Listed, keys: &Keys, columns: &str, direction: &str, rows: usize) -> String {
-    let order = keys.unique.first().map_or_else(String::new, |key| {
-        let terms: Vec<_> = key.iter().map(|name| format!("{} {direction}", quote(name))).collect();
-        format!(" ORDER BY {}", terms.join(", "))
-    });
-    format!("SELECT {columns} FROM {}{order} LIMIT {rows}", table.sql)
 }
 
 /// The texts in quotes in an expression of SQL.

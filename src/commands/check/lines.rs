@@ -159,7 +159,7 @@ impl Installed<'_> {
             }
             if named.is_within(self.queue) {
                 command.is_whole.then_some(()).ok_or_else(not_plain)?;
-                let errors = self.errors(command, &named, &resolved, process.dry_run).into_iter();
+                let errors = self.errors(command, &named, &resolved).into_iter();
                 let warnings = self.warnings(command, process.dry_run).into_iter();
                 let warnings = warnings.map(|why| (Level::Warning, why.into()));
                 let all = errors.map(|why| (Level::Error, why)).chain(warnings);
@@ -174,13 +174,7 @@ impl Installed<'_> {
     }
 
     /// Why a pass would fail. `named` is the queue as the line has it.
-    fn errors(
-        &self,
-        command: &Command,
-        named: &Queue,
-        resolved: &Resolved<'_>,
-        is_dry: bool,
-    ) -> Vec<String> {
+    fn errors(&self, command: &Command, named: &Queue, resolved: &Resolved<'_>) -> Vec<String> {
         let path = OsStr::new(self.variable("PATH").unwrap_or(CRON_PATH));
         let mut errors = Vec::new();
         errors.extend(program_file(&[OsString::from(&command.words[0])], path).err());
@@ -200,7 +194,7 @@ impl Installed<'_> {
         if !resolved.errors.is_empty() {
             return errors;
         }
-        let handler = PassSettings::new(resolved, named, is_dry).map(|settings| settings.handler);
+        let handler = PassSettings::new(resolved, named, false).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }

@@ -6,7 +6,9 @@ use backlog_store::{Access, Clock, Column, Database, Table};
 
 use super::super::open;
 use crate::options::{Queue, Resolved, TypedOptions};
-use crate::report::{Findings, Level};
+use crate::report::Findings;
+
+const ABOUT: &str = "queues";
 
 /// Compares a queue of backlog.toml with each other queue in the same table.
 pub fn check(
@@ -32,34 +34,32 @@ pub fn check(
             continue;
         }
         let Ok(there) = open(&other, Access::ReadOnly, clock) else { continue };
-        let label = format!("queue {name:?}");
-        let found = complaint(queue, &other, &label, database, there.table());
-        if let Some((level, why)) = findings.wrong("queues", found).flatten() {
-            findings.add(level, "queues", why);
-        }
+        let compared = compare(findings, queue, &other, database, there.table());
+        findings.wrong(ABOUT, compared);
     }
 }
 
-fn complaint(
+fn compare(
+    findings: &mut Findings,
     queue: &Queue,
     other: &Queue,
-    label: &str,
     database: &mut dyn Database,
     there: &Table,
-) -> Result<Option<(Level, String)>> {
-    let here = database.table();
+) -> Result<()> {
+    let (here, label) = (database.table(), format!("queue {:?}", other.name));
     if here.sql != there.sql {
-        return Ok(None);
+        return Ok(());
     }
-    let (own, others) = (names(&here.id), names(&there.id));
+    let [own, others] = [here, there].map(|table| names(&table.id).join(", "));
     if own != others {
-        let why = format!(
-            "{label} has {} for the id of the same table, not {}: neither sees the claims of \
-             the other, so give both the same",
-            others.join(", "),
-            own.join(", ")
+        findings.error(
+            ABOUT,
+            format!(
+                "{label} has {others} for the id of the same table, not {own}: neither sees the claims of \
+                 the other, so give both the same"
+            ),
         );
-        return Ok(Some((Level::Error, why)));
+        return Ok(());
     }
     let is_other_work = is_other_work(here, there);
     let counters = shared_counters(here, there).join(" and ");
@@ -67,22 +67,20 @@ fn complaint(
         queue.mapping.conditions == other.mapping.conditions && here.pending() == there.pending();
     let remedy = "give each a `where` that leaves out what the other has";
     if is_same && !is_other_work {
-        let why = format!("{label} works on the same records: {remedy}");
-        return Ok(Some((Level::Error, why)));
-    }
-    if is_other_work && counters.is_empty() {
-        return Ok(None);
-    }
-    let Some((rows, id)) = database.shared_with(there)? else { return Ok(None) };
-    let records = counted(rows, "pending record");
-    let shared = format!("{label} has {records} of this one as well, such as {id}");
-    Ok(Some(match is_other_work {
-        false => (Level::Error, format!("{shared}: {remedy}")),
-        true => {
+        findings.error(ABOUT, format!("{label} works on the same records: {remedy}"));
+    } else if (!is_other_work || !counters.is_empty())
+        && let Some((rows, id)) = database.shared_with(there)?
+    {
+        let records = counted(rows, "pending record");
+        let shared = format!("{label} has {records} of this one as well, such as {id}");
+        if is_other_work {
             let why = format!("{shared}, and both write their failures to {counters}");
-            (Level::Warning, format!("{why}: give each its own, or none (failures = \"\")"))
+            findings.warning(ABOUT, why + ": give each its own, or none (failures = \"\")");
+        } else {
+            findings.error(ABOUT, format!("{shared}: {remedy}"));
         }
-    }))
+    }
+    Ok(())
 }
 
 fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a str> {

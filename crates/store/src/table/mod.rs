@@ -314,8 +314,8 @@ impl Table {
     pub fn require_renewal(&self) -> Result<()> {
         ensure!(
             self.statuses.tell() || self.last_failure.is_some() || self.due_at.is_some(),
-            "nothing in table {} makes a record due now: no value of a status tells new from \
-             failed, and no column says when the last attempt failed, or when the next is due",
+            "table {} has no column that `retry` could change; to try every pending record now: \
+             backlog process --ndays 365",
             self.name
         );
         Ok(())

@@ -129,15 +129,6 @@ impl<'a> Column<'a> {
         default.and_then(|default| default.parse::<i64>().ok()).is_some_and(|number| number > 0)
     }
 
-    pub fn holds_text(&self) -> bool {
-        self.column.holds == Holds::Text && self.formats.is_empty()
-    }
-
-    /// Whether rows without a value are possible, or seen.
-    pub fn may_be_empty(&self) -> bool {
-        !self.column.not_null || self.empty_rows() > 0
-    }
-
     /// The conditions of rows where it is empty, by the empty values that it has, and of all others.
     pub fn conditions(&self) -> [String; 2] {
         let name = quoted_if_needed(self.name());

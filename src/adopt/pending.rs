@@ -35,7 +35,10 @@ const DELETE: &str = "on_success = \"delete\"";
 impl Columns<'_> {
     pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<Pending> {
         let statuses = self.statuses();
-        let dates = self.filter(|it| it.is(Role::Done) && it.is_date() && it.may_be_empty());
+        let dates = self.filter(|it| {
+            let may_be_empty = !it.column.not_null || it.empty_rows() > 0;
+            it.is(Role::Done) && it.is_date() && may_be_empty
+        });
         match (&statuses[..], &dates[..]) {
             // A name or values alone may be those of anything else.
             ([status], _)

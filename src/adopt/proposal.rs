@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-use backlog_schedule::one_line;
 use backlog_store::Outline;
 use toml::Value;
 
 use super::columns::Column;
 use crate::options::LONGEST_NAME;
+use crate::report::wrapped;
 use crate::terminal::Terminal;
 
 /// A section of backlog.toml for a table.
@@ -36,18 +36,9 @@ impl<'a> Proposal<'a> {
     }
 
     pub fn comment(&mut self, sentence: &str) {
-        const WIDTH: usize = 99;
-        let mut width = 0;
-        for word in one_line(sentence).split_whitespace() {
-            let length = word.chars().count() + 1;
-            if width == 0 || width + length > WIDTH {
-                self.lines += if width == 0 { "#" } else { "\n#" };
-                width = 1;
-            }
-            self.lines.extend([" ", word]);
-            width += length;
-        }
-        self.lines.push('\n');
+        const WIDTH: usize = 97;
+        self.lines +=
+            &format!("# {}", wrapped(sentence.trim_start(), WIDTH).replace("\n  ", "\n# "));
     }
 
     pub fn line(&mut self, line: &str) {

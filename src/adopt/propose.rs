@@ -149,7 +149,8 @@ impl<'a> Columns<'a> {
             proposal.comment("each record has a maximum");
             proposal.line(&format!("max_attempts = {{ column = {} }}", toml(most.name())));
         }
-        if let Some(error) = self.only(Role::Error, Column::holds_text) {
+        let is_text = |it: &Column<'a>| it.column.holds == Holds::Text && it.formats.is_empty();
+        if let Some(error) = self.only(Role::Error, is_text) {
             proposal.comment("the last error, by its name");
             proposal.line(&format!("last_error = {}", toml(error.name())));
         }

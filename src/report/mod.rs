@@ -36,7 +36,7 @@ pub use record::{
     dry_run_line, explanation, list_json, list_row, list_table, long_running, next_attempt_line,
     unscheduled, unstored, verdict_line,
 };
-pub use screen::{Screen, grouped};
+pub use screen::{Screen, grouped, wrapped};
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
 pub use status::{BANDS, QueueStatus, overview_text, status_json, status_text, unknown_queue_json};
 pub use thresholds::{Severity, Thresholds, line as severity_line};

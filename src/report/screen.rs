@@ -68,22 +68,26 @@ impl Screen {
         if self.is_terminal() { cut_to(text, BRIEF, "…") } else { text }
     }
 
-    /// A sentence, wrapped on a terminal. Lines after the first are indented.
+    /// A sentence, wrapped on a terminal.
     pub fn wrap(&self, sentence: &str) -> String {
-        let width = self.width.unwrap_or(usize::MAX);
-        let (mut text, mut column) = (String::new(), 0);
-        // Two blanks between a label and its value stay.
-        for word in one_line(sentence.trim_end()).split_inclusive(' ') {
-            if column > 0 && column + word.trim_end().chars().count() > width {
-                text.truncate(text.trim_end().len());
-                text += "\n  ";
-                column = 2;
-            }
-            text += word;
-            column += word.chars().count();
-        }
-        text + "\n"
+        wrapped(sentence, self.width.unwrap_or(usize::MAX))
     }
+}
+
+/// A sentence in lines of this width. Those after the first are indented.
+pub fn wrapped(sentence: &str, width: usize) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    // Two blanks between a label and its value stay.
+    for word in one_line(sentence.trim_end()).split_inclusive(' ') {
+        if column > 0 && column + word.trim_end().chars().count() > width {
+            text.truncate(text.trim_end().len());
+            text += "\n  ";
+            column = 2;
+        }
+        text += word;
+        column += word.chars().count();
+    }
+    text + "\n"
 }
 
 /// A text of at most this number of characters. Dots replace the rest.

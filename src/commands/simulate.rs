@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow::Continue;
+use std::panic::resume_unwind;
 use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context, Result};
@@ -58,10 +59,8 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
     std::thread::scope(|scope| {
         let run = |line| scope.spawn(move || simulation::run(scenario, line, clock));
         let threads: Vec<_> = lines.iter().map(run).collect();
-        let join = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
+        let results = threads.into_iter().map(ScopedJoinHandle::join);
+        results.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
 

@@ -74,15 +74,11 @@ pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
 }
 
 /// Adds a JSON document for each line. Blank lines are skipped.
-fn add_lines(database: &mut dyn Database, mut input: impl BufRead, now: Instant) -> Result<usize> {
+fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> Result<usize> {
     let (mut added, mut added_up_to) = (0, 0);
     let mut batch = Vec::with_capacity(ADDED);
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        if input.read_until(b'\n', &mut line).context("could not read standard input")? == 0 {
-            break;
-        }
+    for (line, number) in input.split(b'\n').zip(1..) {
+        let line = line.context("could not read standard input")?;
         match document(line.trim_ascii()) {
             _ if line.trim_ascii().is_empty() => continue,
             Ok(payload) => batch.push(payload.to_string()),

@@ -190,10 +190,6 @@ impl Installed<'_> {
         }
         errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
         errors.extend(resolved.errors.iter().cloned());
-        // Without a value that is not legal, more may seem to be missing.
-        if !resolved.errors.is_empty() {
-            return errors;
-        }
         let handler = PassSettings::new(resolved, named, false).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
@@ -202,8 +198,9 @@ impl Installed<'_> {
             Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
                 errors.extend(program_file(&argv, path).err());
             }
-            Ok(_) => {}
-            Err(why) => errors.push(why.to_string()),
+            // Without a value that is not legal, more may seem to be missing.
+            Err(why) if resolved.errors.is_empty() => errors.push(why.to_string()),
+            Ok(_) | Err(_) => {}
         }
         errors
     }

@@ -113,7 +113,7 @@ impl Known {
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
         let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));
         let is_open = !doubts.is_empty()
-            && proposal.settle(&question, &["no".into()], ADD_CONDITION)?.is_none();
+            && proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?.is_none();
         let (column, own) = self.kind().unwrap_or_default();
         let kind = columns.all.iter().find(|it| it.name().eq_ignore_ascii_case(column));
         let values = kind.iter().flat_map(|kind| kind.values).filter(|it| it.rows > 0);

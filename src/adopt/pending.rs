@@ -152,7 +152,7 @@ impl Columns<'_> {
                          write {DELETE} instead of any other on_success."
                     );
                     let answers = ["its row is deleted".into()];
-                    deletes = proposal.settle(&question, &answers, &remedy)?.is_some();
+                    deletes = proposal.ask_or_leave_open(&question, &answers, &remedy)?.is_some();
                     if deletes {
                         continue;
                     }
@@ -262,7 +262,7 @@ impl Columns<'_> {
                 "For all of them take {without} out of this condition; for only the others write \
                  {with} in its place:"
             );
-            match proposal.settle(&question, &answers, &remedy)? {
+            match proposal.ask_or_leave_open(&question, &answers, &remedy)? {
                 Some(0) => {}
                 Some(2) => conditions.push(with),
                 Some(_) | None => conditions.push(without),
@@ -272,7 +272,7 @@ impl Columns<'_> {
         let tables = listed(self.outline.sisters.iter().filter(is_state).map(String::as_str));
         let question = format!("do the tables {tables} say which records are pending?");
         if !tables.is_empty() {
-            proposal.settle(&question, &["no".into()], ADD_CONDITION)?;
+            proposal.ask_or_leave_open(&question, &["no".into()], ADD_CONDITION)?;
         }
         let line = format!("where = {}", toml(&conditions.join(" AND ")));
         if proposal.questions > answered {
@@ -302,7 +302,7 @@ fn written(
         let question = format!("{all} mean {word}. Which of them is to be written to {name}?");
         let list = toml_list(&values);
         let remedy = format!("Write {list} in place of ?, with that one first.");
-        first = proposal.settle(&question, &names, &remedy)?;
+        first = proposal.ask_or_leave_open(&question, &names, &remedy)?;
         if first.is_none() {
             return Ok("?".into());
         }

@@ -65,8 +65,8 @@ impl<'a> Proposal<'a> {
         self.terminal.choose(question, answers)
     }
 
-    /// Asks. Without an answer the question stays open; `remedy` says how it is answered in the file.
-    pub fn settle(
+    /// Asks. Without an answer the question stays open in the file; `remedy` says how to answer it there.
+    pub fn ask_or_leave_open(
         &mut self,
         question: &str,
         answers: &[String],

@@ -104,8 +104,8 @@ fn shell_words(words: &[String]) -> Result<String, String> {
         let quoted = shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control));
         let why = || format!("a crontab cannot say {word:?}: it has no control characters");
         let quoted = quoted.ok_or_else(why)?;
-        // Cron makes one backslash of two, and does not see that a percent sign is escaped behind two, so a quote
-        // ends behind each.
+        // Cron turns two backslashes into one, and does not see that a percent sign after two is escaped. So a
+        // quote ends after each.
         Ok(match quoted.contains('\\') {
             true => format!("'{}'", word.replace('\'', r#"'"'"'"#).replace('\\', r"\''")),
             false => quoted.into_owned(),

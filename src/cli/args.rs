@@ -164,7 +164,7 @@ fn warn_if() -> String {
          3 means that the figures are unknown. A limit is >, >=, < or <= and a number; for figures that \
          begin with oldest_ or last_, it is a duration: 90s, 15m, 1h30m, 2days. The figures:\n",
     );
-    for Figure { name, help, .. } in &FIGURES {
+    for Figure { name, help, .. } in FIGURES {
         text += &format!("\n- {name}: {help}");
     }
     text

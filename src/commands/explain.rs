@@ -39,8 +39,8 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
         let unstored = found.as_mut().ok().and_then(|record| known.known.fill_in(record));
-        let handler = found.as_ref().ok().and_then(|record| known.long_running(&record.id));
-        let handler = handler.map(|it| report::long_running(it, &console.screen));
+        let handler = found.as_ref().ok().and_then(|record| known.slow_handler(&record.id));
+        let handler = handler.map(|it| report::slow_handler(it, &console.screen));
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
                 explanation(&record, rule, last, history.as_ref(), &console.screen)

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use anyhow::{Result, bail};
 use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, last_error};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Database, Failures, LineHistory, LongRunning, StateDir, Table};
+use backlog_store::{Access, Database, Failures, LineHistory, SlowHandler, StateDir, Table};
 
 use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
@@ -68,8 +68,8 @@ pub struct Failed {
     is_told: bool,
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
-    /// The records whose handlers have run for long, with sentences about that.
-    long_running: HashMap<Id, LongRunning>,
+    /// The records that have slow handlers.
+    slow: HashMap<Id, SlowHandler>,
 }
 
 impl Failed {
@@ -84,13 +84,13 @@ impl Failed {
         let own = histories.iter().filter(|history| history.line.table == table.name);
         let running: Vec<_> = own.filter(|history| history.running().is_some()).collect();
         let is_running = !running.is_empty();
-        let long_running = running.into_iter().flat_map(|it| it.long_running.clone()).collect();
-        Self { known: known(state, table), is_told, is_running, long_running }
+        let slow = running.into_iter().flat_map(|it| it.slow.clone()).collect();
+        Self { known: known(state, table), is_told, is_running, slow }
     }
 
-    /// The pass whose handler has had this record for long.
-    pub fn long_running(&self, id: &Id) -> Option<&LongRunning> {
-        self.long_running.get(id)
+    /// The slow handler of a record, if it has one.
+    pub fn slow_handler(&self, id: &Id) -> Option<&SlowHandler> {
+        self.slow.get(id)
     }
 
     /// The causes of the failures of all records with one of these statuses.
@@ -111,7 +111,7 @@ impl Failed {
         Ok(causes)
     }
 
-    /// Whether a record has failed or was given up. Its error is filled in if it is known.
+    /// Whether a record has failed or was archived. Fills in a stored error.
     pub fn is(&self, record: &mut Record) -> bool {
         self.known.fill_in(record);
         if self.has_in_hand(record) {
@@ -128,7 +128,7 @@ impl Failed {
     /// Whether a pass most likely has the record in hand.
     pub fn has_in_hand(&self, record: &Record) -> bool {
         let is_begun = || record.last_error.as_deref().is_some_and(last_error::is_begun);
-        self.long_running.contains_key(&record.id) || self.is_running && is_begun()
+        self.slow.contains_key(&record.id) || self.is_running && is_begun()
     }
 }
 

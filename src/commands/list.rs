@@ -52,7 +52,7 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
             let text = if args.json {
                 report::list_json(&record, verdict, counts)
             } else {
-                let handler = known.long_running(&record.id);
+                let handler = known.slow_handler(&record.id);
                 table.add(report::list_row(&record, verdict, handler, counts, &screen))
             };
             console.out.write_all(text.as_bytes())?;

@@ -15,7 +15,6 @@ use backlog_store::{Clock, Counts, LineName, StateDir, secure_file};
 
 use super::Console;
 use super::assemble::line_policy;
-use super::passes::own_interval;
 use super::signals::Signals;
 use crate::exit::{self, Exit};
 use crate::options::{PassSettings, Queue};
@@ -88,7 +87,7 @@ impl<'a> Monitoring<'a> {
     ) {
         let Some(path) = self.settings.metrics.as_deref() else { return };
         self.has_metrics = true;
-        let every = own_interval(&self.settings.schedule.policy);
+        let every = self.settings.schedule.policy.pass_interval();
         let (labels, exit) = (&self.labels, exit.code());
         let written = update_metrics(path, self.mode, |metrics| match self.is_busy {
             true => metrics.of_hung_line(labels, exit),

@@ -1,4 +1,4 @@
-//! The record of passes, written by passes and read by `status`, and the message about a pass that hangs.
+//! The history of passes, written by passes and read by `status`, and the message about a pass that hangs.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Attempt, Causes, Instant, Outcome, Policy, cut, rough_span};
+use backlog_schedule::{Attempt, Causes, Instant, Outcome, cut, rough_span};
 use backlog_store::system_error::chain;
 use backlog_store::{
     Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
@@ -23,7 +23,7 @@ use crate::report::{GONE_AFTER, LinePasses, Passes};
 /// Minimum length of a tick: cron counts in minutes.
 const LEAST_TICK: i64 = 60;
 
-/// The record of a pass, which the pass and its observer share. If it cannot be written, the pass goes on.
+/// The entry and the failures of a pass, which the pass and its observer share.
 #[derive(Clone)]
 pub struct PassLog {
     /// The name of the pass.
@@ -55,7 +55,7 @@ impl PassLog {
             let next = assembly.next(&last, began, settings.limits.drain);
             PassRecord::new(assembly.state.clone(), assembly.name.clone(), last, next, entry)
         });
-        // A message of a queue can store its error only in the archive.
+        // A pgmq message can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
         let notes =
@@ -127,7 +127,7 @@ impl PassLog {
         self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
     }
 
-    /// Does something with the record of the pass, if there is one.
+    /// Calls `act` on the entry of the pass, unless state.db could not be used.
     pub fn record<T>(&self, act: impl FnOnce(&mut PassRecord) -> T) -> Option<T> {
         lock(&self.notes).record.as_mut().map(act)
     }
@@ -147,11 +147,6 @@ fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant
         hangs_after: hangs_after(settings),
         ..PassEntry::new(run.into(), began)
     }
-}
-
-/// The interval of the passes of a policy in seconds. By age alone it is up to cron.
-pub fn own_interval(policy: &Policy) -> Option<i64> {
-    (!matches!(policy, Policy::Age(_))).then(|| policy.every_secs())
 }
 
 /// Seconds without an outcome after which a pass hangs: at least ten ticks, twice the timeout, and twice the time
@@ -194,7 +189,7 @@ pub fn report(
     }
 }
 
-/// The passes of a queue's lines among the histories of a database, without lines that have not run for long or that
+/// The passes of a queue's lines among the histories of a database, without lines that had no pass for 30 days or that
 /// were removed from backlog.toml.
 pub fn of_queue(
     resolved: &Resolved<'_>,

@@ -363,12 +363,12 @@ impl Observer for PassObserver {
         Screen { width: self.terminal.width, now: self.clock.now() }.when(at)
     }
 
-    fn long_running(&mut self, records: &[(Id, Instant)]) {
-        self.log.record(|record| record.note_running(records));
+    fn slow_handlers(&mut self, records: &[(Id, Instant)]) {
+        self.log.record(|record| record.note_slow(records));
     }
 
     fn reached(&mut self, cursor: &Cursor) {
-        self.log.record(|record| record.reached(cursor));
+        self.log.record(|record| record.save_cursor(cursor));
     }
 
     fn finished(&mut self) -> Result<()> {

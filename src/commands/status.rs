@@ -18,7 +18,7 @@ use crate::exit::{self, Exit, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
     self, BANDS, DueReport, Figure, Labels, LinePasses, PendingRecord, QueueStatus, RecordFigures,
-    Severity, StatusReport, Thresholds, keep_older, severity_line,
+    Severity, StatusReport, Thresholds, severity_line,
 };
 
 /// The status of a queue, and its options as far as they make sense.
@@ -189,7 +189,6 @@ fn report_on(
         true => database.census(&BANDS.map(|days| days * DAY), now)?,
         false => Vec::new(),
     };
-    let mut oldest_pending = None;
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = state_dir(queue, &*database)?;
     let (histories, unread) = match state.histories(recent.max(of_a_day)) {
@@ -203,7 +202,6 @@ fn report_on(
         (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
     let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
     let mut each = |mut record: Record| {
-        keep_older(&mut oldest_pending, &record);
         let facts = record.facts();
         let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
         let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
@@ -218,7 +216,8 @@ fn report_on(
             // The last complete pass would have tried it.
             due.add(&record, verdict, since.max(since.and(last_complete)), now);
         }
-        of_records.add(PendingRecord { verdict, has_failed, is_snoozed, is_in_hand });
+        let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
+        of_records.add(&record, state);
         Ok(Continue(()))
     };
     if is_whole || thresholds.any(Figure::needs_records) {
@@ -246,7 +245,6 @@ fn report_on(
         now,
         counts,
         of_records,
-        oldest_pending,
         due,
         line: name.map(|name| name.policy),
         passes,

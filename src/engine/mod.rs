@@ -84,8 +84,8 @@ pub trait Observer {
         at.to_string()
     }
 
-    /// The records whose handlers have run for long, and since when, if these are others than before.
-    fn long_running(&mut self, _records: &[(Id, Instant)]) {}
+    /// Other records than before have slow handlers. Each is given with the start of its handler.
+    fn slow_handlers(&mut self, _records: &[(Id, Instant)]) {}
 
     /// The next pass of the line should go on from this cursor.
     fn reached(&mut self, _cursor: &Cursor) {}

@@ -10,8 +10,12 @@ use super::screen::Column;
 
 type Text = &'static str;
 
-/// All figures: what the schedule decides, the records, and the passes.
-pub const FIGURES: [Figure; NUMBER] = [
+/// All figures: the pending records, what the schedule decides about them, and the passes.
+pub const FIGURES: &[Figure] = &[
+    Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
+    Figure::new("oldest_pending", Oldest(|_| true))
+        .help("age of the oldest pending record")
+        .line(Line::Always("oldest pending", "")),
     Figure::new("due", Judged(|verdict| matches!(verdict, Verdict::Due(_))))
         .help("records that are due")
         .line(Line::Always("due now", "{line}"))
@@ -21,7 +25,7 @@ pub const FIGURES: [Figure; NUMBER] = [
         .help("longest time that a record has been due")
         .metric(
             "backlog_oldest_due_seconds",
-            "For how long the record has waited that has been due the longest.",
+            "Seconds since the record that has been due the longest became due.",
         ),
     Figure::new("waiting", Judged(|verdict| matches!(verdict, Verdict::Wait { .. })))
         .help("pending records whose next attempt is still to come")
@@ -32,9 +36,6 @@ pub const FIGURES: [Figure; NUMBER] = [
     Figure::new("never_due", Judged(|verdict| matches!(verdict, Verdict::Never(_))))
         .help("pending records that the schedule never tries")
         .line(Line::IfAny("never due", "too old for this line, or undated")),
-    Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
-    Figure::new("oldest_pending", Age(|report| report.oldest_pending.as_ref()))
-        .help("age of the oldest pending record"),
     Figure::new("snoozed", Pending(|record| record.is_snoozed))
         .help("pending records that are put off by their handler")
         .column(Column::number("SNOOZED", 7).wide(70))
@@ -62,9 +63,8 @@ pub const FIGURES: [Figure; NUMBER] = [
     Figure::new("hung_lines", Lines(|line, now| line.history.hangs_for(now)))
         .help("crontab lines whose pass hangs"),
     Figure::new("overdue_lines", Lines(LinePasses::overdue))
-        .help("crontab lines without a pass for twice the usual interval"),
+        .help("crontab lines without a pass for twice the usual interval, at least an hour"),
 ];
-const NUMBER: usize = 19;
 
 pub struct Figure {
     /// Its name in limits and JSON.
@@ -79,29 +79,29 @@ pub struct Figure {
     pub metric: Option<(Text, Text)>,
 }
 
-/// What a figure is calculated from. JSON has those of the schedule and of the pending records.
+/// What a figure is calculated from. The first four are members of JSON as well.
 pub enum Source {
-    /// Number of pending records of which the schedule decides so.
+    /// Number of pending records whose verdict matches.
     Judged(fn(Verdict) -> bool),
     /// A time in seconds that depends on the schedule.
     Due(fn(&DueReport) -> Option<i64>),
-    /// Number of pending records for which this holds.
+    /// Number of pending records that match.
     Pending(fn(PendingRecord) -> bool),
-    /// Time since this record was inserted.
-    Age(fn(&StatusReport) -> Option<&Oldest>),
+    /// Age of the oldest pending record that matches. Text and JSON show the record.
+    Oldest(fn(PendingRecord) -> bool),
     /// Number of records with one of these statuses.
     Statuses(&'static [Status]),
     /// 1 or 0.
     Flag(fn(&StatusReport) -> bool),
     /// Number of attempts of the last 24 hours. A running pass counts with what it has noted.
     LastDay(fn(&Counts) -> u64),
-    /// Number of crontab lines of which there is such a time.
+    /// Number of crontab lines for which the function returns a time.
     Lines(fn(&LinePasses, Instant) -> Option<i64>),
-    /// Time since the last such event of a line.
+    /// Time since the latest event of any line.
     Since(fn(&LinePasses) -> Option<Instant>),
 }
 
-use Source::{Age, Due, Flag, Judged, LastDay, Lines, Pending, Since, Statuses};
+use Source::{Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};
 
 /// A line of text: a label, and a note behind the figure, in which `{line}` is the schedule.
 pub enum Line {
@@ -137,7 +137,7 @@ impl Figure {
 
     /// Whether all pending records must be read for it.
     pub fn needs_records(&self) -> bool {
-        self.needs_schedule() || matches!(self.source, Pending(_) | Age(_))
+        self.needs_schedule() || matches!(self.source, Pending(_) | Oldest(_))
     }
 
     pub fn needs_counts(&self) -> bool {
@@ -146,7 +146,7 @@ impl Figure {
 
     /// Whether it is a time in seconds.
     pub fn is_time(&self) -> bool {
-        matches!(self.source, Due(_) | Age(_) | Since(_))
+        matches!(self.source, Due(_) | Oldest(_) | Since(_))
     }
 
     /// A value as text: `4055` or `1h 59m`.
@@ -154,8 +154,13 @@ impl Figure {
         if self.is_time() { span(value) } else { value.to_string() }
     }
 
-    /// Its value: a count or seconds, which is 0 if no record has the time. `None` if the event has never been; an error
-    /// says why it is unknown.
+    /// The record of a figure that is the age of one, if there is such a record.
+    pub fn oldest<'a>(&self, report: &'a StatusReport) -> Option<&'a Option<OldestRecord>> {
+        matches!(self.source, Oldest(_)).then(|| &report.of_records.of(self).oldest)
+    }
+
+    /// Its value: a count or seconds, which is 0 if no record has the time. `None`: the event has never happened. An
+    /// error says why the value is unknown.
     pub fn value(&self, report: &StatusReport) -> Result<Option<i64>, String> {
         let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
         let due = || {
@@ -169,10 +174,13 @@ impl Figure {
         };
         let since = |at: Instant| report.now.0.saturating_sub(at.0);
         Ok(match self.source {
-            Judged(_) => due().map(|_| count(report.of_records.of(self)))?,
+            Judged(_) => due().map(|_| count(report.of_records.of(self).number))?,
             Due(time) => time(due()?).or(Some(0)),
-            Pending(_) => count(report.of_records.of(self)),
-            Age(oldest) => Some(oldest(report).map_or(0, |record| since(record.date_inserted))),
+            Pending(_) => count(report.of_records.of(self).number),
+            Oldest(_) => {
+                let oldest = &report.of_records.of(self).oldest;
+                Some(oldest.as_ref().map_or(0, |record| since(record.date_inserted)))
+            }
             Statuses(statuses) => {
                 let counts = report.counts.iter().filter(|it| statuses.contains(&it.status));
                 count(counts.map(|count| count.rows).sum())
@@ -190,24 +198,37 @@ impl Figure {
     }
 }
 
-/// The numbers of pending records, by figure.
-#[derive(Default)]
-pub struct RecordFigures([u64; NUMBER]);
+/// The pending records that match, for each figure.
+pub struct RecordFigures(Vec<Matching>);
+
+#[derive(Clone, Default)]
+struct Matching {
+    number: u64,
+    oldest: Option<OldestRecord>,
+}
+
+impl Default for RecordFigures {
+    fn default() -> Self {
+        Self(vec![Matching::default(); FIGURES.len()])
+    }
+}
 
 impl RecordFigures {
-    pub fn add(&mut self, record: PendingRecord) {
-        for (figure, number) in FIGURES.iter().zip(&mut self.0) {
-            *number += u64::from(match figure.source {
-                Judged(is_counted) => record.verdict.is_some_and(is_counted),
-                Pending(is_counted) => is_counted(record),
-                Due(_) | Age(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Since(_) => false,
-            });
+    pub fn add(&mut self, record: &Record, state: PendingRecord) {
+        for (figure, matching) in FIGURES.iter().zip(&mut self.0) {
+            match figure.source {
+                Judged(matches) if state.verdict.is_some_and(matches) => matching.number += 1,
+                Pending(matches) if matches(state) => matching.number += 1,
+                Oldest(matches) if matches(state) => keep_older(&mut matching.oldest, record),
+                Judged(_) | Pending(_) | Oldest(_) => {}
+                Due(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Since(_) => {}
+            }
         }
     }
 
-    fn of(&self, figure: &Figure) -> u64 {
-        let mut numbers = FIGURES.iter().zip(self.0);
-        numbers.find(|(row, _)| row.name == figure.name).map_or(0, |(_, number)| number)
+    fn of(&self, figure: &Figure) -> &Matching {
+        let at = FIGURES.iter().position(|row| row.name == figure.name).unwrap_or_default();
+        &self.0[at]
     }
 }
 
@@ -231,7 +252,6 @@ pub struct StatusReport {
     pub now: Instant,
     pub counts: Vec<Count>,
     pub of_records: RecordFigures,
-    pub oldest_pending: Option<Oldest>,
     /// By the chosen policy, if there is one.
     pub due: Option<DueReport>,
     /// The crontab line of the schedule, with its conditions.
@@ -244,8 +264,8 @@ pub struct StatusReport {
 }
 
 /// The record that was inserted first.
-#[derive(Serialize)]
-pub struct Oldest {
+#[derive(Clone, Serialize)]
+pub struct OldestRecord {
     pub id: Id,
     pub date_inserted: Instant,
 }
@@ -254,25 +274,23 @@ pub struct Oldest {
 #[derive(Default)]
 pub struct DueReport {
     pub line: String,
-    pub oldest_due: Option<Oldest>,
+    pub oldest_due: Option<OldestRecord>,
     /// Time since the first of the due records became due, if it is known.
     pub oldest_due_secs: Option<i64>,
     pub next_due_at: Option<Instant>,
     /// When the first of the waiting records is due, and the number of them in each of the next hours.
     pub next_waiting_at: Option<Instant>,
     pub hours: [u64; 24],
-    /// The tick of the schedule, unless it is only cron's.
+    /// The tick of the schedule. `None` with --ndays.
     pub every_secs: Option<i64>,
 }
 
 impl DueReport {
     pub fn new(policy: &Policy) -> Self {
-        let is_by_age = matches!(policy, Policy::Age(_));
-        let every_secs = (!is_by_age).then(|| policy.every_secs());
-        Self { line: policy.line(), every_secs, ..Self::default() }
+        Self { line: policy.line(), every_secs: policy.pass_interval(), ..Self::default() }
     }
 
-    /// Adds a pending record, which has been due since `since` if it is due.
+    /// Adds a pending record. `since` is when it became due, if it is.
     pub fn add(&mut self, record: &Record, verdict: Verdict, since: Option<Instant>, now: Instant) {
         match verdict {
             Verdict::Due(_) => {
@@ -296,11 +314,11 @@ impl DueReport {
     }
 }
 
-pub fn keep_older(oldest: &mut Option<Oldest>, record: &Record) {
+fn keep_older(oldest: &mut Option<OldestRecord>, record: &Record) {
     if let Some(date_inserted) = record.inserted_at
         && oldest.as_ref().is_none_or(|oldest| date_inserted < oldest.date_inserted)
     {
-        *oldest = Some(Oldest { id: record.id.clone(), date_inserted });
+        *oldest = Some(OldestRecord { id: record.id.clone(), date_inserted });
     }
 }
 

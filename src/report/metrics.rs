@@ -146,7 +146,7 @@ impl Metrics {
             self.set("backlog_records", &labels, records.iter().sum::<u64>());
         }
         let of_line = labels.with("line", report.line.as_deref().unwrap_or_default());
-        for figure in &FIGURES {
+        for figure in FIGURES {
             let labels = if figure.needs_schedule() { &of_line } else { labels };
             if let Some((name, _)) = figure.metric
                 && let Ok(Some(value)) = figure.value(report)

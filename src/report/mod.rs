@@ -25,15 +25,13 @@ use serde_json::{Value as Json, json};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 
 pub use failures::{failures_json, failures_text, top_failures};
-pub use figures::{
-    DueReport, FIGURES, Figure, PendingRecord, RecordFigures, StatusReport, keep_older,
-};
+pub use figures::{DueReport, FIGURES, Figure, PendingRecord, RecordFigures, StatusReport};
 pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    dry_run_line, explanation, list_json, list_row, list_table, long_running, next_attempt_line,
+    dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line, slow_handler,
     unscheduled, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped, wrapped};

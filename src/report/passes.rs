@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use backlog_schedule::{HOUR, Instant, rough_span};
-use backlog_store::{Counts, LineHistory, PassEnd, PassEntry, signal_name};
+use backlog_store::{Counts, INTERVAL_ENTRIES, LineHistory, PassEnd, PassEntry, signal_name};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
@@ -16,7 +16,7 @@ pub struct Passes {
     pub directory: String,
     /// User and host, if others may work on the table.
     pub worker: Option<(String, String)>,
-    /// Why passes of other lines could not be read.
+    /// Why the passes could not be read.
     pub errors: Vec<String>,
     pub lines: Vec<LinePasses>,
     /// Number of the last passes that are listed.
@@ -43,10 +43,8 @@ impl Passes {
     }
 }
 
-/// Number of entries that determine the interval: with a pass a minute, more than an hour.
-const RHYTHM: usize = 100;
-/// Number of passes that are enough for an interval, if there is an hour between the first and the last.
-const HABIT: u64 = 5;
+/// Number of passes that are enough to judge a line, if there is an hour between the first and the last.
+const MIN_PASSES: u64 = 5;
 
 /// The passes of a crontab line.
 pub struct LinePasses {
@@ -59,13 +57,13 @@ impl LinePasses {
         !self.scheduled().is_empty()
     }
 
-    /// Time since the last pass if the line is overdue: it has had enough passes (`is_judged`), and then none for twice
-    /// its interval, an hour at least.
+    /// Seconds since the last pass began, if the line is overdue: no pass runs, there were enough to judge the line
+    /// (`is_judged`), and none began for twice the interval, at least an hour. docs/on-call.md explains it to operators.
     pub fn overdue(&self, now: Instant) -> Option<i64> {
         self.silent(now).filter(|_| self.is_judged())
     }
 
-    /// The same for any line, also one that may have been tried and never installed.
+    /// The same without `is_judged`: the line may have been tried and never installed.
     pub fn silent(&self, now: Instant) -> Option<i64> {
         let silent = now.0.saturating_sub(self.scheduled().last()?.last_began().0);
         let most = self.interval().unwrap_or_default().saturating_mul(2).max(HOUR);
@@ -75,23 +73,23 @@ impl LinePasses {
     /// The last scheduled passes, which determine the interval.
     fn scheduled(&self) -> Vec<&PassEntry> {
         let entries = self.history.entries.iter().rev().filter(|entry| !entry.by_hand);
-        let mut entries: Vec<_> = entries.take(RHYTHM).collect();
+        let mut entries: Vec<_> = entries.take(INTERVAL_ENTRIES).collect();
         entries.reverse();
         entries
     }
 
-    /// The expected interval in seconds: that of `every`, or the usual one.
+    /// The interval in seconds: that of the policy, otherwise the usual one.
     fn interval(&self) -> Option<i64> {
         let every = self.scheduled().last()?.every;
         every.or_else(|| self.usual_interval().filter(|_| self.is_judged()))
     }
 
-    /// Whether there are enough passes for an interval. A few may be those of somebody who tries a line.
+    /// Whether there are enough passes to judge the line. A few may be a test.
     pub fn is_judged(&self) -> bool {
         let entries = self.scheduled();
         let passes = entries.iter().map(|entry| entry.passes).fold(0, u64::saturating_add);
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return false };
-        passes >= HABIT && last.last_began().0 - first.began.0 >= HOUR
+        passes >= MIN_PASSES && last.last_began().0 - first.began.0 >= HOUR
     }
 
     /// The median of the times between the beginnings of two passes.
@@ -182,11 +180,11 @@ impl LinePasses {
             (false, false) => "",
         };
         let ago = format!("{}{back}", screen.distance(at));
-        let text = format!("last pass {}, {ago}{}", screen.at(at), behind_its_time(last));
+        let text = format!("last pass {}, {ago}{}", screen.at(at), with_separator(last));
         match before.filter(|_| last.did_nothing()) {
             Some(before) => {
                 let at = screen.at(before.last_began());
-                format!("{text}; before that {at}{}", behind_its_time(before))
+                format!("{text}; before that {at}{}", with_separator(before))
             }
             None => match self.history.killed_in_a_row() {
                 0 | 1 => text,
@@ -213,7 +211,7 @@ impl LinePasses {
     }
 }
 
-/// Difference between two clocks that is not mentioned.
+/// Smaller differences between clocks are not reported.
 const SKEW_SECS: i64 = 60;
 
 /// `running since 01:12 (pid 9383), last outcome 4 m ago`
@@ -228,7 +226,7 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
 }
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
-fn behind_its_time(entry: &PassEntry) -> String {
+fn with_separator(entry: &PassEntry) -> String {
     let is_timed = entry.end.is_some() && !entry.did_nothing();
     format!("{}{}", if is_timed { ", " } else { ": " }, came_to(entry))
 }
@@ -371,7 +369,7 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
     format!("\n{}", table(columns, &rows, screen))
 }
 
-/// The most urgent fact about a queue's passes: one hangs, is missing, runs, or was the last.
+/// The most urgent fact about a queue's passes. In this order: a hung pass, a missing one, the running one, the last one.
 pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     let lines = || passes.lines();
     let hung = lines().find_map(|line| line.history.hangs_for(passes.now));

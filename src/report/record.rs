@@ -9,7 +9,7 @@ use backlog_schedule::{
     Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted, cut_line,
     days, format_secs, json_line, last_error, one_line, phase, span,
 };
-use backlog_store::{LineHistory, LongRunning};
+use backlog_store::{LineHistory, SlowHandler};
 use serde_json::json;
 
 use super::passes::running_text;
@@ -73,12 +73,12 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
-fn in_hand(LongRunning { since, pid, run }: &LongRunning, screen: &Screen) -> String {
+fn in_hand(SlowHandler { since, pid, run }: &SlowHandler, screen: &Screen) -> String {
     format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
 }
 
-/// The line of an explanation about a handler that has run for long.
-pub fn long_running(handler: &LongRunning, screen: &Screen) -> String {
+/// The line of an explanation about a slow handler.
+pub fn slow_handler(handler: &SlowHandler, screen: &Screen) -> String {
     lines("handler", &[in_hand(handler, screen)])
 }
 
@@ -86,7 +86,7 @@ pub fn long_running(handler: &LongRunning, screen: &Screen) -> String {
 pub fn list_row(
     record: &Record,
     verdict: Option<Verdict>,
-    handler: Option<&LongRunning>,
+    handler: Option<&SlowHandler>,
     counts: bool,
     screen: &Screen,
 ) -> Vec<String> {

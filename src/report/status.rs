@@ -9,7 +9,7 @@ use backlog_store::{Count, Pause};
 use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};
-use super::figures::{FIGURES, Figure, Line, Oldest, Source, StatusReport};
+use super::figures::{FIGURES, Figure, Line, OldestRecord, Source, StatusReport};
 use super::passes::{passes_in_short, passes_json, passes_text};
 use super::screen::{Column, Screen, grouped, table};
 
@@ -53,7 +53,11 @@ fn counts_table(counts: &[Count], screen: &Screen) -> String {
 }
 
 /// `never due  4 (too old for this line, or undated)`
-fn figure_line(figure: &Figure, report: &StatusReport) -> Option<(&'static str, String)> {
+fn figure_line(
+    figure: &Figure,
+    report: &StatusReport,
+    screen: &Screen,
+) -> Option<(&'static str, String)> {
     let value = figure.value(report).ok()??;
     let (label, note) = match figure.line.as_ref()? {
         Line::IfAny(..) if value == 0 => return None,
@@ -62,22 +66,29 @@ fn figure_line(figure: &Figure, report: &StatusReport) -> Option<(&'static str, 
     let schedule = report.due.as_ref().map_or(String::new(), |due| one_line(&due.line));
     let note = note.replace("{line}", &schedule);
     let note = if note.is_empty() { note } else { format!(" ({note})") };
-    Some((label, figure.format(value) + &note))
+    let oldest = figure.oldest(report).map(|oldest| oldest_text(oldest, screen));
+    Some((label, oldest.unwrap_or_else(|| figure.format(value)) + &note))
 }
 
-pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
-    let oldest = |oldest: &Option<Oldest>| match oldest {
-        Some(Oldest { id, date_inserted: at }) => {
-            let ago = span(report.now.0.saturating_sub(at.0));
+/// `7, inserted 2026-11-20T23:00:00Z, 1h ago`
+fn oldest_text(oldest: &Option<OldestRecord>, screen: &Screen) -> String {
+    match oldest {
+        Some(OldestRecord { id, date_inserted: at }) => {
+            let ago = span(screen.now.0.saturating_sub(at.0));
             format!("{id}, inserted {}, {ago} ago", screen.at(*at))
         }
         None => "none".into(),
-    };
-    let mut lines = vec![("oldest pending", oldest(&report.oldest_pending))];
-    lines.extend(FIGURES.iter().filter_map(|figure| figure_line(figure, report)));
+    }
+}
+
+pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
+    let mut lines = Vec::new();
+    for figure in FIGURES {
+        lines.extend(figure_line(figure, report, screen));
+        let due = report.due.as_ref().filter(|_| figure.name == "due");
+        lines.extend(due.map(|due| ("oldest due", oldest_text(&due.oldest_due, screen))));
+    }
     if let Some(due) = &report.due {
-        // Below the number of due records, which is the first figure.
-        lines.insert(2, ("oldest due", oldest(&due.oldest_due)));
         let next = match due.next_due_at {
             None => "never".into(),
             Some(at) if at <= report.now => "now".into(),
@@ -113,7 +124,7 @@ fn by_status(counts: &[Count]) -> Json {
 /// A queue and its status, or the error.
 pub type QueueStatus = (String, anyhow::Result<StatusReport>);
 
-/// The line of a queue that cannot be read, among several.
+/// A queue that could not be read.
 pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> Json {
     json!({ "queue": queue, "error": chain(error) })
 }
@@ -128,8 +139,8 @@ pub fn status_json((queue, report): &QueueStatus) -> Json {
         "table": report.table,
         "now": report.now,
         "statuses": by_status(&report.counts),
-        "oldest_pending": report.oldest_pending,
     });
+    add_figures(&mut status, report, |source| matches!(source, Source::Oldest(_)));
     if let Some(due) = &report.due {
         status["line"] = json!(due.line);
         add_figures(&mut status, report, |source| matches!(source, Source::Judged(_)));
@@ -147,7 +158,8 @@ pub fn status_json((queue, report): &QueueStatus) -> Json {
 
 fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) -> bool) {
     for figure in FIGURES.iter().filter(|figure| are_meant(&figure.source)) {
-        status[figure.name] = json!(figure.value(report).ok());
+        let oldest = figure.oldest(report).map(|oldest| json!(oldest));
+        status[figure.name] = oldest.unwrap_or_else(|| json!(figure.value(report).ok()));
     }
 }
 
@@ -216,7 +228,7 @@ pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
 
 #[cfg(test)]
 mod tests {
-    use backlog_schedule::{End, Id, Instant, Obstacle, Reason, Verdict};
+    use backlog_schedule::{End, Id, Instant, Obstacle, Reason, Record, Verdict};
     use backlog_store::Pause;
 
     use super::*;
@@ -237,10 +249,6 @@ mod tests {
             now: NOW,
             counts: Vec::new(),
             of_records: Default::default(),
-            oldest_pending: Some(Oldest {
-                id: Id::Integer(7),
-                date_inserted: Instant(NOW.0 - 7_000),
-            }),
             due: Some(DueReport { oldest_due_secs: Some(5_000), ..DueReport::default() }),
             line: Some("--ndays 1".into()),
             passes: Passes {
@@ -271,7 +279,9 @@ mod tests {
             (107, PendingRecord { is_snoozed: true, ..failed }),
             (108, PendingRecord { is_in_hand: true, ..record(None) }),
         ] {
-            (0..number).for_each(|_| report.of_records.add(record));
+            let inserted = Instant(NOW.0 - 7_000 + number);
+            let of = Record { inserted_at: Some(inserted), ..Record::new(Id::Integer(7), None) };
+            (0..number).for_each(|_| report.of_records.add(&of, record));
         }
         for (status, rows) in [(Status::New, 109), (Status::Error, 2), (Status::Archived, 112)] {
             let text = status.name().into();
@@ -297,7 +307,7 @@ mod tests {
             ("to_be_archived", 104),
             ("never_due", 105),
             ("pending", 111),
-            ("oldest_pending", 7_000),
+            ("oldest_pending", 7_000 - 102),
             ("failed", 106),
             ("snoozed", 107),
             ("in_hand", 108),
@@ -309,7 +319,7 @@ mod tests {
             ("hung_lines", 0),
             ("overdue_lines", 0),
         ];
-        for figure in &FIGURES {
+        for figure in FIGURES {
             let name = figure.name;
             let expected = expected.into_iter().find(|(row, _)| *row == name);
             let Some((_, value)) = expected else {
@@ -317,7 +327,9 @@ mod tests {
                 continue;
             };
             let unit = if figure.is_time() { "_secs" } else { "" };
-            if figure.needs_schedule() || matches!(figure.source, Source::Pending(_)) {
+            if matches!(figure.source, Source::Oldest(_)) {
+                assert_eq!(json[name]["id"], 7, "{name}: {json}");
+            } else if figure.needs_schedule() || matches!(figure.source, Source::Pending(_)) {
                 assert_eq!(json[format!("{name}{unit}")], value, "{name}: {json}");
             }
             if let Some((metric, help)) = figure.metric {
@@ -328,7 +340,8 @@ mod tests {
                 assert_eq!(labels.contains("line=\"--ndays 1\""), figure.needs_schedule());
             }
             if let Some(Line::Always(label, _) | Line::IfAny(label, _)) = figure.line {
-                assert!(text.contains(&format!("\n{label:<14}  {value}")), "{label}: {text}");
+                let shown = if figure.is_time() { 7 } else { value };
+                assert!(text.contains(&format!("\n{label:<14}  {shown}")), "{label}: {text}");
             }
             if let Some(column) = figure.column {
                 let end = overview.find(column.name).expect(name) + column.name.len();

@@ -1,5 +1,5 @@
 //! Limits that figures of `status` are held to, as monitoring plugins have it: an expression such as
-//! `archived_24h>0,oldest_due>1h`, and one line that says which limits are passed.
+//! `archived_24h>0,oldest_due>1h`, and one line that says which limits are exceeded.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -15,7 +15,7 @@ struct Limit {
     /// As it is typed.
     sign: &'static str,
     /// Whether a value passes the limit, by how it compares with the number.
-    is_passed: IsPassed,
+    is_exceeded: IsPassed,
     number: i64,
 }
 
@@ -31,17 +31,16 @@ const SIGNS: [(&str, IsPassed); 4] = [
 
 impl Limit {
     fn parse(text: &str) -> Result<Self, String> {
-        let cut = |(sign, is_passed)| Some((sign, is_passed, text.split_once(sign)?));
-        let Some((sign, is_passed, (name, number))) = SIGNS.into_iter().find_map(cut) else {
+        let cut = |(sign, is_exceeded)| Some((sign, is_exceeded, text.split_once(sign)?));
+        let Some((sign, is_exceeded, (name, number))) = SIGNS.into_iter().find_map(cut) else {
             return Err(format!(
                 "{text:?} is no limit: write it as archived_24h>0 or oldest_due>1h"
             ));
         };
         let (name, number) = (name.trim(), number.trim());
-        let figure = FIGURES
-            .iter()
-            .find(|figure| figure.name == name)
-            .ok_or_else(|| unknown_name("figure", name, FIGURES.map(|figure| figure.name)))?;
+        let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
+            unknown_name("figure", name, FIGURES.iter().map(|figure| figure.name))
+        })?;
         let parsed = match figure.is_time() {
             true => {
                 parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
@@ -51,13 +50,13 @@ impl Limit {
             }
         };
         let number = parsed.map_err(|why| format!("{name}{sign}{number}: {why}"))?;
-        Ok(Self { figure, sign, is_passed, number })
+        Ok(Self { figure, sign, is_exceeded, number })
     }
 
     /// The state by this limit, of which `severity` says how bad it is to pass it; the figure; and the limit if it is
     /// passed.
     fn judge(&self, severity: Severity, report: &StatusReport) -> (Severity, String, String) {
-        let Self { figure, sign, is_passed, number } = self;
+        let Self { figure, sign, is_exceeded, number } = self;
         let value = match figure.value(report) {
             Ok(value) => value,
             Err(why) => return (Severity::Unknown, format!("{}: {why}", figure.name), "".into()),
@@ -65,7 +64,7 @@ impl Limit {
         let shown = value.map_or_else(|| "never".into(), |value| figure.format(value));
         let shown = format!("{} {shown}", figure.name);
         // What has never been is longer ago than any time.
-        match is_passed(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
+        match is_exceeded(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
             true => (severity, shown, format!(" ({sign}{})", figure.format(*number))),
             false => (Severity::Ok, shown, String::new()),
         }
@@ -156,7 +155,7 @@ mod tests {
             ("", "is no limit: write it as archived_24h>0"),
             ("archived_24h", "is no limit"),
             ("archived>0,", "\"\" is no limit"),
-            ("oldst_due>1h", "no figure \"oldst_due\"; legal are due, oldest_due"),
+            ("oldst_due>1h", "no figure \"oldst_due\"; legal are pending, oldest_pending, due,"),
             ("archived>1h", "archived>1h: write a whole number"),
             ("archived>-1", "write a whole number"),
             ("last_pass>15", "write 15s, 15m or 15h"),

@@ -118,7 +118,7 @@ fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
     for name in ["lines", "state.db", "state.db-journal"] {
         shop.plant_state();
         symlink(&target, shop.state(name)).unwrap();
-        let why = "it is a symbolic link, which no pass has made; remove it";
+        let why = "it is a symbolic link; backlog did not create it: remove it";
         let path = format!("app.db.backlog/{name}: {why}");
         let checked = shop.run(&["check", "--db", "shop/app.db", "--progressive"]);
         assert!(checked.exit == Some(1) && checked.stdout.contains(why), "{checked:?}");
@@ -127,7 +127,7 @@ fn a_link_that_is_planted_in_the_state_directory_leads_nowhere() {
             assert_eq!(shop.statuses(), "NEW");
         } else {
             let said = shop.pass(&[]).success().stderr;
-            assert!(said.contains(&path) && said.contains("passes go on without it"), "{said}");
+            assert!(said.contains(&path) && said.contains("the pass continues"), "{said}");
             assert_eq!(shop.statuses(), "SUCCESS");
         }
         assert!(!target.exists(), "root made it");
@@ -149,7 +149,7 @@ fn a_state_directory_that_is_a_link_is_not_followed() {
 #[test]
 fn a_hard_link_in_the_state_directory_is_left_as_it_is() {
     let Some(shop) = Shop::new("a hard link in the state directory") else { return };
-    let says = "it has another name, a hard link, which no pass has made; remove it";
+    let says = "it has another name, a hard link; backlog did not create it: remove it";
     for (uid, mode) in [(NOBODY, 0o666), (SOMEBODY, 0o666), (0, 0o666)] {
         let target = shop.env.path("shop/precious");
         fs::write(&target, "precious").unwrap();
@@ -177,7 +177,7 @@ fn a_fifo_in_the_state_directory_holds_nobody_up() {
         shop.own(&format!("shop/app.db.backlog/{name}"), NOBODY, NOBODY, 0o666);
         let ran = shop.pass(&[]);
         assert_eq!(ran.exit, Some(i32::from(name == "lines")), "{ran:?}");
-        let says = "it is no regular file, which no pass has made; remove it";
+        let says = "it is no regular file; backlog did not create it: remove it";
         assert!(ran.stderr.contains(says), "{ran:?}");
         shop.run(&["status", "--db", "shop/app.db", "--progressive"]).success();
         fs::remove_dir_all(shop.state("")).unwrap();
@@ -806,7 +806,7 @@ fn root_looks_at_each_file_of_a_pass_and_at_the_links_to_it() {
     pass(&["--", "true"]).silent();
     let lines = roots.join("app.db.backlog/lines");
     chown(&lines, Some(NOBODY), Some(NOBODY)).unwrap();
-    pass(&["--", "true"]).fails(1, &["lines: it belongs to user 65534, which no pass has made"]);
+    pass(&["--", "true"]).fails(1, &["lines: it belongs to user 65534; backlog did not create it"]);
     fs::remove_file(&lines).unwrap();
     let list = ["list", "--db", "roots/app.db", "--set", "joblog=shop/joblog"];
     shop.env.run(&list).fails(2, &["shop belongs to nobody: "]);
@@ -988,11 +988,11 @@ fn a_link_in_the_place_of_a_pause_is_not_followed() {
     fs::remove_file(&pause).unwrap();
     symlink(&target, &pause).unwrap();
     let told = shop.pass(&[]).success().stderr;
-    assert!(told.contains("it is a symbolic link, which no pass has made; remove it"), "{told}");
+    assert!(told.contains("it is a symbolic link; backlog did not create it: remove it"), "{told}");
     assert_eq!(shop.statuses(), "NEW", "it is a pause all the same");
     let status = shop.run(&["status", "--db", "shop/app.db"]).success().stdout;
     assert!(
-        status.contains(": it is a symbolic link, which no pass has made; remove it"),
+        status.contains(": it is a symbolic link; backlog did not create it: remove it"),
         "{status}"
     );
     shop.run(&["pause", "--db", "shop/app.db"]).success();

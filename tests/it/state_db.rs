@@ -123,7 +123,7 @@ fn a_pass_does_not_wait_for_whoever_has_it_locked() {
     assert_eq!(env.count("SUCCESS"), 2);
     let verbose = ["process", "-v", "--fibonacci", "--", "true"];
     let said = env.run_at(MIDNIGHT + MINUTE, &verbose).success().stderr;
-    assert!(said.contains("state.db: database is locked: this is not noted"), "{said}");
+    assert!(said.contains("state.db: database is locked; this entry is left out"), "{said}");
     other.execute_batch("COMMIT").unwrap();
     pass(&env, MIDNIGHT + 2 * MINUTE, "true").silent();
     let last = json(&env, MIDNIGHT)["lines"][0]["last"].clone();
@@ -152,8 +152,8 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
         assert!(status.contains("some passes are not shown: could not "), "{status}");
         assert!(status.contains(says), "{status}");
         let said = pass(&env, MIDNIGHT + HOUR, "true").success().stderr;
-        assert!(said.contains("state.db was damaged: it is now "), "{said}");
-        assert!(said.contains("records are not touched") && said.lines().count() == 1, "{said}");
+        assert!(said.contains("state.db was damaged and was renamed to "), "{said}");
+        assert!(said.contains("your table is unchanged") && said.lines().count() == 1, "{said}");
         assert_eq!(env.statuses(), "1|SUCCESS");
         assert!(env.path("test.db.backlog/state.db.damaged").exists());
         pass(&env, MIDNIGHT + HOUR + MINUTE, "true").silent();
@@ -170,7 +170,7 @@ fn one_of_another_version_is_put_aside() {
     let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
     assert!(status.contains("its version is 7, not 1"), "{status}");
     let said = pass(&env, MIDNIGHT, "true").success().stderr;
-    assert!(said.contains("was damaged"), "{said}");
+    assert!(said.contains("was damaged and was renamed"), "{said}");
     pass(&env, MIDNIGHT, "true").silent();
 }
 
@@ -223,7 +223,7 @@ fn a_full_disk_is_said_once_an_hour_and_keeps_no_outcome_out() {
     let said: Vec<_> = passes.map(|part| part.lines().count() - 1).collect();
     assert_eq!(said, [0, 1, 0, 1, 0], "{}", ran.stderr);
     assert!(
-        ran.stderr.contains("state/state.db: database or disk is full; passes go on"),
+        ran.stderr.contains("state/state.db: database or disk is full; the pass continues"),
         "{ran:?}"
     );
     assert_eq!(env.count("SUCCESS"), 5);
@@ -289,7 +289,7 @@ fn a_disk_that_fails_keeps_no_outcome_out_and_nothing_is_synced() {
         let ran = ran(&command.output().unwrap()).success();
         assert_eq!(ran.stderr.is_empty(), which.is_empty(), "{which}: {ran:?}");
         assert_eq!(
-            ran.stderr.contains("state.db: disk I/O error; passes go on"),
+            ran.stderr.contains("state.db: disk I/O error; the pass continues"),
             !which.is_empty(),
             "{ran:?}"
         );

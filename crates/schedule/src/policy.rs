@@ -111,6 +111,11 @@ impl Policy {
         }
     }
 
+    /// The interval of the passes in seconds. `None` with --ndays, where cron alone decides.
+    pub fn pass_interval(&self) -> Option<i64> {
+        (!matches!(self, Self::Age(_))).then(|| self.every_secs())
+    }
+
     /// FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         matches!(self, Self::Counted(_))

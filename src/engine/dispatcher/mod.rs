@@ -2,9 +2,9 @@
 
 mod circuit_breaker;
 mod completion;
-mod long_running;
 mod rehearsal;
 mod round;
+mod slow_handlers;
 mod unreported;
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,7 +25,7 @@ use crate::handlers::Submit;
 
 use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;
-use long_running::LongRunning;
+use slow_handlers::SlowHandlers;
 use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
@@ -54,7 +54,7 @@ pub struct Dispatcher {
     /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
-    long_running: LongRunning,
+    slow_handlers: SlowHandlers,
     /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
     is_alone: bool,
@@ -124,7 +124,7 @@ impl Dispatcher {
             has_asked_blocked: false,
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
-            long_running: LongRunning::default(),
+            slow_handlers: SlowHandlers::default(),
             to_be_alone: Vec::new(),
             is_alone: false,
             may_be_alone: false,
@@ -190,7 +190,7 @@ impl Dispatcher {
     }
 
     pub fn next_step(&mut self) -> Step {
-        let look = self.note_long_running();
+        let look = self.note_slow_handlers();
         match (self.next_round(), look) {
             (Step::Wait(_), look) => Step::Wait(look),
             (Step::RoundAfter(pause), Some(look)) if look < pause => Step::Wait(Some(look)),

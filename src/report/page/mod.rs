@@ -1,9 +1,9 @@
-//! The page: a document of HTML about queues, whole in itself. It takes data and makes a text of it.
+//! A self-contained HTML page about queues.
 //!
-//! `page.html` is the template. It reads the JSON of `status --json`, to which `of_page` adds what only the page shows.
-//! It escapes what others have written and cuts it by the filter `short`; `page.css` and `page.js` are in the page, and
-//! its policy allows these two by their hashes and nothing else: no request goes out, and what slipped through as markup
-//! would do nothing. What grows with the data is bounded, and many queues have less detail.
+//! `page.html` is the template. It reads the JSON of `status --json`, to which `add_details` adds what only the page
+//! shows. It escapes all texts of others and cuts them by the filter `short`. The Content-Security-Policy allows `page.css`
+//! and `page.js`, which are in the page, by their hashes, and nothing else: no requests and no foreign scripts. What grows
+//! with the data is bounded, and with many queues each has less detail.
 
 use anyhow::Result;
 use backlog_schedule::{HOUR, Instant, last_error, span};
@@ -23,7 +23,7 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// How many of the last passes of a queue are bars, and how many are told in words.
+/// Number of the last passes that are shown as bars, and as text.
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 /// How many archived records of a queue are shown.

@@ -1,6 +1,6 @@
 //! An open state directory. It is opened once, without following a link, and its owner and mode are
-//! checked. Its files are opened from that descriptor in the same way: regular files of somebody who may
-//! have some there. What root works on is checked before that (`ownership.rs`).
+//! checked. Its files are opened relative to that descriptor, and must be regular files of a permitted owner.
+//! What root works on is checked before that (`ownership.rs`).
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata};
@@ -31,10 +31,9 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
-/// The locks of the crontab lines. Its time is that of the last message about [`STATE`].
+/// The locks of the crontab lines. Its modification time is that of the last message about [`STATE`].
 pub const LINES: &str = "lines";
-/// The database that passes share. Only SQLite may open it: when a process closes any descriptor of a
-/// file, it loses all of SQLite's locks on that file.
+/// The SQLite database that passes share. Nothing else may open it (state_db.rs says why).
 pub const STATE: &str = "state.db";
 pub const STATE_JOURNAL: &str = "state.db-journal";
 const STATE_DAMAGED: &str = "state.db.damaged";
@@ -43,7 +42,7 @@ const STATE_DAMAGED: &str = "state.db.damaged";
 #[derive(Debug, Clone)]
 pub struct Place {
     pub path: PathBuf,
-    /// Whether the user has named it, or its name follows from that of the database.
+    /// Whether links on the path are followed: unless it is beside a database.
     pub is_named: bool,
     /// The database, if it is a file: who may write that may take claims.
     pub database: Option<(PathBuf, Metadata)>,
@@ -195,10 +194,10 @@ impl Directory {
         }
     }
 
-    /// What is wrong with a file here that no pass has made.
+    /// The error for a file that backlog did not create.
     fn refused(&self, name: &str, why: &str) -> anyhow::Error {
         let path = self.place.path.join(name);
-        anyhow!("could not use {}: {why}, which no pass has made; remove it", path.display())
+        anyhow!("could not use {}: {why}; backlog did not create it: remove it", path.display())
     }
 
     fn create(&self, name: &str) -> rustix::io::Result<OwnedFd> {
@@ -212,9 +211,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// Gives a new file the mode of the database. Who may read a file of locks may take a read lock on it,
-    /// which keeps passes out, as SQLite's lock of a reader does, and who may read a pass's token may have
-    /// its handlers ended.
+    /// Gives a new file the mode of the database. A reader of a file of locks or of state.db could lock passes
+    /// out, and a reader of a token could have handlers ended: only writers of the database may read them.
     fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;
@@ -223,8 +221,8 @@ impl Directory {
         self.place.hand_over(file, 0o600 | mode)
     }
 
-    /// A file of somebody else's, or one that stands elsewhere as well, would be written for him. Where the
-    /// directory or the database is not root's, root was told to trust others.
+    /// Refuses a file of another user, and a hard link: writing could change a file elsewhere. Root trusts other
+    /// owners if the directory or the database is not root's (--trust-owner).
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
         let why = if kind(found) == FileType::Symlink {
@@ -241,7 +239,7 @@ impl Directory {
         Err(self.refused(name, &why))
     }
 
-    /// Puts a new file in the place of one, which is never there in part.
+    /// Replaces a file atomically.
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
         let (new, hand_over) = (format!("{name}.new"), |file: &OwnedFd| self.hand_over(file, name));
         let mode = PRIVATE.bits();
@@ -274,13 +272,13 @@ impl Place {
         self.database.as_ref().map_or(me, |(_, database)| database.uid())
     }
 
-    /// Whether it is of somebody who gains nothing by it: root, this user, who may write the database.
+    /// Whether its owner may write the database anyway: root, this user, the database's owner, or its group.
     fn may_own(&self, found: &Stat) -> bool {
         let uid = found.st_uid;
         is_own(uid) || uid == self.owner() || self.is_shared(found.st_gid).0
     }
 
-    /// Fails unless its owner may have one, and who can put files there can write the database.
+    /// Fails if the owner is wrong, or if others than the writers of the database can create files here.
     fn check(&self, found: &Stat) -> Result<()> {
         let shown = self.path.display();
         ensure!(
@@ -298,7 +296,7 @@ impl Place {
             mode if mode & GROUP_WRITE != 0 && !group => ("its group", "g-w"),
             _ => return Ok(()),
         };
-        // A directory for everybody's files is not to be taken away from them.
+        // A sticky directory is shared: do not advise chmod.
         let hint = if found.st_mode & STICKY != 0 {
             "name a directory of its own with --state-dir".into()
         } else {
@@ -307,8 +305,7 @@ impl Place {
         bail!("could not use {shown}: {who} can write to it, but not to the database; {hint}");
     }
 
-    /// Fails if the database is a file that this user cannot write: no pass gets so far, and a directory
-    /// that it left behind would be of no use to the next.
+    /// Fails if this user cannot write the database: no pass would run, and a new directory would be useless.
     pub fn require_writable(&self) -> Result<()> {
         let Some((path, found)) = &self.database else { return Ok(()) };
         let (shown, mode) = (path.display(), found.mode() & 0o777);
@@ -324,7 +321,7 @@ impl Place {
         Ok(())
     }
 
-    /// The mode of the database; of a server's passes nobody else may see anything.
+    /// The mode of the database; with a server 0700.
     fn mode(&self) -> u32 {
         self.database.as_ref().map_or(0o700, |(_, database)| database.mode())
     }
@@ -343,8 +340,7 @@ impl Place {
         not_opened(&self.path, error)
     }
 
-    /// The directory that the state directory is in, and its name there. A link to one that the user has
-    /// named is followed.
+    /// The parent directory, and the name in it. Links are followed only in a path that the user gave.
     fn parent(&self) -> io::Result<(OwnedFd, OsString)> {
         if self.is_named {
             let followed = Followed::to_work_in(&self.path)?;
@@ -355,7 +351,7 @@ impl Place {
         Ok((openat(CWD, above, OPEN_PATH, Mode::empty())?, name))
     }
 
-    /// Makes the directory. Whoever may read the database may enter it.
+    /// Makes the directory. Readers of the database may enter it.
     fn make(&self) -> io::Result<()> {
         let above = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
@@ -380,7 +376,7 @@ impl Place {
     }
 }
 
-/// What could not be done, and whose the place is, if that is why.
+/// The error, with the owner of the place if permission is the cause.
 pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
     // An error of our own says what to do.
     let is_denied = error.kind() == PermissionDenied && error.raw_os_error().is_some();

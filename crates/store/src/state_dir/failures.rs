@@ -1,5 +1,5 @@
-//! The failures of a table that its columns do not hold: since when each cause is met, and if there is no column for
-//! errors, the last error of each record. A pass adds its own at its end: one that is killed loses them.
+//! What the columns of a table do not hold about failures: when each cause was first and last seen, and without a column
+//! for errors the last error of each record. A pass writes this when it ends; a killed pass loses it.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use rusqlite::{Connection, params};
 use super::StateDir;
 use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
 
-/// How many errors of records are kept, those of the last failures.
+/// Number of errors of records that are kept: those of the last failures.
 const KEPT: u32 = 10_000;
-/// How many causes are kept.
+/// Number of causes that are kept.
 const CAUSES_KEPT: u32 = 1_000;
-/// A cause that was not met for so long has gone; the next time it is a new one.
+/// A cause that was not seen for this long counts as new.
 const GONE_AFTER: i64 = DAY;
 
 /// The last error of a record.
@@ -22,14 +22,14 @@ const GONE_AFTER: i64 = DAY;
 struct LastError {
     at: Instant,
     error: String,
-    /// Why the column for it does not take it, if there is one.
+    /// Why the column for errors does not take it, if there is one.
     unstored: Option<String>,
 }
 
 /// What is known of the failures of a table.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// When the causes were met first and last, by their ids.
+    /// When the causes were first and last seen, by their ids.
     causes: HashMap<String, (Instant, Instant)>,
     errors: HashMap<Id, LastError>,
 }
@@ -62,11 +62,11 @@ impl Failures {
 #[derive(Debug, Default)]
 pub struct NewFailures {
     pub causes: Causes,
-    /// The last error of each record, behind its place among all; none of those that succeeded.
+    /// The last error of each record, with its sequence number. `None` after a success.
     errors: HashMap<Id, (u64, Option<LastError>)>,
-    /// How many attempts were noted.
-    noted: u64,
-    /// Whether the table has no column for them.
+    /// The last sequence number.
+    attempts: u64,
+    /// Whether the table has no column for errors.
     keeps_errors: bool,
 }
 
@@ -77,7 +77,7 @@ impl NewFailures {
 
     /// `unstored` says why the table does not take the error, if so.
     pub fn failed(&mut self, id: &Id, error: &str, unstored: Option<&str>, at: Instant) {
-        // As much as is compared, so that it is of the same cause when it is read again.
+        // Cut to the compared length, so that it has the same cause when it is read again.
         let error: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
         self.causes.add_error(id, Some(&error), Some(at));
         if self.keeps_errors || unstored.is_some() {
@@ -91,10 +91,10 @@ impl NewFailures {
         }
     }
 
-    /// Of more records than are kept the first ones are forgotten.
+    /// Keeps the newest records, at least as many as are stored.
     fn note(&mut self, id: &Id, error: Option<LastError>) {
-        self.noted += 1;
-        self.errors.insert(id.clone(), (self.noted, error));
+        self.attempts += 1;
+        self.errors.insert(id.clone(), (self.attempts, error));
         if self.errors.len() >= 2 * KEPT as usize {
             self.forget();
         }
@@ -184,7 +184,7 @@ impl StateDir {
         let added = self.change_state(PASS_WAIT, &|connection| {
             together(connection, || news.add_to(connection, &self.scope, table))
         });
-        self.noted(added, now);
+        self.or_report(added, now);
     }
 }
 

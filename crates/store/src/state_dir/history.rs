@@ -1,4 +1,4 @@
-//! What the passes of a line have noted, read by the next pass and by reports.
+//! The history of a line, read by its next pass and by reports.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,8 +17,8 @@ use crate::claims;
 
 /// How many passes with something to do a line has in a day, at most: cron counts in minutes.
 pub const PASSES_OF_A_DAY: usize = 1_440;
-/// How many entries are read at least: they show the rhythm of a line.
-const FEWEST_READ: usize = 128;
+/// Number of entries that determine the usual interval of a line: with a pass a minute, more than an hour.
+pub const INTERVAL_ENTRIES: usize = 100;
 
 const PASS_COLUMNS: &str = r#"number, run, began, ended, "end", exit, counts, errors, more"#;
 
@@ -47,25 +47,25 @@ fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
     Ok(line.optional()?.unwrap_or_default())
 }
 
-/// What is known of the passes of a crontab line.
+/// The passes of a crontab line.
 #[derive(Debug, Clone, Default)]
 pub struct LineHistory {
     pub line: LineName,
     /// All attempts of the line, also of passes that are not kept any more.
     pub totals: Counts,
-    /// The last ones, the latest at the end.
+    /// The last entries, the latest at the end.
     pub entries: Vec<PassEntry>,
-    /// Whether a pass of the line runs now, which the last entry is about if it has no end.
+    /// Whether a pass of the line runs now. If so, a last entry without an end is its entry.
     pub is_running: bool,
-    /// The records whose handlers have run for long in the running pass.
-    pub long_running: HashMap<Id, LongRunning>,
+    /// The records that have slow handlers in the running pass.
+    pub slow: HashMap<Id, SlowHandler>,
 }
 
-/// A handler that has run for long.
+/// A handler that has run for more than ten seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LongRunning {
+pub struct SlowHandler {
     pub since: Instant,
-    /// The number of its pass's process, and the name of the pass.
+    /// The process and the name of its pass.
     pub pid: u32,
     pub run: String,
 }
@@ -76,7 +76,7 @@ impl LineHistory {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
-    /// The entries but that of the running pass.
+    /// All entries except that of the running pass.
     fn over(&self) -> &[PassEntry] {
         &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
     }
@@ -91,7 +91,7 @@ impl LineHistory {
         self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
     }
 
-    /// For how long the running pass has had no outcome, if so long that it hangs.
+    /// Seconds without an outcome, if the running pass hangs.
     pub fn hangs_for(&self, now: Instant) -> Option<i64> {
         let running = self.running()?;
         let silent = now.0.saturating_sub(running.last_outcome.0);
@@ -105,20 +105,20 @@ impl LineHistory {
 }
 
 impl StateDir {
-    /// What the passes of a line have left. `None` if that cannot be known now.
+    /// What a pass reads of the passes before it. `None` if state.db cannot be used: such a pass is not recorded.
     pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
-        let id = self.lock_of(&name.to_string()).cast_signed();
-        self.noted(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
+        let id = self.line_id(name);
+        self.or_report(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
     }
 
-    /// The same for a report: nothing is made.
+    /// The same for a report. Creates nothing.
     pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
-        let id = self.lock_of(&name.to_string()).cast_signed();
+        let id = self.line_id(name);
         let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
         Ok(read.unwrap_or_default())
     }
 
-    /// The histories of all lines of this database, with at least so many passes if there are.
+    /// The histories of all lines of this database, with at least their last `passes` entries.
     pub fn histories(&self, passes: usize) -> Result<Vec<LineHistory>> {
         let mut histories = self.read_histories(None, passes)?;
         for history in &mut histories {
@@ -136,7 +136,7 @@ impl StateDir {
     }
 
     fn read_histories(&self, line: Option<&LineName>, passes: usize) -> Result<Vec<LineHistory>> {
-        let id = line.map(|line| self.lock_of(&line.to_string()).cast_signed());
+        let id = line.map(|line| self.line_id(line));
         let read = self.read_state(COMMAND_WAIT, &|connection| {
             let mut lines = connection.prepare_cached(
                 "SELECT id, queue, table_name, policy, totals FROM lines
@@ -149,19 +149,19 @@ impl StateDir {
             let mut histories = Vec::new();
             let mut found = lines.query((&self.scope, id))?;
             while let Some(line) = found.next()? {
-                let most = i64::try_from(passes.max(FEWEST_READ)).unwrap_or(i64::MAX);
+                let most = i64::try_from(passes.max(INTERVAL_ENTRIES)).unwrap_or(i64::MAX);
                 let entries = last.query_map([line.get("id")?, most], pass_entry)?;
                 let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
                 entries.reverse();
                 let Some(last) = entries.last() else { continue };
-                let mut long_running = HashMap::new();
+                let mut slow = HashMap::new();
                 let mut rows = running.query([&last.run])?;
                 while let Some(row) = rows.next()? {
                     let Json(id): Json<Value> = row.get("record")?;
                     let Some(id) = exact_id::from_json(&id) else { continue };
                     let (since, pid, run) =
                         (Instant(row.get("since")?), row.get("pid")?, row.get("run")?);
-                    long_running.insert(id, LongRunning { since, pid, run });
+                    slow.insert(id, SlowHandler { since, pid, run });
                 }
                 histories.push(LineHistory {
                     line: LineName {
@@ -172,7 +172,7 @@ impl StateDir {
                     totals: line.get::<_, Json<_>>("totals")?.0,
                     entries,
                     is_running: false,
-                    long_running,
+                    slow,
                 });
             }
             Ok(histories)
@@ -180,8 +180,8 @@ impl StateDir {
         Ok(read?.unwrap_or_default())
     }
 
-    /// Looks whether a pass of the line runs. One that ends between reading and looking seems to be killed, so
-    /// an entry without an end and a lock is read again.
+    /// Sets whether a pass of the line runs. One that ends between the two looks seems to be killed, so an entry without
+    /// an end and a lock is read once more.
     fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
         let lock = self.lock_of(&history.line.to_string());
         for _ in 0..2 {
@@ -195,7 +195,7 @@ impl StateDir {
             *history = again.into_iter().next().unwrap_or_default();
         }
         if history.running().is_none() {
-            history.long_running.clear();
+            history.slow.clear();
         }
         Ok(())
     }
@@ -206,16 +206,14 @@ impl StateDir {
         directory.file(&self.own_name(LINES), Purpose::Read)
     }
 
-    /// Removes the history of a line.
+    /// Removes the passes of a line. Its cursor remains.
     pub fn forget(&self, line: &LineName) -> Result<()> {
-        let id = self.lock_of(&line.to_string()).cast_signed();
+        let id = self.line_id(line);
         let removed = self.change_state(COMMAND_WAIT, &|connection| {
             together(connection, || {
-                for table in
-                    ["DELETE FROM passes WHERE line = ?1", "DELETE FROM said WHERE line = ?1"]
-                {
-                    connection.execute(table, [id])?;
-                }
+                connection.execute("DELETE FROM passes WHERE line = ?1", [id])?;
+                connection.execute("DELETE FROM said WHERE line = ?1", [id])?;
+                connection.execute("UPDATE lines SET totals = NULL WHERE id = ?1", [id])?;
                 Ok(())
             })
         });
@@ -247,6 +245,12 @@ mod tests {
         let known = state.line(line, Instant(now)).unwrap();
         let entry = PassEntry::new(format!("{now:016x}"), Instant(now));
         PassRecord::new(state.clone(), line.clone(), known, LineState::default(), entry)
+    }
+
+    fn began(state: &StateDir, now: i64) -> PassRecord {
+        let mut record = pass(state, &name(), now);
+        record.begin();
+        record
     }
 
     fn end(record: &mut PassRecord, now: i64, end: PassEnd) {
@@ -366,7 +370,7 @@ mod tests {
                 .map(|slot| Cursor { reached: Some(Position::Slot(slot)), ..Cursor::default() });
             let mut count = 0;
             for cursor in cursors {
-                record.reached(&cursor);
+                record.save_cursor(&cursor);
                 count += i32::from(state.line_to_read(&name()).unwrap().state.cursor == cursor);
             }
             count
@@ -393,16 +397,16 @@ mod tests {
     fn what_has_run_for_long_is_known_as_long_as_its_pass_runs() {
         let dir = tempfile::tempdir().unwrap();
         let state = state(dir.path());
-        let running = || state.history(&name()).unwrap().unwrap().long_running;
+        let running = || state.history(&name()).unwrap().unwrap().slow;
         let lock = state.lock_line(&name().to_string(), false).unwrap().unwrap();
         let mut record = pass(&state, &name(), 1);
         record.begin();
         let ids = [Id::Integer(-7), Id::Bytes([0, 255].into()), Id::Text("7".into())];
         let noted: Vec<_> = ids.into_iter().map(|id| (id, Instant(3))).collect();
-        record.note_running(&noted);
+        record.note_slow(&noted);
         let found: HashMap<_, _> = running().into_iter().map(|(id, it)| (id, it.since)).collect();
         assert_eq!(found, noted.iter().cloned().collect());
-        record.note_running(&noted[1..]);
+        record.note_slow(&noted[1..]);
         assert_eq!(running().len(), 2);
         // The pass is killed.
         drop((record, lock));
@@ -413,7 +417,9 @@ mod tests {
             state.read_state(PASS_WAIT, &count).unwrap().unwrap()
         };
         assert_eq!(rows(), 2);
-        pass(&state, &name(), 4).begin();
+        (2..=100).for_each(|now| end(&mut began(&state, now), now, PassEnd::Complete));
+        assert_eq!(rows(), 2, "its entry is still there");
+        (101..=1_600).for_each(|now| end(&mut began(&state, now), now, PassEnd::Complete));
         assert_eq!(rows(), 0);
     }
 }

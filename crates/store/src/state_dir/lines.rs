@@ -1,4 +1,4 @@
-//! What the passes of a crontab line know of each other: where the next one continues, and what was said.
+//! A crontab line: what its next pass continues from, and which messages were printed.
 
 use anyhow::Result;
 use backlog_schedule::{Cursor, HOUR, Instant, Slot, fnv1a64};
@@ -8,7 +8,7 @@ use super::StateDir;
 use super::state_db::{PASS_WAIT, is_busy};
 use crate::system_error::chain;
 
-/// A crontab line, as its passes note it.
+/// A crontab line, as its passes name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineName {
     pub queue: String,
@@ -23,35 +23,34 @@ impl std::fmt::Display for LineName {
     }
 }
 
-/// What a pass goes on from.
+/// What a pass continues from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LineState {
     pub began_at: Option<Instant>,
-    /// Behind which slot it began, if it went by slots.
+    /// The slot after which it began, if it went by slots.
     pub began_behind: Option<Slot>,
     pub cursor: Cursor,
-    /// Slots that passes have reached and that lie after the clock of the last one.
+    /// Slots that earlier passes reached and that are in the future of the last one's clock.
     pub later: Vec<Slot>,
-    /// When a pass last looked whether any row has a status that is mapped.
+    /// When a pass last checked that some row has a mapped status.
     pub unmapped_sought_at: Option<Instant>,
 }
 
 impl StateDir {
-    /// The result of a pass's work on the database. If that has failed the pass goes on, and says so once an hour.
-    pub(super) fn noted<T>(&self, done: Result<Option<T>>, now: Instant) -> Option<T> {
-        let failed = |error: &anyhow::Error| match chain(error) {
-            why if is_busy(error) => log::warn!("{why}: this is not noted"),
-            why if self.may_say_unusable(now) => log::error!("{why}; {WITHOUT}"),
+    /// Logs the error of a pass that could not use state.db: as an error once an hour, because cron mails that.
+    pub(super) fn or_report<T>(&self, done: Result<Option<T>>, now: Instant) -> Option<T> {
+        let report = |error: &anyhow::Error| match chain(error) {
+            why if is_busy(error) => log::warn!("{why}; this entry is left out"),
+            why if self.may_report_state(now) => log::error!("{why}; {WITHOUT}"),
             why => log::warn!("{why}; {WITHOUT}"),
         };
-        done.inspect_err(failed).ok().flatten()
+        done.inspect_err(report).ok().flatten()
     }
 
-    /// Whether passes of a line may say something that they find again and again, `what`: once an hour, and each
-    /// time if that cannot be noted.
+    /// Whether the message `what` about a line may be printed: once an hour, or always if state.db cannot be used.
     pub fn may_say(&self, line: &LineName, what: &str, now: Instant) -> bool {
-        let id = self.lock_of(&line.to_string()).cast_signed();
+        let id = self.line_id(line);
         let noted = self.change_state(PASS_WAIT, &|connection| {
             let mut note = connection.prepare_cached(
                 "INSERT INTO said (line, what, at) VALUES (?1, ?2, ?3)
@@ -59,17 +58,21 @@ impl StateDir {
             )?;
             Ok(note.execute((id, what, now.0, HOUR - 1))? > 0)
         });
-        self.noted(noted, now).unwrap_or(true)
+        self.or_report(noted, now).unwrap_or(true)
     }
 
-    /// The place of a line's lock in its file.
-    pub(super) fn lock_of(&self, line: &str) -> u64 {
-        fnv1a64(format!("{}{line}", self.scope).as_bytes()) >> 1
+    /// The key of a line in state.db: the offset of its lock.
+    pub(super) fn line_id(&self, line: &LineName) -> i64 {
+        self.lock_of(&line.to_string()).cast_signed()
+    }
+
+    /// The offset of a lock in the file `lines`.
+    pub(super) fn lock_of(&self, name: &str) -> u64 {
+        fnv1a64(format!("{}{name}", self.scope).as_bytes()) >> 1
     }
 }
 
-/// What passes do if the database cannot be used.
-const WITHOUT: &str = "passes go on without it, and `backlog status` shows less of them";
+const WITHOUT: &str = "the pass continues, but `backlog status` will not show all of it";
 
 #[cfg(test)]
 mod tests {

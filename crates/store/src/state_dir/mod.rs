@@ -1,10 +1,10 @@
-//! The state directory, beside a database `FILE.backlog`, with a server `~/.local/state/backlog`. No record is
-//! lost with it.
+//! The state directory is `FILE.backlog` beside a SQLite database, or `~/.local/state/backlog` with a server. Deleting it
+//! while nothing runs loses no record.
 //!
 //! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
-//! has the marks of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db`
-//! (state_db.rs) all that passes remember: where the next pass of a line continues (lines.rs), the last 1,500
-//! passes of each line (passes.rs, history.rs), and the causes of failures (failures.rs).
+//! has the tokens of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db` with its journal
+//! (state_db.rs) what passes remember: what the next pass of a line continues from (lines.rs), the last 1,500 passes of
+//! each line (passes.rs, history.rs), and the causes of failures (failures.rs).
 
 mod directory;
 mod failures;
@@ -32,7 +32,7 @@ use directory::{CLAIMS, Directory, LINES, PASSES, Place, Purpose, not_opened};
 use state_db::StateDb;
 
 pub use failures::{Failures, NewFailures};
-pub use history::{LineHistory, LongRunning, PASSES_OF_A_DAY};
+pub use history::{INTERVAL_ENTRIES, LineHistory, PASSES_OF_A_DAY, SlowHandler};
 pub use lines::{LineName, LineState};
 pub use pass_note::PassNote;
 pub use passes::{Counts, Line, PassEnd, PassEntry, PassRecord};
@@ -41,14 +41,13 @@ pub use pause::{Pause, PauseScope};
 #[derive(Clone)]
 pub struct StateDir {
     place: Place,
-    /// What tells this database's files from those of others in the same directory.
+    /// A prefix that separates the databases of a shared directory.
     scope: String,
     /// Whether a pass goes on without it.
     is_optional: bool,
-    /// The directory, once it was opened: all that comes later goes to the very same one. `None` if there
-    /// is none to be used.
+    /// The opened directory, used from then on. `None`: passes run without one.
     opened: Arc<OnceLock<Option<Directory>>>,
-    /// Its database, once it was opened.
+    /// state.db, once it was opened.
     state: Arc<Mutex<Option<Arc<StateDb>>>>,
 }
 
@@ -64,7 +63,7 @@ impl StateDir {
         Self::new(path, true, None, format!("{identity} "))
     }
 
-    /// The same without a directory.
+    /// A state without a directory.
     pub fn none(identity: &str) -> Self {
         let state = Self::own(PathBuf::new(), identity);
         Self { opened: Arc::new(None.into()), is_optional: true, ..state }
@@ -106,7 +105,7 @@ impl StateDir {
     /// What is lost without a directory.
     fn missing(why: &anyhow::Error) -> String {
         format!(
-            "no state directory: {}; without one the record of passes, the causes of failures, the \
+            "no state directory: {}; without one the history of passes, the causes of failures, the \
              cursors of capped passes and the slots of missed ticks are lost: name one with --state-dir",
             chain(why)
         )
@@ -117,12 +116,12 @@ impl StateDir {
         matches!(self.opened.get(), Some(None))
     }
 
-    /// Whether claims are a server's business, and only the rest is kept here.
+    /// Whether a server holds the claims.
     pub fn is_of_a_server(&self) -> bool {
         self.place.database.is_none()
     }
 
-    /// Whether the user has named it, so that lines may have another.
+    /// Whether links on its path are followed: unless it is beside a database.
     pub fn is_named(&self) -> bool {
         self.place.is_named
     }
@@ -187,9 +186,8 @@ impl StateDir {
         Ok(noted.ok())
     }
 
-    /// Whether passes may say that the database cannot be used: once an hour. A full disk takes no note of that but
-    /// the time of a file.
-    fn may_say_unusable(&self, now: Instant) -> bool {
+    /// Whether to report that state.db cannot be used: once an hour. The time of `lines` records it, also on a full disk.
+    fn may_report_state(&self, now: Instant) -> bool {
         let at = |secs: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let noted = || -> Result<bool> {
             let lines = self.file(&self.own_name(LINES))?;
@@ -204,7 +202,7 @@ impl StateDir {
         noted().unwrap_or(true)
     }
 
-    /// The name of a file that each database has one of.
+    /// The name of a file of which each database has one.
     fn own_name(&self, kind: &str) -> String {
         if self.scope.is_empty() { kind.into() } else { format!("{}.{kind}", self.file_name("")) }
     }

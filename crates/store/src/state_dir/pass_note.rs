@@ -1,6 +1,5 @@
-//! The notes of the passes that are running, each a token in a slot of a file and a lock on that slot.
-//! A token without its lock is that of a pass which was killed, maybe with its watchdog: its handlers
-//! may live on, and are killed before anything is claimed.
+//! A token for each running pass, in a locked slot of a file. A token without a lock is that of a killed pass, whose
+//! handlers may still run: they are ended before anything is claimed.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -18,7 +17,7 @@ const SLOTS: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Note {
     token: String,
-    /// The time of a machine's life that it belongs to.
+    /// The boot id of the machine.
     boot: String,
     since: u64,
     uid: u32,
@@ -50,7 +49,7 @@ impl Note {
         Some(Self { token: token.into(), boot: boot.into(), since, uid })
     }
 
-    /// Kills what the pass has left, unless it was another user's. Says whether it was not.
+    /// Kills what the pass has left. Returns false if it was another user's.
     fn end(&self) -> Result<bool> {
         let me = rustix::process::geteuid().as_raw();
         if self.uid != me && me != 0 {
@@ -84,7 +83,7 @@ impl PassNote {
             }
             claims::unlock_at(&file, offset(slot));
         }
-        bail!("could not note the pass: {SLOTS} others are noted")
+        bail!("could not note the pass: {SLOTS} others are running")
     }
 }
 
@@ -96,8 +95,7 @@ impl Drop for PassNote {
     }
 }
 
-/// Ends the handlers of passes of this user's that were killed together with their watchdogs; root
-/// ends those of all. None is left when this returns.
+/// Ends the handlers that killed passes of this user have left, and for root those of all users.
 pub fn end_orphans(file: &File) -> Result<()> {
     for (slot, noted) in notes(file)?.iter().enumerate() {
         if noted.is_none() || !claims::lock_at(file, offset(slot))? {
@@ -114,7 +112,7 @@ pub fn end_orphans(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// What stands in the slots, up to the end of the file.
+/// The content of the slots, up to the end of the file.
 fn notes(mut file: &File) -> Result<Vec<Option<Note>>> {
     let mut bytes = Vec::new();
     file.rewind()
@@ -170,7 +168,7 @@ mod tests {
         let passes: Vec<_> =
             (0..SLOTS).map(|_| PassNote::write(file(&path), "x").unwrap()).collect();
         let error = PassNote::write(file(&path), "one too many").unwrap_err().to_string();
-        assert_eq!(error, "could not note the pass: 256 others are noted");
+        assert_eq!(error, "could not note the pass: 256 others are running");
         drop(passes);
         PassNote::write(file(&path), "one").unwrap();
     }

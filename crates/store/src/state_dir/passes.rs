@@ -1,6 +1,6 @@
-//! The record of passes. A pass notes that it begins once something is due, and writes over that when it ends, so
-//! that a killed one leaves an entry without an end. Passes that find nothing to do share one entry, as do those
-//! that find their queue paused. Only the pass that holds the lock of its line writes.
+//! What a pass writes into the history of its line. It writes an entry when it begins to handle records, and again when
+//! it ends, so a killed pass leaves an entry without an end. Passes in a row that find nothing due, or their queue
+//! paused, share one entry. Only the pass that holds the lock of the line writes.
 
 use backlog_schedule::{Cursor, Id, Instant, exact_id};
 use rusqlite::Connection;
@@ -10,13 +10,13 @@ use super::StateDir;
 use super::lines::{LineName, LineState};
 use super::state_db::{Json, PASS_WAIT, together};
 
-/// How many entries a line keeps, and how many more it gathers before those before them are removed.
+/// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
-const GATHERED: i64 = 100;
-/// How often a running pass writes its counts, in seconds: a kill loses no more of them.
+const REMOVED_EVERY: i64 = 100;
+/// Seconds between two writes of the counts. A kill loses at most the counts of this time.
 const WRITE_INTERVAL: i64 = 1;
-/// How many places of the cursor are written at once in a second; of further ones, one of as many.
-const PLACES: u32 = 50;
+/// The first cursors of each second are written at once, this many; then each fiftieth.
+const CURSORS: u32 = 50;
 
 /// Attempts of one pass, or of all passes, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,13 +27,13 @@ pub struct Counts {
     pub snoozed: u64,
     pub archived: u64,
     pub interrupted: u64,
-    /// Not tried, not settled, or in the hands of somebody else.
+    /// Not tried, not written, or claimed by another pass.
     pub left: u64,
 }
 
 impl Counts {
     fn plus(&self, more: &Self) -> Self {
-        // The database may say anything.
+        // Stored numbers may be damaged.
         Self {
             succeeded: self.succeeded.saturating_add(more.succeeded),
             failed: self.failed.saturating_add(more.failed),
@@ -77,7 +77,7 @@ pub struct PassEntry {
     pub exit: Option<u8>,
     #[serde(skip)]
     pub counts: Counts,
-    /// The first failures, each behind the id of its record.
+    /// The first failures, each after the id of its record.
     #[serde(skip)]
     pub errors: Vec<String>,
     pub took_ms: u64,
@@ -92,15 +92,15 @@ pub struct PassEntry {
     pub pid: u32,
     pub uid: u32,
     pub host: String,
-    /// How often the line is to run, in seconds, where its policy says so.
+    /// The interval of the passes by the policy, in seconds.
     pub every: Option<i64>,
     /// Whether somebody at a terminal has started it.
     pub by_hand: bool,
     /// Whether its line is the one that backlog.toml describes, with nothing typed.
     pub of_file: bool,
-    /// After how many seconds without an outcome the pass hangs, if that can be told.
+    /// Seconds without an outcome after which the pass hangs. `None` without a timeout.
     pub hangs_after: Option<i64>,
-    /// How many passes it stands for: more than one that found nothing to do, or a pause.
+    /// Number of passes that share the entry.
     pub passes: u64,
 }
 
@@ -118,7 +118,7 @@ impl PassEntry {
         }
     }
 
-    /// When the last pass began that it stands for, as far as it says.
+    /// When the latest of its passes began: its end, if several share the entry.
     pub fn last_began(&self) -> Instant {
         if self.passes > 1 { self.ended.unwrap_or(self.began) } else { self.began }
     }
@@ -133,11 +133,6 @@ impl PassEntry {
             )
             | None => false,
         }
-    }
-
-    fn runs_no_more(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut remove = connection.prepare_cached("DELETE FROM running WHERE run = ?1")?;
-        remove.execute([&self.run]).map(drop)
     }
 
     fn write(&self, connection: &Connection, line: i64, number: i64) -> rusqlite::Result<()> {
@@ -161,7 +156,7 @@ impl PassEntry {
     }
 }
 
-/// All that a pass reads of the passes before it.
+/// What a pass reads of the passes before it.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
     pub state: LineState,
@@ -170,93 +165,83 @@ pub struct Line {
     pub(super) last: Option<(i64, PassEntry)>,
 }
 
-/// The notes of a pass that has the lock of its line. What cannot be written is left out.
+/// The entry of a pass that holds the lock of its line. A write that fails is left out.
 pub struct PassRecord {
     state: StateDir,
     name: LineName,
-    id: i64,
+    before: Line,
     number: i64,
     pub entry: PassEntry,
-    /// What the next pass goes on from.
+    /// What the next pass continues from.
     pub next: LineState,
-    /// The totals of the passes before it.
-    totals: Counts,
-    last: Option<(i64, PassEntry)>,
-    /// The interval in which its counts were written last, and how many places it has come to since.
+    /// The interval in which the counts were last written, and the number of cursors since.
     written_in: i64,
-    places: u32,
-    /// Whether its entry is in the database.
+    cursors: u32,
+    /// Whether its entry is written.
     has_begun: bool,
 }
 
 impl PassRecord {
-    /// Nothing is written yet. `next` is what the next pass goes on from if this one notes nothing else.
+    /// Writes nothing yet. `next` is what the next pass continues from if this one gets no further.
     pub fn new(
         state: StateDir,
         name: LineName,
-        line: Line,
+        before: Line,
         next: LineState,
         entry: PassEntry,
     ) -> Self {
-        let Line { totals, last, .. } = line;
-        let id = state.lock_of(&name.to_string()).cast_signed();
-        let number = last.as_ref().map_or(1, |(number, _)| number + 1);
-        let (written_in, places, has_begun) = (i64::MIN, 0, false);
-        Self { state, name, id, number, entry, next, totals, last, written_in, places, has_begun }
+        let number = before.last.as_ref().map_or(1, |(number, _)| number + 1);
+        let (written_in, cursors, has_begun) = (i64::MIN, 0, false);
+        Self { state, name, before, number, entry, next, written_in, cursors, has_begun }
     }
 
-    /// Notes that the pass has something to do.
+    /// The pass begins to handle records.
     pub fn begin(&mut self) {
         self.has_begun = true;
-        let killed = self.last.as_ref().filter(|_| self.was_killed());
-        self.write(|connection| killed.map_or(Ok(()), |(_, last)| last.runs_no_more(connection)));
+        self.write(|_| Ok(()));
     }
 
-    /// Whether the pass before was killed.
-    fn was_killed(&self) -> bool {
-        self.last.as_ref().is_some_and(|(_, last)| last.ended.is_none())
-    }
-
-    /// All attempts of the line, those of this pass among them.
+    /// All attempts of the line, including those of this pass.
     pub fn totals(&self) -> Counts {
-        self.totals.plus(&self.entry.counts)
+        self.before.totals.plus(&self.entry.counts)
     }
 
-    /// Notes what the next pass goes on from, once handlers may run: at once, or if the pass is fast with one of
-    /// the next places. If it is killed then, the next pass may try up to [`PLACES`] records again, and one of
-    /// them may kill that too: a pass after a killed one writes each place.
-    pub fn reached(&mut self, cursor: &Cursor) {
+    /// Saves the cursor. Before the pass has begun, that waits for its entry. A fast pass saves only some cursors: if
+    /// it is killed, up to [`CURSORS`] records are tried again. After a killed pass each cursor is saved, because one of
+    /// these records may be what kills passes.
+    pub fn save_cursor(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
-        self.places += 1;
-        let is_fast = self.places > PLACES && !self.places.is_multiple_of(PLACES);
-        if !self.has_begun || is_fast && !self.was_killed() {
+        self.cursors += 1;
+        let is_fast = self.cursors > CURSORS && !self.cursors.is_multiple_of(CURSORS);
+        let follows_killed = || self.before.last.as_ref().is_some_and(|(_, it)| it.ended.is_none());
+        if !self.has_begun || is_fast && !follows_killed() {
             return;
         }
-        let Self { id, next, .. } = self;
-        let written = self.state.change_state(PASS_WAIT, &|connection| {
-            let mut write =
+        let (id, next) = (self.state.line_id(&self.name), &self.next);
+        let saved = self.state.change_state(PASS_WAIT, &|connection| {
+            let mut save =
                 connection.prepare_cached("UPDATE lines SET cursor = ?2 WHERE id = ?1")?;
-            write.execute((*id, Json(&*next)))
+            save.execute((id, Json(next)))
         });
-        self.state.noted(written, self.entry.began);
+        self.state.or_report(saved, self.entry.began);
     }
 
-    /// Notes the attempts that have ended until now, at most once a second.
+    /// Writes the counts, at most once a second.
     pub fn note_progress(&mut self, now: Instant) {
         self.entry.last_outcome = now;
         let interval = now.tick(WRITE_INTERVAL);
         if std::mem::replace(&mut self.written_in, interval) != interval {
-            self.places = 0;
+            self.cursors = 0;
             self.write(|_| Ok(()));
         }
     }
 
-    /// Notes the records whose handlers have run for long, with the beginnings of their attempts.
-    pub fn note_running(&mut self, records: &[(Id, Instant)]) {
+    /// Writes which records have slow handlers, and when these were started.
+    pub fn note_slow(&self, records: &[(Id, Instant)]) {
         let PassEntry { run, pid, .. } = &self.entry;
         let written = self.state.change_state(PASS_WAIT, &|connection| {
             together(connection, || {
-                self.entry.runs_no_more(connection)?;
+                connection.execute("DELETE FROM running WHERE run = ?1", [run])?;
                 let mut write =
                     connection.prepare_cached("INSERT INTO running VALUES (?1, ?2, ?3, ?4)")?;
                 for (id, since) in records {
@@ -265,13 +250,13 @@ impl PassRecord {
                 Ok(())
             })
         });
-        self.state.noted(written, self.entry.began);
+        self.state.or_report(written, self.entry.began);
     }
 
-    /// Writes the entry of the pass, which has ended.
+    /// The pass has ended, as its entry says.
     pub fn end(&mut self) {
         let entry = &mut self.entry;
-        if let Some((number, before)) = &self.last
+        if let Some((number, before)) = &self.before.last
             && before.end == entry.end
             && before.did_nothing()
             && before.by_hand == entry.by_hand
@@ -282,33 +267,37 @@ impl PassRecord {
             entry.began = before.began;
             entry.passes = before.passes.saturating_add(1);
         }
-        let (id, number) = (self.id, self.number);
+        let (id, number) = (self.state.line_id(&self.name), self.number);
         self.write(|connection| {
             if self.has_begun {
-                self.entry.runs_no_more(connection)?;
+                connection.execute("DELETE FROM running WHERE run = ?1", [&self.entry.run])?;
             }
-            if number % GATHERED == 0 {
+            if number % REMOVED_EVERY == 0 {
                 let older = "DELETE FROM passes WHERE line = ?1 AND number <= ?2";
                 connection.execute(older, [id, number - KEPT])?;
+                // Those of killed passes.
+                let gone = "DELETE FROM running WHERE run NOT IN (SELECT run FROM passes)";
+                connection.execute(gone, [])?;
             }
             Ok(())
         });
     }
 
-    /// Writes the entry and what the next pass goes on from, and does `more` in the same transaction.
+    /// Writes the entry and what the next pass continues from, and runs `more` in the same transaction.
     fn write(&self, more: impl Fn(&Connection) -> rusqlite::Result<()>) {
         let LineName { queue, table, policy } = &self.name;
-        let (scope, totals) = (&self.state.scope, self.totals());
+        let (id, scope, totals) =
+            (self.state.line_id(&self.name), &self.state.scope, self.totals());
         let written = self.state.change_state(PASS_WAIT, &|connection| {
             together(connection, || {
                 let mut write = connection
                     .prepare_cached("REPLACE INTO lines VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
                 let (next, totals) = (Json(&self.next), Json(totals));
-                write.execute((self.id, scope, queue, table, policy, next, totals))?;
-                self.entry.write(connection, self.id, self.number)?;
+                write.execute((id, scope, queue, table, policy, next, totals))?;
+                self.entry.write(connection, id, self.number)?;
                 more(connection)
             })
         });
-        self.state.noted(written, self.entry.began);
+        self.state.or_report(written, self.entry.began);
     }
 }

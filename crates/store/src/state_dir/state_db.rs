@@ -1,9 +1,9 @@
-//! `state.db`, the database of a state directory: what passes remember of each other. No record needs it, so
-//! nothing is synced to the disk, and a pass that cannot use it goes on without it.
+//! `state.db`, the SQLite database of a state directory, with what passes remember. No record needs it, so nothing is
+//! synced to the disk, and a pass that cannot use it continues without it.
 //!
-//! Its journal is truncated after each transaction and not removed, so that nothing changes in the directory,
-//! and what a killed pass leaves is undone by the next one that opens the database. In WAL mode a killed pass
-//! would leave two more files, and a home directory on a network could not be shared by two machines.
+//! The journal is truncated after each transaction instead of removed, so the directory does not change. The next
+//! process that opens the database rolls back what a killed one left. WAL mode would leave two more files after a kill,
+//! cannot be shared by two machines over a network, and is no faster for a pass that opens the file anew.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,16 @@ use super::StateDir;
 use super::directory::STATE;
 use crate::mutex::lock;
 
-/// How long a pass waits for another one that writes. Then it leaves out what it wanted to note.
+/// How long a pass waits for another one that writes. Then it leaves out the entry.
 pub const PASS_WAIT: Duration = Duration::from_millis(50);
 /// How long a command waits.
 pub const COMMAND_WAIT: Duration = Duration::from_secs(2);
 
 const VERSION: i64 = 1;
 
-/// Times are epoch seconds. The id of a line is the place of its lock in the file `lines`. `scope` tells apart
-/// the databases that share a directory. What is JSON may gain members without a new version.
+/// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope` separates the
+/// databases of a shared directory. `running` has the records with slow handlers. JSON may gain members without a new
+/// version.
 const SCHEMA: &str = r#"
 CREATE TABLE IF NOT EXISTS lines (
     id INTEGER PRIMARY KEY, scope TEXT, queue TEXT, table_name TEXT, policy TEXT,
@@ -57,8 +58,8 @@ CREATE TABLE IF NOT EXISTS said (
 ) WITHOUT ROWID;
 "#;
 
-/// The connections of this process, one for each file: a process that closes any descriptor of a file loses its
-/// locks on it.
+/// The connections of this process, one for each file: closing any descriptor of a file drops all locks that the
+/// process has on it.
 static OPEN: Mutex<Vec<Arc<StateDb>>> = Mutex::new(Vec::new());
 
 pub struct StateDb {
@@ -120,7 +121,7 @@ impl StateDir {
         Ok(done.map_err(|error| StateError::new(&state.path, &error, verb))?)
     }
 
-    /// The database, which this user has opened or may open.
+    /// The database. Opens it, and creates it if `is_made`.
     fn state_db(&self, is_made: bool, wait: Duration) -> Result<Option<Arc<StateDb>>> {
         let mut state = lock(&self.state);
         if state.is_none() {
@@ -133,10 +134,9 @@ impl StateDir {
         Ok(state.clone())
     }
 
-    /// The path without links that SQLite takes: it refuses any on the way.
+    /// The path of the database, without links: SQLite refuses them.
     fn state_path(&self) -> Result<PathBuf> {
         let path = self.path();
-        // Beside a database it is free of them.
         let path = if self.is_named() { path.canonicalize()? } else { path.into() };
         Ok(path.join(STATE))
     }
@@ -147,7 +147,7 @@ impl StateDir {
         }
     }
 
-    /// Renames a damaged database, unless another pass has just done so.
+    /// Renames a damaged database, unless another pass has just replaced it. A lock lets one pass at a time do so.
     fn replace_damaged(&self, wait: Duration) -> Result<()> {
         let Some(_lock) = self.lock_line(STATE, false)? else {
             bail!("another pass is replacing a damaged {STATE}");
@@ -164,8 +164,8 @@ impl StateDir {
         self.made()?.set_state_aside()?;
         let shown = path.display();
         log::error!(
-            "{shown} was damaged: it is now {shown}.damaged, and passes go on with a new one; what \
-             `backlog status` and `backlog failures` know begins again, and records are not touched"
+            "{shown} was damaged and was renamed to {shown}.damaged; the history of passes, the cursors and \
+             the causes of failures begin anew, and your table is unchanged"
         );
         Ok(())
     }
@@ -210,7 +210,7 @@ pub fn together(
     transaction.commit()
 }
 
-/// An error of the database, which the user is told as `text`.
+/// An error of state.db, with the message for the user.
 #[derive(Debug)]
 struct StateError {
     text: String,
@@ -257,7 +257,7 @@ pub fn is_busy(error: &anyhow::Error) -> bool {
     fault(error) == Some(Fault::Busy)
 }
 
-/// A value in a column as JSON. What cannot be read counts as nothing.
+/// A value in a column as JSON. A damaged value is read as the default.
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> ToSql for Json<T> {

@@ -1,4 +1,4 @@
-//! The records whose handlers have run for long, which the record of the pass names for `status`, `list` and `explain`.
+//! Notes which records have slow handlers: `status`, `list` and `explain` show them.
 
 use std::time::{Duration, Instant as Monotonic};
 
@@ -6,24 +6,24 @@ use backlog_schedule::{Id, Instant};
 
 use super::Dispatcher;
 
-/// How long a handler has run when its record is noted.
+/// A handler that runs for longer is slow.
 const LONG: Duration = Duration::from_secs(10);
-/// The time between two looks while any handler has run for so long.
+/// The interval of the checks while a handler is slow, to see it end.
 const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of records that are noted.
 const MOST: usize = 1_000;
 
 #[derive(Default)]
-pub struct LongRunning {
+pub struct SlowHandlers {
     noted: Vec<(Id, Instant)>,
     look_at: Option<Monotonic>,
 }
 
 impl Dispatcher {
-    /// Notes the records in hand whose handlers have run for long. Returns the time until the next look.
-    pub(super) fn note_long_running(&mut self) -> Option<Duration> {
+    /// Notes which records in hand have slow handlers. Returns the time until the next check.
+    pub(super) fn note_slow_handlers(&mut self) -> Option<Duration> {
         let now = self.pass.clock.monotonic();
-        let look_at = *self.long_running.look_at.get_or_insert(now + LONG);
+        let look_at = *self.slow_handlers.look_at.get_or_insert(now + LONG);
         if now >= look_at {
             let ran = |began| now.saturating_duration_since(began);
             let long = self.in_hand.iter().filter(|(_, it)| ran(it.began) >= LONG);
@@ -32,14 +32,14 @@ impl Dispatcher {
             long.truncate(MOST);
             let next = self.in_hand.values().map(|it| LONG.saturating_sub(ran(it.began)));
             let next = if long.is_empty() { next.min().unwrap_or(LONG) } else { LOOK };
-            self.long_running.look_at = Some(now + next);
-            if self.long_running.noted != long {
-                self.pass.observer.long_running(&long);
-                self.long_running.noted = long;
+            self.slow_handlers.look_at = Some(now + next);
+            if self.slow_handlers.noted != long {
+                self.pass.observer.slow_handlers(&long);
+                self.slow_handlers.noted = long;
             }
         }
         let is_any = !self.in_hand.is_empty();
-        let look_at = self.long_running.look_at.filter(|_| is_any);
+        let look_at = self.slow_handlers.look_at.filter(|_| is_any);
         look_at.map(|at| at.saturating_duration_since(now))
     }
 }

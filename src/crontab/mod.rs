@@ -177,7 +177,7 @@ mod tests {
     /// The command of the only line, as cron and a shell read it.
     fn read(line: &str) -> Vec<String> {
         let crontab = Crontab { path: None, text: format!("{line}\n"), fault: None };
-        let mut lines = crontab.lines(chrono::NaiveDateTime::default());
+        let mut lines = crontab.lines();
         assert_eq!((lines.len(), lines[0].faults.len()), (1, 0), "{line}");
         lines.remove(0).command.unwrap().words
     }

@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use chrono::NaiveDateTime;
 use nix::unistd::User;
 
-use super::times::next_two;
+use super::times::is_time;
 
 /// The program that lines are to run.
 const PROGRAM: &str = "backlog";
@@ -30,7 +29,6 @@ pub struct Line {
     /// `line 3`, `/etc/cron.d/shop line 3`
     pub place: String,
     pub times: String,
-    pub next: Vec<NaiveDateTime>,
     /// Who runs it, in a file of the system that names a user.
     pub user: Option<String>,
     /// Why cron does not run it, or not as it is written.
@@ -48,15 +46,13 @@ pub struct Command {
     /// The files that its output goes to, instead of cron's mail.
     pub stdout: Option<String>,
     pub stderr: Option<String>,
-    /// Whether a condition before it decides when it runs.
-    pub is_conditional: bool,
     /// Whether it is all of the line. Else only its words are known, which say what queue it is for.
     pub is_whole: bool,
 }
 
 impl Crontab {
     /// The lines that name the program. Cron ignores a file that it may not trust, and one with a bad line.
-    pub fn lines(&self, now: NaiveDateTime) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<Line> {
         let (mut lines, mut variables) = (Vec::new(), HashMap::new());
         let mut fault = self.fault.clone();
         for (text, number) in self.text.split('\n').zip(1..) {
@@ -68,7 +64,7 @@ impl Crontab {
                 variables.insert(name, value);
                 continue;
             }
-            let (line, bad) = self.line(text, number, &variables, now);
+            let (line, bad) = self.line(text, number, &variables);
             fault = fault.or_else(|| Some(format!("line {number}: {}", bad?)));
             lines.extend(names_program(text).then_some(line));
         }
@@ -87,13 +83,11 @@ impl Crontab {
         text: &str,
         number: usize,
         variables: &HashMap<String, String>,
-        now: NaiveDateTime,
     ) -> (Line, Option<String>) {
         let mut rest = text;
         let fields = if text.starts_with('@') { 1 } else { 5 };
         let times: Vec<_> = (0..fields).map(|_| word(&mut rest)).collect();
         let times = times.join(" ").trim_end().to_string();
-        let next = next_two(&times, now);
         let (mut faults, mut user, mut behind) = (Vec::new(), None, rest);
         let first = word(&mut behind);
         if is_user(first) && self.path.is_some() {
@@ -104,7 +98,7 @@ impl Crontab {
             faults.push(format!("it begins with the user {first}, {why}"));
             rest = behind;
         }
-        let bad = if next.is_none() {
+        let bad = if !is_time(&times) {
             Some(format!("{times} is no time that is in crontab(5)"))
         } else if text.contains('\0') {
             Some("it has a NUL in it".into())
@@ -127,8 +121,8 @@ impl Crontab {
         }
         let path = self.path.as_ref().map_or_else(String::new, |path| format!("{path} "));
         let (place, variables) = (format!("{path}line {number}"), variables.clone());
-        let (next, command) = (next.unwrap_or_default(), Command::read(&command));
-        (Line { place, times, next, user, faults, variables, command }, bad)
+        let command = Command::read(&command);
+        (Line { place, times, user, faults, variables, command }, bad)
     }
 }
 
@@ -184,8 +178,7 @@ fn unescaped(command: &str) -> (String, bool) {
 
 impl Command {
     fn read(text: &str) -> Option<Self> {
-        let behind = behind_condition(text);
-        let (text, is_conditional) = (behind.unwrap_or(text), behind.is_some());
+        let text = behind_condition(text).unwrap_or(text);
         let before = text.get(..end_of_words(text)?)?;
         let words = before.trim_end_matches(|c: char| c.is_ascii_digit());
         let is_cut = before.len() < text.len();
@@ -195,7 +188,7 @@ impl Command {
         let at = words.iter().position(|word| is_program(word) || word.contains('='))?;
         let words = words.split_off(at);
         is_program(&words[0]).then_some(())?;
-        let mut command = Self { words, is_conditional, ..Self::default() };
+        let mut command = Self { words, ..Self::default() };
         let redirected = command.redirect(text.get(before.len()..)?);
         command.is_whole = at == 0 && redirected.is_some();
         Some(command)
@@ -263,7 +256,7 @@ mod tests {
 
     fn lines(text: &str) -> Vec<Line> {
         let crontab = Crontab { path: None, text: text.into(), fault: None };
-        crontab.lines(NaiveDateTime::default())
+        crontab.lines()
     }
 
     #[test]

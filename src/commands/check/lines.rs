@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, process};
 
 use anyhow::{Result, anyhow};
-use backlog_schedule::Instant;
 use backlog_store::ownership::OwnerRule;
 use backlog_store::system_error::chain;
 use backlog_store::{Location, Table, secure_file};
-use chrono::{Local, NaiveDateTime, TimeZone};
 use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
 
@@ -22,18 +20,17 @@ use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, Command, Crontab, Line};
 use crate::handlers::{self, StreamSettings, in_one_word, is_executable, obstacle, program};
 use crate::options::{Environment, Handler, PassSettings, Queue, Resolved, Sources};
-use crate::report::{Findings, Level, Screen};
+use crate::report::{Findings, Level};
 
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// Findings about the lines that name a queue, or may do so, and about their mail. `table` is that of the queue,
 /// if it can be opened. Lines of other queues and of other users are left out.
-pub fn check(queue: &Queue, table: Option<&Table>, screen: &Screen) -> Findings {
-    let now = Local.timestamp_opt(screen.now.0, 0).single().unwrap_or_default().naive_local();
+pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
     let me = User::from_uid(geteuid()).ok().flatten();
     let (mut findings, mut is_mailed) = (Findings::default(), false);
-    for line in crontabs().iter().flat_map(|crontab| crontab.lines(now)) {
+    for line in crontabs().iter().flat_map(Crontab::lines) {
         let is_me = |name: &String| me.as_ref().is_some_and(|me| me.name == *name);
         if !line.user.as_ref().is_none_or(is_me) {
             continue;
@@ -45,7 +42,7 @@ pub fn check(queue: &Queue, table: Option<&Table>, screen: &Screen) -> Findings 
             continue;
         };
         if found.is_empty() {
-            found.push((Level::Ok, next_runs(&line, screen)));
+            found.push((Level::Ok, line.times.clone()));
         }
         for (level, text) in found {
             findings.add(level, "crontab", format!("{}: {text}", line.place));
@@ -91,18 +88,6 @@ fn fault(path: &Path) -> Option<String> {
     let is_trusted = (named.uid(), found.uid(), found.nlink()) == (0, 0, 1);
     (!is_trusted || found.mode() & writable != 0)
         .then(|| "it must be root's, have one name, and be writable by root alone".into())
-}
-
-/// `*/5 * * * *, next 2026-11-21T00:05:00Z and 2026-11-21T00:10:00Z`
-fn next_runs(line: &Line, screen: &Screen) -> String {
-    let times = &line.times;
-    if line.command.as_ref().is_some_and(|command| command.is_conditional) {
-        return format!("{times}, next run not known: a condition before the program decides");
-    }
-    let instant = |at: &NaiveDateTime| Local.from_local_datetime(at).earliest();
-    let next = line.next.iter().filter_map(instant);
-    let next: Vec<_> = next.map(|at| screen.at(Instant(at.timestamp()))).collect();
-    format!("{times}, next {}", next.join(" and "))
 }
 
 /// A line, and the queue that it may name.
@@ -211,7 +196,7 @@ impl Installed<'_> {
         if !["sh", "dash", "bash"].iter().any(|name| shell.ends_with(name)) {
             warnings.push("not checked: SHELL is no sh, dash or bash; read it yourself");
         }
-        if self.line.next.is_empty() && self.line.faults.is_empty() {
+        if self.line.times == "@reboot" {
             warnings.push("no next run is known: a record that fails waits for it");
         }
         let is_thrown_away = match &command.stderr {

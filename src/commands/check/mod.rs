@@ -41,7 +41,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let opened = distrusted.is_empty().then(|| open(&queue, Access::ReadOnly, clock));
     let database = opened.and_then(|opened| findings.wrong("database", opened));
     let table = database.as_ref().map(|database| database.table());
-    let lines = lines::check(&queue, table, &console.screen);
+    let lines = lines::check(&queue, table);
     let has_lines = !lines.0.is_empty();
     if schedule.is_none() && !has_lines {
         findings.warning("schedule", "none is configured: write it into each line");

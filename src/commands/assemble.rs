@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use backlog_schedule::{Instant, Schedule, Shard};
+use backlog_schedule::{Cursor, Instant, Schedule, Shard};
 use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
@@ -63,6 +63,10 @@ impl Assembly {
         if lock.is_some() {
             let last = assembly.state.line(&assembly.name, now);
             assembly.continue_from(last, database.table());
+            // If it could not note how far it got, each pass would make up for the same ticks again.
+            if assembly.line.makes_up(now) && !assembly.state.takes_changes(&assembly.name, now) {
+                (assembly.line.cursor, assembly.last) = (Cursor::default(), None);
+            }
         }
         Ok((assembly, lock))
     }
@@ -91,12 +95,13 @@ impl Assembly {
     }
 
     /// What the next pass continues from if this one gets no further.
-    pub fn next(&self, last: &Line, now: Instant, drain: bool) -> LineState {
+    pub fn next(&self, now: Instant, drain: bool) -> LineState {
+        let last = self.last.as_ref().map(|last| last.state.clone());
         LineState {
             began_at: Some(now),
             began_behind: self.line.pass_time(now, drain).span.map(|span| span.after),
             later: self.line.slots_later(now),
-            ..last.state.clone()
+            ..last.unwrap_or_default()
         }
     }
 

@@ -50,10 +50,11 @@ impl PassLog {
         began: Instant,
         by_hand: bool,
     ) -> Self {
-        let record = assembly.last.clone().map(|last| {
+        let state = assembly.state.clone();
+        let record = (!state.is_none()).then(|| {
             let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
-            let next = assembly.next(&last, began, settings.limits.drain);
-            PassRecord::new(assembly.state.clone(), assembly.name.clone(), last, next, entry)
+            let next = assembly.next(began, settings.limits.drain);
+            PassRecord::new(state, assembly.name.clone(), assembly.last.clone(), next, entry)
         });
         // A pgmq message can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
@@ -80,6 +81,9 @@ impl PassLog {
                 }
             }
             Outcome::Interrupted | Outcome::Unable { .. } => {}
+        }
+        if failures.is_full() {
+            self.state.add_failures(&self.table, failures, now);
         }
         if let Some(record) = record {
             record.entry.counts = counts(tally);
@@ -127,7 +131,7 @@ impl PassLog {
         self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
     }
 
-    /// Calls `act` on the entry of the pass, unless state.db could not be used.
+    /// Calls `act` on the entry of the pass, unless there is no state directory.
     pub fn record<T>(&self, act: impl FnOnce(&mut PassRecord) -> T) -> Option<T> {
         lock(&self.notes).record.as_mut().map(act)
     }

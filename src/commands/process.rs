@@ -93,7 +93,12 @@ fn locked(
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
     log.end(clock.now(), elapsed, &ended, code);
-    monitoring.write_metrics(code, elapsed, log.record(|record| record.totals()), clock.now());
+    monitoring.write_metrics(
+        code,
+        elapsed,
+        log.record(|record| record.totals()).flatten(),
+        clock.now(),
+    );
     let summed_up = log.with_archived(|archived| archived.sum_up(queue, resolved));
     summed_up.unwrap_or_else(|error| log::error!("{error}"));
     exit
@@ -365,6 +370,10 @@ impl Observer for PassObserver {
 
     fn slow_handlers(&mut self, records: &[(Id, Instant)]) {
         self.log.record(|record| record.note_slow(records));
+    }
+
+    fn second(&mut self) {
+        self.log.record(PassRecord::flush);
     }
 
     fn reached(&mut self, cursor: &Cursor) {

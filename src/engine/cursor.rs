@@ -60,6 +60,12 @@ impl CronLine {
         reached.filter(move |_| !keeps_schedule && !has_due_column)
     }
 
+    /// Whether a pass by slots makes up for missed ticks.
+    pub fn makes_up(&self, now: Instant) -> bool {
+        let tick = now.tick(self.schedule.policy.every_secs());
+        self.reached(now).is_some_and(|slot| slot.tick < tick - 1)
+    }
+
     pub fn pass_time(&self, now: Instant, drain: bool) -> PassTime {
         self.schedule.policy.pass_time(self.reached(now), now, drain)
     }

@@ -87,6 +87,9 @@ pub trait Observer {
     /// Other records than before have slow handlers. Each is given with the start of its handler.
     fn slow_handlers(&mut self, _records: &[(Id, Instant)]) {}
 
+    /// Called about once a second while the pass waits for handlers.
+    fn second(&mut self) {}
+
     /// The next pass of the line should go on from this cursor.
     fn reached(&mut self, _cursor: &Cursor) {}
 
@@ -199,7 +202,7 @@ impl MainThread<'_> {
         self.shared.round();
         loop {
             match self.shared.with(Dispatcher::next_step) {
-                Step::Wait(most) => self.wait(most),
+                Step::Wait(most) => self.wait(Some(most)),
                 Step::RoundAfter(pause) => {
                     self.wait(Some(pause));
                     self.shared.round();

@@ -434,7 +434,8 @@ fn who_may_only_read_a_database_keeps_no_pass_out() {
     let seen = shop.run_as(SOMEBODY, SOMEBODY, &status).success().stdout;
     assert!(seen.contains("SUCCESS"), "{seen}");
     let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
-    let says = "app.db.backlog/state.db: permission denied; it belongs to user 65534 with mode 600";
+    let says =
+        "app.db.backlog/state.db, which belongs to user 65534 with mode 600: permission denied";
     assert!(
         seen.contains("some passes are not shown: could not open ") && seen.contains(says),
         "{seen}"
@@ -1066,6 +1067,65 @@ fn users_who_share_a_database_share_the_record_of_its_passes() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let line = &status["passes"]["lines"][0];
     assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&SOMEBODY.into(), &3.into()));
+}
+
+#[test]
+fn members_of_a_group_share_state_db_whatever_their_own_group_is() {
+    let Some(shop) = Shop::new("a group that shares a database") else { return };
+    let (one, other, group) = (1_001, 1_002, 3_000);
+    // SQLite makes the files of a write-ahead log with the group of the process.
+    let connection = rusqlite::Connection::open(shop.env.path("shop/app.db")).unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(connection);
+    shop.own("shop", one, group, 0o770);
+    shop.own("shop/app.db", one, group, 0o660);
+    let pass = |uid: u32, at: i64| {
+        let (uid, now) = (uid.to_string(), format!("@{at}"));
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", &uid, "--regid", &uid, "--groups", &group.to_string(), "--"])
+            .arg(env!("CARGO_BIN_EXE_backlog"))
+            .args([
+                "process",
+                "--ndays",
+                "9999",
+                "--db",
+                "shop/app.db",
+                "--now",
+                &now,
+                "--",
+                "true",
+            ])
+            .current_dir(shop.env.path(""))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        ran(&command.output().unwrap())
+    };
+    for (minute, uid) in (0..).zip([one, other, one, other]) {
+        shop.insert(minute + 2);
+        pass(uid, MIDNIGHT + i64::from(minute) * 60).silent();
+    }
+    let status = shop.run_as(one, group, &["status", "--db", "shop/app.db", "--json"]);
+    let status = status.success().stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let line = &status["passes"]["lines"][0];
+    assert_eq!((&line["last"]["uid"], &line["totals"]["succeeded"]), (&other.into(), &5.into()));
+}
+
+#[test]
+fn state_db_of_several_databases_is_readable_for_nobody_who_cannot_read_all() {
+    let Some(shop) = Shop::new("a directory for two databases") else { return };
+    fs::create_dir(shop.env.path("state")).unwrap();
+    shop.own("state", NOBODY, NOBODY, 0o750);
+    fs::copy(shop.env.path("shop/app.db"), shop.env.path("shop/secret.db")).unwrap();
+    shop.own("shop/app.db", NOBODY, NOBODY, 0o660);
+    shop.own("shop/secret.db", NOBODY, NOBODY, 0o600);
+    let mode = || as_owner(&shop.env.path("state/state.db"), |it| it.mode() & 0o777);
+    shop.pass_as(NOBODY, NOBODY, &["--state-dir", "state"]).silent();
+    assert_eq!(mode(), 0o660);
+    let line = ["process", "--ndays", "9", "--db", "shop/secret.db", "--state-dir", "state"];
+    shop.run_as(NOBODY, NOBODY, &[&line[..], &["--", "true"]].concat()).silent();
+    assert_eq!(mode(), 0o600);
 }
 
 /// A FIFO that nobody writes to.

@@ -7,7 +7,7 @@ use std::process::Command;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::testenv::{HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, skipped, wait_until};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, Ran, TestEnv, ran, skipped, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backlog");
 
@@ -163,15 +163,126 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
 }
 
 #[test]
-fn one_of_another_version_is_put_aside() {
+fn a_database_of_another_program_is_left_as_it_is() {
     let env = TestEnv::new();
-    pass(&env, MIDNIGHT, "true").silent();
-    env.state("PRAGMA user_version = 7");
+    env.insert(1, MIDNIGHT);
+    // Of another version, and that of a user who has named it so.
+    pass(&env, MIDNIGHT, "false").silent();
+    env.state("PRAGMA application_id = 7");
+    fs::copy(env.db(), env.path("state.db")).unwrap();
+    let why = "it is a database of another program or version: move it away";
     let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
-    assert!(status.contains("its version is 7, not 1"), "{status}");
-    let said = pass(&env, MIDNIGHT, "true").success().stderr;
-    assert!(said.contains("was damaged and was renamed"), "{said}");
+    assert!(status.contains(why), "{status}");
+    for (line, path) in [
+        (&["--fibonacci"][..], STATE),
+        (&["--fibonacci", "--db", "state.db", "--state-dir", "."], "state.db"),
+    ] {
+        let before = fs::read(env.path(path)).unwrap();
+        let words = [&["process"], line, &["--", "true"]].concat();
+        let said = env.run_at(MIDNIGHT + HOUR, &words).success().stderr;
+        assert!(said.contains(why) && said.contains("the pass continues"), "{said}");
+        let after = fs::read(env.path(path)).unwrap();
+        assert!(before == after || path == "state.db", "{path}");
+        assert!(!env.path(&format!("{path}.damaged")).exists());
+    }
+    assert_eq!(env.statuses(), "1|SUCCESS");
+    let named = Connection::open(env.path("state.db")).unwrap();
+    let found = |sql: &str| named.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+    assert_eq!(found("SELECT STATUS FROM BACKLOG"), "SUCCESS");
+    assert_eq!(found("PRAGMA journal_mode"), "wal");
+}
+
+#[test]
+fn odd_values_and_missing_tables_are_damage_that_the_next_pass_replaces() {
+    for damage in [
+        "UPDATE passes SET run = NULL",
+        "UPDATE passes SET exit = 300",
+        "UPDATE passes SET began = 'soon'",
+        "DROP TABLE passes",
+        "DROP TABLE lines; CREATE VIEW lines AS SELECT 1 AS id",
+    ] {
+        let env = TestEnv::new();
+        pass(&env, MIDNIGHT, "true").silent();
+        Connection::open(env.path(STATE)).unwrap().execute_batch(damage).unwrap();
+        let said = pass(&env, MIDNIGHT + MINUTE, "true").success().stderr;
+        assert!(said.contains("was damaged and was renamed"), "{damage}: {said}");
+        assert_eq!(said.lines().count(), 1, "{damage}: {said}");
+        pass(&env, MIDNIGHT + 2 * MINUTE, "true").silent();
+        assert_eq!(json(&env, MIDNIGHT)["lines"][0]["last"]["passes"], 2, "{damage}");
+    }
+}
+
+/// A pass that cannot write how far it got must not make up for the same ticks again and again.
+#[test]
+fn records_are_tried_for_each_slot_once_although_nothing_can_be_noted() {
+    let env = TestEnv::minimal();
+    for id in 1..=12 {
+        env.insert_one(id, MIDNIGHT - 3 * DAY - id * HOUR);
+    }
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let handler = env.noting("exit 1");
+    let pass = |tick: i64| {
+        let line = ["process", "--progressive", "--", &handler];
+        env.run_at(MIDNIGHT + tick * 5 * MINUTE, &line).silent();
+        env.handled().len()
+    };
+    pass(0);
+    // A reader keeps every transaction from being committed.
+    let reader = Connection::open(env.path(STATE)).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM lines").unwrap();
+    let tried: usize = (1..=12).map(pass).sum();
+    assert!((10..=14).contains(&tried), "each of 12 once an hour: {tried}");
+}
+
+#[test]
+fn the_end_of_a_pass_waits_for_a_lock_for_a_second() {
+    let env = TestEnv::new();
+    env.insert(1, MIDNIGHT);
+    let state = env.path(STATE).display().to_string();
+    // The lock outlives the handler by a little.
+    let lock = format!("(echo 'BEGIN EXCLUSIVE;'; sleep 0.3) | sqlite3 {state} >locked 2>&1 &");
+    let handler = env.script("handler", &format!("{lock}\nsleep 0.1"));
+    pass(&env, MIDNIGHT, &handler).silent();
+    let last = json(&env, MIDNIGHT)["lines"][0]["last"].clone();
+    assert_eq!((&last["end"], &last["counts"]["succeeded"]), (&"complete".into(), &1.into()));
+}
+
+#[test]
+fn a_pass_that_begins_while_it_is_locked_is_noted_later() {
+    let env = TestEnv::new();
+    env.insert(2, MIDNIGHT);
     pass(&env, MIDNIGHT, "true").silent();
+    env.sql("UPDATE BACKLOG SET STATUS = 'NEW'");
+    let other = Connection::open(env.path(STATE)).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let pausing = env.pausing();
+    let now = format!("@{MIDNIGHT}");
+    let line = ["process", "--fibonacci", "--now", &now, "--", "sh", "-c", &pausing.script];
+    let mut child = env.spawn(&line);
+    pausing.wait_for_begin();
+    other.execute_batch("COMMIT").unwrap();
+    wait_until("it is noted", || env.state("SELECT count(*), max(number) FROM passes") == "2|2");
+    assert_eq!(json(&env, MIDNIGHT)["lines"][0]["running"]["pid"], child.id());
+    pausing.let_go();
+    assert!(child.wait().unwrap().success());
+    let totals = json(&env, MIDNIGHT)["lines"][0]["totals"].clone();
+    assert_eq!(totals["succeeded"], 4);
+}
+
+#[test]
+fn counts_are_written_a_second_after_they_have_changed() {
+    let env = TestEnv::new();
+    env.insert(5, MIDNIGHT);
+    let pausing = env.pausing();
+    let script = format!("[ $BACKLOG_ID != 1 ] || {{ {}; }}", pausing.script);
+    let now = format!("@{MIDNIGHT}");
+    let line = ["process", "--fibonacci", "--jobs", "1", "--now", &now, "--", "sh", "-c", &script];
+    let mut child = env.spawn(&line);
+    pausing.wait_for_begin();
+    let written = "SELECT json_extract(counts, '$.succeeded') FROM passes";
+    wait_until("all counts are written", || env.state(written) == "4");
+    env.kill(&mut child);
+    assert_eq!(json(&env, MIDNIGHT)["lines"][0]["totals"]["succeeded"], 4);
 }
 
 #[test]

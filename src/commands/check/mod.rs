@@ -164,10 +164,13 @@ fn check_passes(
     table: &Table,
     screen: &Screen,
 ) -> bool {
-    let histories = state.histories(0).unwrap_or_else(|error| {
-        findings.warning("passes", format!("none is known: {}", chain(&error)));
-        Vec::new()
-    });
+    let histories = match state.histories(0) {
+        Ok(histories) => histories,
+        Err(error) => {
+            findings.warning("passes", format!("none is known: {}", chain(&error)));
+            return false;
+        }
+    };
     let mut lines = passes::of_queue(resolved, table, histories, screen.now);
     lines.retain(LinePasses::is_scheduled);
     if lines.is_empty() {

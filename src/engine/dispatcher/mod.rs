@@ -29,6 +29,7 @@ use slow_handlers::SlowHandlers;
 use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
+const SECOND: Duration = Duration::from_secs(1);
 /// Pause before a pass asks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -55,6 +56,7 @@ pub struct Dispatcher {
     unreported: Unreported,
     unwritten: Unwritten,
     slow_handlers: SlowHandlers,
+    next_second: Option<Monotonic>,
     /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
     is_alone: bool,
@@ -84,7 +86,7 @@ pub struct Dispatcher {
 
 pub enum Step {
     /// Wait for a wake-up, because other threads run the rounds; then ask again.
-    Wait(Option<Duration>),
+    Wait(Duration),
     RoundAfter(Duration),
     End,
 }
@@ -125,6 +127,7 @@ impl Dispatcher {
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
             slow_handlers: SlowHandlers::default(),
+            next_second: None,
             to_be_alone: Vec::new(),
             is_alone: false,
             may_be_alone: false,
@@ -190,18 +193,38 @@ impl Dispatcher {
     }
 
     pub fn next_step(&mut self) -> Step {
-        let look = self.note_slow_handlers();
-        match (self.next_round(), look) {
-            (Step::Wait(_), look) => Step::Wait(look),
-            (Step::RoundAfter(pause), Some(look)) if look < pause => Step::Wait(Some(look)),
-            (step, _) => step,
+        let left = self.each_second();
+        let step = self.next_round();
+        let is_long = matches!(step, Step::RoundAfter(pause) if pause > left);
+        if is_long && self.is_idle() {
+            self.pass.observer.second();
         }
+        match step {
+            Step::Wait(most) => Step::Wait(most.min(left)),
+            Step::RoundAfter(_) if is_long && !self.is_idle() => Step::Wait(left),
+            step @ (Step::RoundAfter(_) | Step::End) => step,
+        }
+    }
+
+    /// Returns the time until the next second of the pass.
+    fn each_second(&mut self) -> Duration {
+        let now = self.pass.clock.monotonic();
+        let next = *self.next_second.get_or_insert(now + SECOND);
+        if now < next {
+            return next - now;
+        }
+        self.next_second = Some(now + SECOND);
+        self.note_slow_handlers(now);
+        self.pass.observer.second();
+        SECOND
     }
 
     fn next_round(&mut self) -> Step {
         let again = self.write_again_in();
         let pause = match self.held_back() {
-            None if !self.is_idle() => return again.map_or(Step::Wait(None), Step::RoundAfter),
+            None if !self.is_idle() => {
+                return again.map_or(Step::Wait(Duration::MAX), Step::RoundAfter);
+            }
             None => self.begin_again(),
             pause => pause,
         };

@@ -8,38 +8,23 @@ use super::Dispatcher;
 
 /// A handler that runs for longer is slow.
 const LONG: Duration = Duration::from_secs(10);
-/// The interval of the checks while a handler is slow, to see it end.
-const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of records that are noted.
 const MOST: usize = 1_000;
 
+/// The records that were noted last.
 #[derive(Default)]
-pub struct SlowHandlers {
-    noted: Vec<(Id, Instant)>,
-    look_at: Option<Monotonic>,
-}
+pub struct SlowHandlers(Vec<(Id, Instant)>);
 
 impl Dispatcher {
-    /// Notes which records in hand have slow handlers. Returns the time until the next check.
-    pub(super) fn note_slow_handlers(&mut self) -> Option<Duration> {
-        let now = self.pass.clock.monotonic();
-        let look_at = *self.slow_handlers.look_at.get_or_insert(now + LONG);
-        if now >= look_at {
-            let ran = |began| now.saturating_duration_since(began);
-            let long = self.in_hand.iter().filter(|(_, it)| ran(it.began) >= LONG);
-            let mut long: Vec<_> = long.map(|(id, it)| (id.clone(), it.started_at)).collect();
-            long.sort_by_key(|(_, since)| *since);
-            long.truncate(MOST);
-            let next = self.in_hand.values().map(|it| LONG.saturating_sub(ran(it.began)));
-            let next = if long.is_empty() { next.min().unwrap_or(LONG) } else { LOOK };
-            self.slow_handlers.look_at = Some(now + next);
-            if self.slow_handlers.noted != long {
-                self.pass.observer.slow_handlers(&long);
-                self.slow_handlers.noted = long;
-            }
+    pub(super) fn note_slow_handlers(&mut self, now: Monotonic) {
+        let is_slow = |began| now.saturating_duration_since(began) >= LONG;
+        let slow = self.in_hand.iter().filter(|(_, it)| is_slow(it.began));
+        let mut slow: Vec<_> = slow.map(|(id, it)| (id.clone(), it.started_at)).collect();
+        slow.sort_by_key(|(_, since)| *since);
+        slow.truncate(MOST);
+        if self.slow_handlers.0 != slow {
+            self.pass.observer.slow_handlers(&slow);
+            self.slow_handlers.0 = slow;
         }
-        let is_any = !self.in_hand.is_empty();
-        let look_at = self.slow_handlers.look_at.filter(|_| is_any);
-        look_at.map(|at| at.saturating_duration_since(now))
     }
 }

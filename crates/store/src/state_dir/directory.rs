@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, Timespec, Timestamps, accessat, fchmod,
-    fstat, futimens, mkdirat, openat, renameat, statat, unlinkat,
+    Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps,
+    accessat, chmodat, fchmod, flock, fstat, futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -122,35 +122,59 @@ impl Directory {
         Ok(Some(file.into()))
     }
 
-    /// Whether [`STATE`] exists; makes it if `is_made`. Fails if it or its journal is not a file that a
-    /// pass may have made, or this user may not read it.
+    /// Whether [`STATE`] exists. With `is_made`, creates it and its journal, and lets only those read them who can
+    /// write the database. Fails if backlog did not create one of them, or this user may not read it.
     pub fn find_state(&self, is_made: bool) -> Result<bool> {
-        let found = self.look(STATE)?;
-        self.look(STATE_JOURNAL)?;
-        if found {
+        let mut exists = true;
+        for name in [STATE, STATE_JOURNAL] {
+            match self.look(name)? {
+                Some(found) if is_made => self.restrict(name, &found)?,
+                Some(_) => {}
+                None if is_made => match self.create(name) {
+                    Ok(_) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(self.not_opened(name, &errno.into())),
+                },
+                None => exists &= name != STATE,
+            }
+        }
+        if exists {
             self.require_access(STATE, Access::READ_OK)?;
         }
-        if found || !is_made {
-            return Ok(found);
-        }
-        match self.create(STATE) {
-            Ok(_) | Err(Errno::EXIST) => Ok(true),
-            Err(errno) => Err(self.not_opened(STATE, &errno.into())),
-        }
+        Ok(exists)
     }
 
-    /// Puts a damaged [`STATE`] out of the way.
+    /// Several databases may share the directory: the file takes the permissions that all of them have.
+    fn restrict(&self, name: &str, found: &Stat) -> Result<()> {
+        let (mode, most) = (found.st_mode & 0o777, self.mode_of(name));
+        if mode & !most == 0 {
+            return Ok(());
+        }
+        chmodat(&self.descriptor, name, Mode::from_raw_mode(mode & most), AtFlags::empty())
+            .map_err(|errno| self.not_opened(name, &errno.into()))
+    }
+
+    /// Renames a damaged [`STATE`].
     pub fn set_state_aside(&self) -> Result<()> {
-        let renamed = renameat(&self.descriptor, STATE, &self.descriptor, STATE_DAMAGED);
-        renamed.map_err(|errno| self.not_opened(STATE, &errno.into()))?;
+        renameat(&self.descriptor, STATE, &self.descriptor, STATE_DAMAGED)
+            .map_err(|errno| self.not_opened(STATE_DAMAGED, &errno.into()))?;
         self.remove(STATE_JOURNAL)
     }
 
-    /// Whether a file exists. Fails if no pass can have made it.
-    fn look(&self, name: &str) -> Result<bool> {
+    /// Calls `act` unless another process does so at the same time.
+    pub fn alone<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+        if flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        let done = act();
+        let _ = flock(&self.descriptor, FlockOperation::Unlock);
+        done.map(Some)
+    }
+
+    /// A file that exists. Fails if backlog did not create it.
+    fn look(&self, name: &str) -> Result<Option<Stat>> {
         match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => self.check_file(name, &found).map(|()| true),
-            Err(Errno::NOENT) => Ok(false),
+            Ok(found) => self.check_file(name, &found).map(|()| Some(found)),
+            Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(self.not_opened(name, &errno.into())),
         }
     }
@@ -181,8 +205,15 @@ impl Directory {
     }
 
     fn require_access(&self, name: &str, access: Access) -> Result<()> {
-        accessat(&self.descriptor, name, access, AtFlags::EACCESS)
-            .map_err(|errno| self.not_opened(name, &errno.into()))
+        let allowed = accessat(&self.descriptor, name, access, AtFlags::EACCESS);
+        let path = self.place.path.join(name);
+        allowed.with_context(|| match statat(&self.descriptor, name, AtFlags::empty()) {
+            Ok(Stat { st_uid, st_mode, .. }) => {
+                let (path, mode) = (path.display(), st_mode & 0o777);
+                format!("could not open {path}, which belongs to user {st_uid} with mode {mode:o}")
+            }
+            Err(_) => format!("could not open {}", path.display()),
+        })
     }
 
     fn not_opened(&self, name: &str, error: &io::Error) -> anyhow::Error {
@@ -214,11 +245,16 @@ impl Directory {
     /// Gives a new file the mode of the database. A reader of a file of locks or of state.db could lock passes
     /// out, and a reader of a token could have handlers ended: only writers of the database may read them.
     fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+        self.place.hand_over(file, self.mode_of(name))
+    }
+
+    fn mode_of(&self, name: &str) -> u32 {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;
-        let is_of_passes = [PASSES, LINES, CLAIMS, STATE].iter().any(|kind| name.ends_with(kind));
+        let is_of_passes =
+            [PASSES, LINES, CLAIMS, STATE, STATE_JOURNAL].iter().any(|kind| name.ends_with(kind));
         let mode = if is_of_passes { writers | writers << 1 } else { mode };
-        self.place.hand_over(file, 0o600 | mode)
+        0o600 | mode
     }
 
     /// Refuses a file of another user, and a hard link: writing could change a file elsewhere. Root trusts other

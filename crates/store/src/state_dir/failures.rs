@@ -14,6 +14,8 @@ use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
 const KEPT: u32 = 10_000;
 /// Number of causes that are kept.
 const CAUSES_KEPT: u32 = 1_000;
+/// Number of errors that are written in one transaction.
+const AT_ONCE: usize = 1_000;
 /// A cause that was not seen for this long counts as new.
 const GONE_AFTER: i64 = DAY;
 
@@ -62,10 +64,8 @@ impl Failures {
 #[derive(Debug, Default)]
 pub struct NewFailures {
     pub causes: Causes,
-    /// The last error of each record, with its sequence number. `None` after a success.
-    errors: HashMap<Id, (u64, Option<LastError>)>,
-    /// The last sequence number.
-    attempts: u64,
+    /// The last errors of records, in order. `None` after a success.
+    errors: Vec<(Id, Option<LastError>)>,
     /// Whether the table has no column for errors.
     keeps_errors: bool,
 }
@@ -81,34 +81,29 @@ impl NewFailures {
         let error: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
         self.causes.add_error(id, Some(&error), Some(at));
         if self.keeps_errors || unstored.is_some() {
-            self.note(id, Some(LastError { at, error, unstored: unstored.map(String::from) }));
+            let unstored = unstored.map(String::from);
+            self.errors.push((id.clone(), Some(LastError { at, error, unstored })));
         }
     }
 
     pub fn succeeded(&mut self, id: &Id) {
         if self.keeps_errors {
-            self.note(id, None);
+            self.errors.push((id.clone(), None));
         }
     }
 
-    /// Keeps the newest records, at least as many as are stored.
-    fn note(&mut self, id: &Id, error: Option<LastError>) {
-        self.attempts += 1;
-        self.errors.insert(id.clone(), (self.attempts, error));
-        if self.errors.len() >= 2 * KEPT as usize {
-            self.forget();
-        }
+    /// Whether it is time to write them.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= KEPT as usize
     }
 
-    fn forget(&mut self) {
-        let mut places: Vec<_> = self.errors.values().map(|(place, _)| *place).collect();
-        if let Some(first) = places.len().checked_sub(KEPT as usize) {
-            let (_, first, _) = places.select_nth_unstable(first);
-            self.errors.retain(|_, (place, _)| *place >= *first);
-        }
-    }
-
-    fn add_to(&self, connection: &Connection, scope: &str, table: &str) -> rusqlite::Result<()> {
+    fn add_to(
+        &self,
+        connection: &Connection,
+        scope: &str,
+        table: &str,
+        errors: &[(Id, Option<LastError>)],
+    ) -> rusqlite::Result<()> {
         let mut add = connection.prepare(
             "INSERT INTO causes (scope, table_name, cause, since, until) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET until = max(until, ?5),
@@ -121,7 +116,7 @@ impl NewFailures {
         let mut keep = connection.prepare("REPLACE INTO errors VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         let mut remove = connection
             .prepare("DELETE FROM errors WHERE scope = ?1 AND table_name = ?2 AND id = ?3")?;
-        for (id, (_, news)) in &self.errors {
+        for (id, news) in errors {
             let id = exact_id::to_json(id).to_string();
             match news {
                 Some(LastError { at, error, unstored }) => {
@@ -131,7 +126,7 @@ impl NewFailures {
             };
         }
         for (rows, key, at, most) in
-            [("causes", "cause", "until", CAUSES_KEPT), ("errors", "id", "at", KEPT)]
+            [("causes", "cause", "until", CAUSES_KEPT), ("errors", "id", "rowid", KEPT)]
         {
             connection.execute(
                 &format!(
@@ -151,24 +146,22 @@ impl StateDir {
     pub fn failures(&self, table: &str) -> Result<Failures> {
         let read = self.read_state(COMMAND_WAIT, &|connection| {
             let mut failures = Failures::default();
-            let sql = "SELECT cause, since, until FROM causes WHERE scope = ?1 AND table_name = ?2";
+            let sql = "SELECT * FROM causes WHERE scope = ?1 AND table_name = ?2";
             let mut causes = connection.prepare(sql)?;
-            let mut rows = causes.query([&*self.scope, table])?;
-            while let Some(row) = rows.next()? {
-                let met = (Instant(row.get("since")?), Instant(row.get("until")?));
-                failures.causes.insert(row.get("cause")?, met);
-            }
-            let sql =
-                "SELECT id, at, error, unstored FROM errors WHERE scope = ?1 AND table_name = ?2";
+            let causes = causes.query_map([&*self.scope, table], |row| {
+                let seen = (Instant(row.get("since")?), Instant(row.get("until")?));
+                Ok((row.get("cause")?, seen))
+            });
+            // What somebody else has written is passed over.
+            failures.causes = causes?.flatten().collect();
+            let sql = "SELECT * FROM errors WHERE scope = ?1 AND table_name = ?2";
             let mut errors = connection.prepare(sql)?;
-            let mut rows = errors.query([&*self.scope, table])?;
-            while let Some(row) = rows.next()? {
-                let Json(id) = row.get("id")?;
-                let Some(id) = exact_id::from_json(&id) else { continue };
-                let (at, error) = (Instant(row.get("at")?), row.get("error")?);
-                let unstored = row.get("unstored")?;
-                failures.errors.insert(id, LastError { at, error, unstored });
-            }
+            let errors = errors.query_map([&*self.scope, table], |row| {
+                let (Json(id), at) = (row.get("id")?, Instant(row.get("at")?));
+                let (error, unstored) = (row.get("error")?, row.get("unstored")?);
+                Ok(exact_id::from_json(&id).zip(Some(LastError { at, error, unstored })))
+            });
+            failures.errors = errors?.flatten().flatten().collect();
             Ok(failures)
         });
         Ok(read?.unwrap_or_default())
@@ -176,15 +169,19 @@ impl StateDir {
 
     /// Adds the failures of a pass, and removes the errors of records that succeeded.
     pub fn add_failures(&self, table: &str, news: &mut NewFailures, now: Instant) {
-        news.forget();
-        if news.causes.is_empty() && news.errors.is_empty() {
+        let errors = std::mem::take(&mut news.errors);
+        if news.causes.is_empty() && errors.is_empty() {
             return;
         }
-        let news = &*news;
-        let added = self.change_state(PASS_WAIT, &|connection| {
-            together(connection, || news.add_to(connection, &self.scope, table))
-        });
-        self.or_report(added, now);
+        // One part after the other, so that other passes need not wait for all.
+        let mut parts: Vec<_> = errors.chunks(AT_ONCE).collect();
+        parts.resize(parts.len().max(1), &[]);
+        for part in parts {
+            let added = self.change_state(PASS_WAIT, &|connection| {
+                together(connection, || news.add_to(connection, &self.scope, table, part))
+            });
+            self.or_report(added, now);
+        }
     }
 }
 

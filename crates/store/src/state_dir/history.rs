@@ -5,47 +5,19 @@ use std::fs::File;
 
 use anyhow::Result;
 use backlog_schedule::{Id, Instant, exact_id};
-use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::Value;
 
 use super::StateDir;
 use super::directory::{LINES, Purpose};
 use super::lines::LineName;
-use super::passes::{Counts, Line, PassEntry};
-use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
+use super::passes::{Counts, PASS_COLUMNS, PassEntry, pass_entry};
+use super::state_db::{COMMAND_WAIT, Json, together};
 use crate::claims;
 
 /// How many passes with something to do a line has in a day, at most: cron counts in minutes.
 pub const PASSES_OF_A_DAY: usize = 1_440;
 /// Number of entries that determine the usual interval of a line: with a pass a minute, more than an hour.
 pub const INTERVAL_ENTRIES: usize = 100;
-
-const PASS_COLUMNS: &str = r#"number, run, began, ended, "end", exit, counts, errors, more"#;
-
-fn pass_entry(row: &Row<'_>) -> rusqlite::Result<PassEntry> {
-    let (Json(counts), Json(errors)) = (row.get("counts")?, row.get("errors")?);
-    let (Json(end), Json(more)) = (row.get("end")?, row.get("more")?);
-    let ended: Option<i64> = row.get("ended")?;
-    let (run, began) = (row.get("run")?, Instant(row.get("began")?));
-    let (ended, exit) = (ended.map(Instant), row.get("exit")?);
-    Ok(PassEntry { run, began, ended, end, exit, counts, errors, ..more })
-}
-
-fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
-    let mut read = connection.prepare_cached(&format!(
-        "SELECT cursor, totals, {PASS_COLUMNS} FROM lines LEFT JOIN passes ON line = id
-         WHERE id = ?1 ORDER BY number DESC LIMIT 1"
-    ))?;
-    let line = read.query_row([id], |row| {
-        let (Json(state), Json(totals)) = (row.get("cursor")?, row.get("totals")?);
-        let last = match row.get("number")? {
-            Some(number) => Some((number, pass_entry(row)?)),
-            None => None,
-        };
-        Ok(Line { state, totals, last })
-    });
-    Ok(line.optional()?.unwrap_or_default())
-}
 
 /// The passes of a crontab line.
 #[derive(Debug, Clone, Default)]
@@ -105,19 +77,6 @@ impl LineHistory {
 }
 
 impl StateDir {
-    /// What a pass reads of the passes before it. `None` if state.db cannot be used: such a pass is not recorded.
-    pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
-        let id = self.line_id(name);
-        self.or_report(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
-    }
-
-    /// The same for a report. Creates nothing.
-    pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
-        let id = self.line_id(name);
-        let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
-        Ok(read.unwrap_or_default())
-    }
-
     /// The histories of all lines of this database, with at least their last `passes` entries.
     pub fn histories(&self, passes: usize) -> Result<Vec<LineHistory>> {
         let mut histories = self.read_histories(None, passes)?;
@@ -146,34 +105,31 @@ impl StateDir {
                 "SELECT {PASS_COLUMNS} FROM passes WHERE line = ?1 ORDER BY number DESC LIMIT ?2"
             ))?;
             let mut running = connection.prepare_cached("SELECT * FROM running WHERE run = ?1")?;
+            let found = lines.query_map((&self.scope, id), |line| {
+                let name = LineName {
+                    queue: line.get("queue")?,
+                    table: line.get("table_name")?,
+                    policy: line.get("policy")?,
+                };
+                Ok((line.get::<_, i64>("id")?, name, line.get::<_, Json<_>>("totals")?.0))
+            })?;
+            // No lock is held from one line to the next: passes wait for it.
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let most = i64::try_from(passes.max(INTERVAL_ENTRIES)).unwrap_or(i64::MAX);
             let mut histories = Vec::new();
-            let mut found = lines.query((&self.scope, id))?;
-            while let Some(line) = found.next()? {
-                let most = i64::try_from(passes.max(INTERVAL_ENTRIES)).unwrap_or(i64::MAX);
-                let entries = last.query_map([line.get("id")?, most], pass_entry)?;
+            for (id, line, totals) in found {
+                let entries = last.query_map([id, most], pass_entry)?;
                 let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
                 entries.reverse();
                 let Some(last) = entries.last() else { continue };
-                let mut slow = HashMap::new();
-                let mut rows = running.query([&last.run])?;
-                while let Some(row) = rows.next()? {
+                let slow = running.query_map([&last.run], |row| {
                     let Json(id): Json<Value> = row.get("record")?;
-                    let Some(id) = exact_id::from_json(&id) else { continue };
                     let (since, pid, run) =
                         (Instant(row.get("since")?), row.get("pid")?, row.get("run")?);
-                    slow.insert(id, SlowHandler { since, pid, run });
-                }
-                histories.push(LineHistory {
-                    line: LineName {
-                        queue: line.get("queue")?,
-                        table: line.get("table_name")?,
-                        policy: line.get("policy")?,
-                    },
-                    totals: line.get::<_, Json<_>>("totals")?.0,
-                    entries,
-                    is_running: false,
-                    slow,
-                });
+                    Ok(exact_id::from_json(&id).zip(Some(SlowHandler { since, pid, run })))
+                })?;
+                let slow = slow.flatten().flatten().collect();
+                histories.push(LineHistory { line, totals, entries, is_running: false, slow });
             }
             Ok(histories)
         });
@@ -224,9 +180,11 @@ impl StateDir {
 #[cfg(test)]
 mod tests {
     use backlog_schedule::{Cursor, Position, Slot};
+    use rusqlite::Connection;
 
     use super::super::lines::LineState;
     use super::super::passes::{PassEnd, PassRecord};
+    use super::super::state_db::PASS_WAIT;
     use super::*;
 
     fn name() -> LineName {
@@ -242,7 +200,7 @@ mod tests {
 
     /// A pass that begins now.
     fn pass(state: &StateDir, line: &LineName, now: i64) -> PassRecord {
-        let known = state.line(line, Instant(now)).unwrap();
+        let known = state.line(line, Instant(now));
         let entry = PassEntry::new(format!("{now:016x}"), Instant(now));
         PassRecord::new(state.clone(), line.clone(), known, LineState::default(), entry)
     }

@@ -18,12 +18,13 @@ mod state_db;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use backlog_schedule::{HOUR, Instant, fnv1a64};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, accessat, futimens};
 
 use super::claims::LineLock;
 use crate::secure_file::is_same;
@@ -49,6 +50,8 @@ pub struct StateDir {
     opened: Arc<OnceLock<Option<Directory>>>,
     /// state.db, once it was opened.
     state: Arc<Mutex<Option<Arc<StateDb>>>>,
+    /// Whether this process has reported that state.db cannot be used.
+    has_reported: Arc<AtomicBool>,
 }
 
 impl StateDir {
@@ -81,8 +84,8 @@ impl StateDir {
         scope: String,
     ) -> Self {
         let place = Place { path, is_named, database };
-        let (opened, state) = (Arc::default(), Arc::default());
-        Self { place, scope, is_optional: false, opened, state }
+        let (opened, state, has_reported) = (Arc::default(), Arc::default(), Arc::default());
+        Self { place, scope, is_optional: false, opened, state, has_reported }
     }
 
     /// The same directory, without which passes go on if it cannot be used.
@@ -194,12 +197,15 @@ impl StateDir {
             let (now, said) = (at(u64::try_from(now.0)?), lines.metadata()?.modified()?);
             let hour = Duration::from_secs(HOUR.unsigned_abs());
             let may = now.duration_since(said).map_or(true, |since| since >= hour);
-            if may {
-                lines.set_modified(now)?;
+            // Only its owner can set another time than the present.
+            let present = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            let present = Timestamps { last_access: present, last_modification: present };
+            if may && lines.set_modified(now).is_err() {
+                futimens(&lines, &present)?;
             }
             Ok(may)
         };
-        noted().unwrap_or(true)
+        !self.has_reported.swap(true, Ordering::Relaxed) && noted().unwrap_or(true)
     }
 
     /// The name of a file of which each database has one.

@@ -2,13 +2,16 @@
 //! it ends, so a killed pass leaves an entry without an end. Passes in a row that find nothing due, or their queue
 //! paused, share one entry. Only the pass that holds the lock of the line writes.
 
+use std::time::Duration;
+
+use anyhow::Result;
 use backlog_schedule::{Cursor, Id, Instant, exact_id};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
 use super::lines::{LineName, LineState};
-use super::state_db::{Json, PASS_WAIT, together};
+use super::state_db::{END_WAIT, Json, PASS_WAIT, together};
 
 /// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
@@ -104,6 +107,34 @@ pub struct PassEntry {
     pub passes: u64,
 }
 
+pub(super) const PASS_COLUMNS: &str =
+    r#"number, run, began, ended, "end", exit, counts, errors, more"#;
+
+pub(super) fn pass_entry(row: &Row<'_>) -> rusqlite::Result<PassEntry> {
+    let (Json(counts), Json(errors)) = (row.get("counts")?, row.get("errors")?);
+    let (Json(end), Json(more)) = (row.get("end")?, row.get("more")?);
+    let ended: Option<i64> = row.get("ended")?;
+    let (run, began) = (row.get("run")?, Instant(row.get("began")?));
+    let (ended, exit) = (ended.map(Instant), row.get("exit")?);
+    Ok(PassEntry { run, began, ended, end, exit, counts, errors, ..more })
+}
+
+fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
+    let mut read = connection.prepare_cached(&format!(
+        "SELECT cursor, totals, {PASS_COLUMNS} FROM lines LEFT JOIN passes ON line = id
+         WHERE id = ?1 ORDER BY number DESC LIMIT 1"
+    ))?;
+    let line = read.query_row([id], |row| {
+        let (Json(state), Json(totals)) = (row.get("cursor")?, row.get("totals")?);
+        let last = match row.get("number")? {
+            Some(number) => Some((number, pass_entry(row)?)),
+            None => None,
+        };
+        Ok(Line { state, totals, last })
+    });
+    Ok(line.optional()?.unwrap_or_default())
+}
+
 impl PassEntry {
     /// The entry of a pass that begins, of which nothing else is known.
     pub fn new(run: String, began: Instant) -> Self {
@@ -165,20 +196,25 @@ pub struct Line {
     pub(super) last: Option<(i64, PassEntry)>,
 }
 
-/// The entry of a pass that holds the lock of its line. A write that fails is left out.
+/// The entry of a pass that holds the lock of its line. A write that fails is left out, and made up for by the next.
 pub struct PassRecord {
     state: StateDir,
     name: LineName,
-    before: Line,
-    number: i64,
+    /// `None` until it could be read.
+    before: Option<Line>,
     pub entry: PassEntry,
     /// What the next pass continues from.
     pub next: LineState,
-    /// The interval in which the counts were last written, and the number of cursors since.
+    /// The interval in which the counts were last written, and the number of cursors in this second.
     written_in: i64,
     cursors: u32,
-    /// Whether its entry is written.
+    /// Whether a write failed in this second: no other is tried, so that no record waits for it.
+    is_refused: bool,
+    /// Whether something was not written yet.
+    is_dirty: bool,
     has_begun: bool,
+    /// Whether it shares the entry of the pass before.
+    is_shared: bool,
 }
 
 impl PassRecord {
@@ -186,24 +222,36 @@ impl PassRecord {
     pub fn new(
         state: StateDir,
         name: LineName,
-        before: Line,
+        before: Option<Line>,
         next: LineState,
         entry: PassEntry,
     ) -> Self {
-        let number = before.last.as_ref().map_or(1, |(number, _)| number + 1);
-        let (written_in, cursors, has_begun) = (i64::MIN, 0, false);
-        Self { state, name, before, number, entry, next, written_in, cursors, has_begun }
+        let (written_in, cursors) = (i64::MIN, 0);
+        let [is_refused, is_dirty, has_begun, is_shared] = [false; 4];
+        Self {
+            state,
+            name,
+            before,
+            entry,
+            next,
+            written_in,
+            cursors,
+            is_refused,
+            is_dirty,
+            has_begun,
+            is_shared,
+        }
     }
 
     /// The pass begins to handle records.
     pub fn begin(&mut self) {
         self.has_begun = true;
-        self.write(|_| Ok(()));
+        self.write(PASS_WAIT, |_, _| Ok(()));
     }
 
-    /// All attempts of the line, including those of this pass.
-    pub fn totals(&self) -> Counts {
-        self.before.totals.plus(&self.entry.counts)
+    /// All attempts of the line, including those of this pass. `None` if those before are unknown.
+    pub fn totals(&self) -> Option<Counts> {
+        Some(self.before.as_ref()?.totals.plus(&self.entry.counts))
     }
 
     /// Saves the cursor. Before the pass has begun, that waits for its entry. A fast pass saves only some cursors: if
@@ -211,10 +259,11 @@ impl PassRecord {
     /// these records may be what kills passes.
     pub fn save_cursor(&mut self, cursor: &Cursor) {
         self.next.cursor.clone_from(cursor);
-        self.cursors += 1;
+        (self.cursors, self.is_dirty) = (self.cursors + 1, true);
         let is_fast = self.cursors > CURSORS && !self.cursors.is_multiple_of(CURSORS);
-        let follows_killed = || self.before.last.as_ref().is_some_and(|(_, it)| it.ended.is_none());
-        if !self.has_begun || is_fast && !follows_killed() {
+        let last = self.before.as_ref().and_then(|before| before.last.as_ref());
+        let follows_killed = last.is_some_and(|(_, last)| last.ended.is_none());
+        if !self.has_begun || self.is_refused || is_fast && !follows_killed {
             return;
         }
         let (id, next) = (self.state.line_id(&self.name), &self.next);
@@ -223,16 +272,23 @@ impl PassRecord {
                 connection.prepare_cached("UPDATE lines SET cursor = ?2 WHERE id = ?1")?;
             save.execute((id, Json(next)))
         });
-        self.state.or_report(saved, self.entry.began);
+        self.is_refused = self.state.or_report(saved, self.entry.last_outcome).is_none();
     }
 
-    /// Writes the counts, at most once a second.
+    /// The counts have changed. They are written at once if they were not in this second.
     pub fn note_progress(&mut self, now: Instant) {
-        self.entry.last_outcome = now;
+        (self.entry.last_outcome, self.is_dirty) = (now, true);
         let interval = now.tick(WRITE_INTERVAL);
         if std::mem::replace(&mut self.written_in, interval) != interval {
-            self.cursors = 0;
-            self.write(|_| Ok(()));
+            self.flush();
+        }
+    }
+
+    /// Writes what was not written yet. A second begins.
+    pub fn flush(&mut self) {
+        (self.cursors, self.is_refused) = (0, false);
+        if self.has_begun && self.is_dirty {
+            self.write(PASS_WAIT, |_, _| Ok(()));
         }
     }
 
@@ -250,31 +306,32 @@ impl PassRecord {
                 Ok(())
             })
         });
-        self.state.or_report(written, self.entry.began);
+        self.state.or_report(written, self.entry.last_outcome);
     }
 
     /// The pass has ended, as its entry says.
     pub fn end(&mut self) {
         let entry = &mut self.entry;
-        if let Some((number, before)) = &self.before.last
+        if let Some(Line { last: Some((_, before)), .. }) = &self.before
             && before.end == entry.end
             && before.did_nothing()
             && before.by_hand == entry.by_hand
             && entry.did_nothing()
             && !self.has_begun
         {
-            self.number = *number;
+            self.is_shared = true;
             entry.began = before.began;
             entry.passes = before.passes.saturating_add(1);
         }
-        let (id, number) = (self.state.line_id(&self.name), self.number);
-        self.write(|connection| {
-            if self.has_begun {
-                connection.execute("DELETE FROM running WHERE run = ?1", [&self.entry.run])?;
+        let (has_begun, run) = (self.has_begun, self.entry.run.clone());
+        let wait = if has_begun { END_WAIT } else { PASS_WAIT };
+        self.write(wait, |connection, key| {
+            if has_begun {
+                connection.execute("DELETE FROM running WHERE run = ?1", [&run])?;
             }
-            if number % REMOVED_EVERY == 0 {
+            if key.1 % REMOVED_EVERY == 0 {
                 let older = "DELETE FROM passes WHERE line = ?1 AND number <= ?2";
-                connection.execute(older, [id, number - KEPT])?;
+                connection.execute(older, (key.0, key.1 - KEPT))?;
                 // Those of killed passes.
                 let gone = "DELETE FROM running WHERE run NOT IN (SELECT run FROM passes)";
                 connection.execute(gone, [])?;
@@ -283,21 +340,53 @@ impl PassRecord {
         });
     }
 
-    /// Writes the entry and what the next pass continues from, and runs `more` in the same transaction.
-    fn write(&self, more: impl Fn(&Connection) -> rusqlite::Result<()>) {
+    /// Writes the entry and what the next pass continues from, and runs `more` with the key of the entry in the same
+    /// transaction.
+    fn write(
+        &mut self,
+        wait: Duration,
+        more: impl Fn(&Connection, (i64, i64)) -> rusqlite::Result<()>,
+    ) {
         let LineName { queue, table, policy } = &self.name;
-        let (id, scope, totals) =
-            (self.state.line_id(&self.name), &self.state.scope, self.totals());
-        let written = self.state.change_state(PASS_WAIT, &|connection| {
+        let (id, scope) = (self.state.line_id(&self.name), &self.state.scope);
+        let written = self.state.change_state(wait, &|connection| {
             together(connection, || {
+                let before = match &self.before {
+                    Some(before) => before.clone(),
+                    None => read_line(connection, id)?,
+                };
+                let last = before.last.as_ref().map_or(0, |(number, _)| *number);
+                let number = last.saturating_add(i64::from(!self.is_shared));
+                let totals = before.totals.plus(&self.entry.counts);
                 let mut write = connection
                     .prepare_cached("REPLACE INTO lines VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
                 let (next, totals) = (Json(&self.next), Json(totals));
                 write.execute((id, scope, queue, table, policy, next, totals))?;
-                self.entry.write(connection, id, self.number)?;
-                more(connection)
+                self.entry.write(connection, id, number)?;
+                more(connection, (id, number))?;
+                Ok(before)
             })
         });
-        self.state.or_report(written, self.entry.began);
+        let now = self.entry.ended.unwrap_or(self.entry.last_outcome);
+        let written = self.state.or_report(written, now);
+        (self.is_refused, self.is_dirty) = (written.is_none(), written.is_none());
+        if let Some(before) = written {
+            self.before = Some(before);
+        }
+    }
+}
+
+impl StateDir {
+    /// What a pass reads of the passes before it. `None` if state.db cannot be used.
+    pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
+        let id = self.line_id(name);
+        self.or_report(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
+    }
+
+    /// The same for a report. Creates nothing.
+    pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
+        let id = self.line_id(name);
+        let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
+        Ok(read.unwrap_or_default())
     }
 }

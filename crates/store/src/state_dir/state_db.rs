@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{
@@ -25,10 +25,14 @@ use crate::mutex::lock;
 
 /// How long a pass waits for another one that writes. Then it leaves out the entry.
 pub const PASS_WAIT: Duration = Duration::from_millis(50);
+/// How long it waits at its end: no record waits then, and without the end it would seem to be killed.
+pub const END_WAIT: Duration = Duration::from_secs(1);
 /// How long a command waits.
-pub const COMMAND_WAIT: Duration = Duration::from_secs(2);
+pub const COMMAND_WAIT: Duration = Duration::from_millis(250);
 
-const VERSION: i64 = 1;
+/// The application id in the header of the file: "bac", and the version of its tables. Any other database is left as
+/// it is.
+const APPLICATION: i64 = 0x6261_6301;
 
 /// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope` separates the
 /// databases of a shared directory. `running` has the records with slow handlers. JSON may gain members without a new
@@ -52,7 +56,7 @@ CREATE TABLE IF NOT EXISTS causes (
 CREATE TABLE IF NOT EXISTS errors (
     scope TEXT, table_name TEXT, id TEXT, at INTEGER, error TEXT, unstored TEXT,
     PRIMARY KEY (scope, table_name, id)
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS said (
     line INTEGER, what TEXT, at INTEGER, PRIMARY KEY (line, what)
 ) WITHOUT ROWID;
@@ -105,14 +109,36 @@ impl StateDir {
             let Some(state) = self.state_db(true, wait)? else { return Ok(None) };
             self.run(&state, wait, act, "write to").map(Some)
         };
-        change().or_else(|error| {
-            match fault(&error) {
-                Some(Fault::Damaged) => self.replace_damaged(wait)?,
-                Some(Fault::Replaced) => self.forget_state(),
-                Some(Fault::Busy | Fault::Other) | None => return Err(error),
+        change().or_else(|error| match fault(&error) {
+            Some(Fault::Damaged) => self.replace_damaged(&change),
+            Some(Fault::Replaced) => {
+                self.forget_state();
+                change()
             }
-            change()
+            Some(Fault::Busy | Fault::Other) | None => Err(error),
         })
+    }
+
+    /// Renames the database if it is still damaged when nobody else replaces it, and tries again.
+    fn replace_damaged<T>(&self, change: &dyn Fn() -> Result<Option<T>>) -> Result<Option<T>> {
+        let directory = self.made()?;
+        let changed = directory.alone(|| {
+            self.forget_state();
+            let again = change();
+            if again.as_ref().err().and_then(fault) != Some(Fault::Damaged) {
+                return again;
+            }
+            directory.set_state_aside()?;
+            self.forget_state();
+            let shown = self.path().join(STATE);
+            let shown = shown.display();
+            log::error!(
+                "{shown} was damaged and was renamed to {shown}.damaged; the history of passes, the cursors and \
+                 the causes of failures begin anew, and your table is unchanged"
+            );
+            change()
+        });
+        changed?.context("another pass is replacing a damaged state.db")
     }
 
     fn run<T>(&self, state: &StateDb, wait: Duration, act: Act<'_, T>, verb: &str) -> Result<T> {
@@ -146,68 +172,49 @@ impl StateDir {
             state.forget();
         }
     }
-
-    /// Renames a damaged database, unless another pass has just replaced it. A lock lets one pass at a time do so.
-    fn replace_damaged(&self, wait: Duration) -> Result<()> {
-        let Some(_lock) = self.lock_line(STATE, false)? else {
-            bail!("another pass is replacing a damaged {STATE}");
-        };
-        self.forget_state();
-        let path = self.state_path()?;
-        let is_sound = |connection: &Connection| {
-            let found = connection.pragma_query_value(None, "quick_check", |row| row.get(0));
-            found.is_ok_and(|found: String| found == "ok")
-        };
-        if connect(&path, false, wait).is_ok_and(|it| it.as_ref().is_none_or(is_sound)) {
-            return Ok(());
-        }
-        self.made()?.set_state_aside()?;
-        let shown = path.display();
-        log::error!(
-            "{shown} was damaged and was renamed to {shown}.damaged; the history of passes, the cursors and \
-             the causes of failures begin anew, and your table is unchanged"
-        );
-        Ok(())
-    }
 }
 
 fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(wait)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    let id: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables = || -> rusqlite::Result<i64> {
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+    };
+    if id != APPLICATION && (id != 0 || tables()? != 0) {
+        let why = "it is a database of another program or version: move it away, or name another --state-dir";
+        let code = ffi::Error::new(ffi::SQLITE_MISUSE);
+        return Err(SqlError::SqliteFailure(code, Some(why.into())));
+    }
     connection.execute_batch(
         "PRAGMA cell_size_check = 1; PRAGMA synchronous = off; PRAGMA journal_mode = truncate",
     )?;
-    match connection.pragma_query_value(None, "user_version", |row| row.get(0))? {
-        0 if !is_made => return Ok(None),
-        0 => {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            transaction.execute_batch(SCHEMA)?;
-            transaction.pragma_update(None, "user_version", VERSION)?;
-            transaction.commit()?;
-        }
-        VERSION => {}
-        other => {
-            let why = format!("its version is {other}, not {VERSION}");
-            return Err(SqlError::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOTADB), Some(why)));
-        }
+    if id == 0 && !is_made {
+        return Ok(None);
+    }
+    if id == 0 {
+        together(&connection, || {
+            connection.execute_batch(SCHEMA)?;
+            connection.pragma_update(None, "application_id", APPLICATION)
+        })?;
     }
     Ok(Some(connection))
 }
 
 /// Several changes that are made together.
-pub fn together(
+pub fn together<T>(
     connection: &Connection,
-    act: impl FnOnce() -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+    act: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    act()?;
-    transaction.commit()
+    let done = act()?;
+    transaction.commit()?;
+    Ok(done)
 }
 
 /// An error of state.db, with the message for the user.
@@ -229,17 +236,32 @@ enum Fault {
 impl StateError {
     fn new(path: &Path, error: &SqlError, verb: &str) -> Self {
         let is_moved = |it: &ffi::Error| it.extended_code == ffi::SQLITE_READONLY_DBMOVED;
+        let is_odd = matches!(
+            error,
+            SqlError::SqlInputError { .. }
+                | SqlError::FromSqlConversionFailure(..)
+                | SqlError::IntegralValueOutOfRange(..)
+                | SqlError::InvalidColumnType(..)
+        );
         let (fault, hint) = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (Fault::Busy, ""),
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                (Fault::Damaged, ", which is damaged; the next pass replaces it")
-            }
             _ if error.sqlite_error().is_some_and(is_moved) => (Fault::Replaced, ""),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+                (Fault::Damaged, DAMAGED)
+            }
+            _ if is_odd => (Fault::Damaged, DAMAGED),
             _ => (Fault::Other, ""),
         };
-        Self { text: format!("could not {verb} {}{hint}: {error}", path.display()), fault }
+        let why = if let SqlError::SqlInputError { msg, .. } = error {
+            msg.clone()
+        } else {
+            error.to_string()
+        };
+        Self { text: format!("could not {verb} {}{hint}: {why}", path.display()), fault }
     }
 }
+
+const DAMAGED: &str = ", which is damaged; the next pass replaces it";
 
 impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

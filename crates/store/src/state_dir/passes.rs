@@ -16,8 +16,6 @@ use super::state_db::{END_WAIT, Json, PASS_WAIT, together};
 /// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
 const REMOVED_EVERY: i64 = 100;
-/// Seconds between two writes of the counts. A kill loses at most the counts of this time.
-const WRITE_INTERVAL: i64 = 1;
 /// The first cursors of each second are written at once, this many; then each fiftieth.
 const CURSORS: u32 = 50;
 
@@ -205,14 +203,14 @@ pub struct PassRecord {
     pub entry: PassEntry,
     /// What the next pass continues from.
     pub next: LineState,
-    /// The interval in which the counts were last written, and the number of cursors in this second.
-    written_in: i64,
+    /// The number of cursors in this second.
     cursors: u32,
     /// Whether a write failed in this second: no other is tried, so that no record waits for it.
     is_refused: bool,
     /// Whether something was not written yet.
     is_dirty: bool,
     has_begun: bool,
+    has_outcome: bool,
     /// Whether it shares the entry of the pass before.
     is_shared: bool,
 }
@@ -226,19 +224,18 @@ impl PassRecord {
         next: LineState,
         entry: PassEntry,
     ) -> Self {
-        let (written_in, cursors) = (i64::MIN, 0);
-        let [is_refused, is_dirty, has_begun, is_shared] = [false; 4];
+        let [is_refused, is_dirty, has_begun, has_outcome, is_shared] = [false; 5];
         Self {
             state,
             name,
             before,
             entry,
             next,
-            written_in,
-            cursors,
+            cursors: 0,
             is_refused,
             is_dirty,
             has_begun,
+            has_outcome,
             is_shared,
         }
     }
@@ -275,16 +272,15 @@ impl PassRecord {
         self.is_refused = self.state.or_report(saved, self.entry.last_outcome).is_none();
     }
 
-    /// The counts have changed. They are written at once if they were not in this second.
+    /// The counts have changed. The first outcome is written at once.
     pub fn note_progress(&mut self, now: Instant) {
         (self.entry.last_outcome, self.is_dirty) = (now, true);
-        let interval = now.tick(WRITE_INTERVAL);
-        if std::mem::replace(&mut self.written_in, interval) != interval {
+        if !std::mem::replace(&mut self.has_outcome, true) {
             self.flush();
         }
     }
 
-    /// Writes what was not written yet. A second begins.
+    /// Writes what was not written yet. Called once a second: a kill loses at most the counts of this time.
     pub fn flush(&mut self) {
         (self.cursors, self.is_refused) = (0, false);
         if self.has_begun && self.is_dirty {

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use backlog_schedule::{Cursor, Instant, Schedule, Shard};
+use backlog_schedule::{Instant, Schedule, Shard};
 use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
@@ -63,10 +63,6 @@ impl Assembly {
         if lock.is_some() {
             let last = assembly.state.line(&assembly.name, now);
             assembly.continue_from(last, database.table());
-            // If it could not note how far it got, each pass would make up for the same ticks again.
-            if assembly.line.makes_up(now) && !assembly.state.takes_changes(&assembly.name, now) {
-                (assembly.line.cursor, assembly.last) = (Cursor::default(), None);
-            }
         }
         Ok((assembly, lock))
     }

@@ -61,7 +61,7 @@ fn locked(
     database.table().require_success()?;
     database.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, database.table())?;
-    let (assembly, lock) =
+    let (mut assembly, lock) =
         Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
     if lock.is_none() {
         monitoring.find_busy();
@@ -71,6 +71,11 @@ fn locked(
     let began = clock.monotonic();
     let log =
         PassLog::open(&assembly, settings, database.table(), run, clock.now(), terminal.attended);
+    // A pass that cannot write how far it got must not make up for missed ticks: the next one would do so again.
+    let makes_up = assembly.line.makes_up(clock.now());
+    if makes_up && log.record(PassRecord::begin) == Some(false) {
+        assembly.line.cursor = Cursor::default();
+    }
     let result = run_locked(database, assembly, queue, settings, console, &log, signals);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     let (ended, exit) = match result {

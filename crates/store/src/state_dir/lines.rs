@@ -61,15 +61,6 @@ impl StateDir {
         self.or_report(noted, now).unwrap_or(true)
     }
 
-    /// Whether state.db takes changes: a page is written.
-    pub fn takes_changes(&self, line: &LineName, now: Instant) -> bool {
-        let id = self.line_id(line);
-        let written = self.change_state(PASS_WAIT, &|connection| {
-            connection.execute("UPDATE lines SET scope = scope WHERE id = ?1", [id])
-        });
-        self.or_report(written, now).is_some()
-    }
-
     /// The key of a line in state.db: the offset of its lock.
     pub(super) fn line_id(&self, line: &LineName) -> i64 {
         self.lock_of(&line.to_string()).cast_signed()

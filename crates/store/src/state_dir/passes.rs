@@ -240,10 +240,11 @@ impl PassRecord {
         }
     }
 
-    /// The pass begins to handle records.
-    pub fn begin(&mut self) {
+    /// The pass begins to handle records. Returns whether that is written.
+    pub fn begin(&mut self) -> bool {
         self.has_begun = true;
         self.write(PASS_WAIT, |_, _| Ok(()));
+        !self.is_refused
     }
 
     /// All attempts of the line, including those of this pass. `None` if those before are unknown.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{
@@ -138,7 +138,10 @@ impl StateDir {
             );
             change()
         });
-        changed?.context("another pass is replacing a damaged state.db")
+        let text = || {
+            format!("{} is damaged: another pass replaces it", self.path().join(STATE).display())
+        };
+        Ok(changed?.ok_or_else(|| StateError { text: text(), fault: Fault::Busy })?)
     }
 
     fn run<T>(&self, state: &StateDb, wait: Duration, act: Act<'_, T>, verb: &str) -> Result<T> {
@@ -182,11 +185,16 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     connection.busy_timeout(wait)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    let id: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let id = || -> rusqlite::Result<i64> {
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))
+    };
     let tables = || -> rusqlite::Result<i64> {
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
     };
-    if id != APPLICATION && (id != 0 || tables()? != 0) {
+    let found = id()?;
+    let is_new = found == 0 && tables()? == 0;
+    // Another pass may just have made it.
+    if !is_new && found != APPLICATION && id()? != APPLICATION {
         let why = "it is a database of another program or version: move it away, or name another --state-dir";
         let code = ffi::Error::new(ffi::SQLITE_MISUSE);
         return Err(SqlError::SqliteFailure(code, Some(why.into())));
@@ -194,10 +202,10 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     connection.execute_batch(
         "PRAGMA cell_size_check = 1; PRAGMA synchronous = off; PRAGMA journal_mode = truncate",
     )?;
-    if id == 0 && !is_made {
+    if is_new && !is_made {
         return Ok(None);
     }
-    if id == 0 {
+    if is_new {
         together(&connection, || {
             connection.execute_batch(SCHEMA)?;
             connection.pragma_update(None, "application_id", APPLICATION)

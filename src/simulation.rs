@@ -211,7 +211,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// At most so many bins. A rest of less than a bin, which would look like a fall, is none.
+    /// `most` is the maximum number of bins. What is after the last whole bin is left out: it would look like a fall.
     pub fn new(runs: &[Run], scenario: &Scenario, most: usize) -> Self {
         // Of ticks of one minute and of five, the longer ones are whole numbers of the shorter.
         let every = runs.iter().map(|run| run.policy.every_secs()).max().unwrap_or(1);

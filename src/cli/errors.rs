@@ -88,7 +88,7 @@ pub fn with_synonym(
     error
 }
 
-/// The name here for a word of another program. `--max-retries` has that of `--retries`.
+/// The name here for a word of another program. `--max-retries` counts as `--retries`.
 fn synonym(word: &str) -> Option<&'static str> {
     let word = word.replacen("--max-", "--", 1);
     let is_meant = |words: &[&str]| words.iter().any(|other| other.eq_ignore_ascii_case(&word));

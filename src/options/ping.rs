@@ -1,4 +1,4 @@
-//! The URLs that passes are reported to: that of a check at a service such as healthchecks.io, or one for
+//! The URLs to which passes are reported: one of a check at a service such as healthchecks.io, or one for
 //! each event. They are secrets, because anybody who knows one can report in place of a pass. No message
 //! shows them.
 

@@ -78,7 +78,7 @@ impl LinePasses {
         entries
     }
 
-    /// The interval in seconds: that of the policy, otherwise the usual one.
+    /// The interval in seconds: by the policy, otherwise the usual one.
     fn interval(&self) -> Option<i64> {
         let every = self.scheduled().last()?.every;
         every.or_else(|| self.usual_interval().filter(|_| self.is_judged()))

@@ -1,4 +1,4 @@
-//! The status of a queue as text and as JSON, and that of several queues in one table.
+//! The status of a queue as text and as JSON, and of several queues in one table.
 
 use std::collections::BTreeMap;
 use std::iter;

@@ -123,15 +123,15 @@ impl Thresholds {
         };
         let mut judged: Vec<(Severity, String, String)> = Vec::new();
         for (severity, limit) in &self.0 {
-            let (state, shown, passed) = limit.judge(*severity, report);
-            // The limit of a warning is passed with that of a failure.
+            let (state, shown, exceeded) = limit.judge(*severity, report);
+            // A value that exceeds the limit of a failure exceeds the limit of a warning as well: it is named once.
             if !judged.iter().any(|(other, figure, _)| *other >= state && *figure == shown) {
-                judged.push((state, shown, passed));
+                judged.push((state, shown, exceeded));
             }
         }
         let worst = judged.iter().map(|(state, ..)| *state).max().unwrap_or(Severity::Ok);
         judged.retain(|(state, ..)| *state > Severity::Ok || worst == Severity::Ok);
-        let why = judged.into_iter().map(|(_, shown, passed)| shown + &passed);
+        let why = judged.into_iter().map(|(_, shown, exceeded)| shown + &exceeded);
         let why = why.collect::<Vec<_>>().join(", ");
         // A person who is woken need not look for why.
         let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));

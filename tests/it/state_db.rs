@@ -45,7 +45,7 @@ fn it_is_one_file_whose_journal_no_kill_leaves_in_the_way() {
     assert!(found.len() == all.len() && are_expected, "{found:?}");
     let before = fs::metadata(env.path("test.db.backlog")).unwrap().modified().unwrap();
     let mode = fs::metadata(env.path(STATE)).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o660, "that of the database");
+    assert_eq!(mode & 0o777, 0o660, "the mode of the database");
     let status = env.run_at(MIDNIGHT, &["status", "--trust-owner"]).success().stdout;
     assert!(status.contains("killed (pid ") && status.contains("after 1 succeeded"), "{status}");
     for tick in 1..4 {
@@ -166,7 +166,7 @@ fn a_damaged_one_is_put_aside_once_and_the_pass_does_its_work() {
 fn a_database_of_another_program_is_left_as_it_is() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
-    // Of another version, and that of a user who has named it so.
+    // One of another version, and a user's database of that name.
     pass(&env, MIDNIGHT, "false").silent();
     env.state("PRAGMA application_id = 7");
     fs::copy(env.db(), env.path("state.db")).unwrap();
@@ -342,7 +342,7 @@ fn a_full_disk_is_said_once_an_hour_and_keeps_no_outcome_out() {
     assert_eq!(status["passes"]["lines"][0]["totals"]["succeeded"], 2, "{status}");
 }
 
-/// Makes system calls that write to state.db or read it fail, and tells of each that syncs it.
+/// Makes system calls that write to state.db or read it fail, and reports each that syncs it.
 const FAILING: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -25,8 +25,8 @@ use crate::report::{Findings, Level};
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// Findings about the lines that name a queue, or may do so, and about their mail. `table` is that of the queue,
-/// if it can be opened. Lines of other queues and of other users are left out.
+/// Findings about the lines that name a queue, or may do so, and about their mail. `table` is the table of the
+/// queue, if it can be opened. Lines of other queues and of other users are left out.
 pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
     let me = User::from_uid(geteuid()).ok().flatten();
     let (mut findings, mut is_mailed) = (Findings::default(), false);

@@ -194,14 +194,14 @@ impl Dispatcher {
 
     pub fn next_step(&mut self) -> Step {
         let left = self.each_second();
-        let step = self.next_round();
-        let is_long = matches!(step, Step::RoundAfter(pause) if pause > left);
-        if is_long && self.is_idle() {
-            self.pass.observer.second();
-        }
-        match step {
+        match self.next_round() {
             Step::Wait(most) => Step::Wait(most.min(left)),
-            Step::RoundAfter(_) if is_long && !self.is_idle() => Step::Wait(left),
+            Step::RoundAfter(pause) if pause > left && self.is_idle() => {
+                // The next search has begun with this pause, so it is not cut.
+                self.pass.observer.second();
+                Step::RoundAfter(pause)
+            }
+            Step::RoundAfter(pause) if pause > left => Step::Wait(left),
             step @ (Step::RoundAfter(_) | Step::End) => step,
         }
     }

@@ -31,7 +31,7 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 pub const PASSES: &str = "passes";
 pub const CLAIMS: &str = ".claims";
-/// The locks of the crontab lines. Its modification time is that of the last message about [`STATE`].
+/// The locks of the crontab lines. Its modification time is the time of the last message about [`STATE`].
 pub const LINES: &str = "lines";
 /// The SQLite database that passes share. Nothing else may open it (state_db.rs says why).
 pub const STATE: &str = "state.db";

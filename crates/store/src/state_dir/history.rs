@@ -48,7 +48,7 @@ impl LineHistory {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
-    /// All entries except that of the running pass.
+    /// All entries except the one of the running pass.
     fn over(&self) -> &[PassEntry] {
         &self.entries[..self.entries.len() - usize::from(self.running().is_some())]
     }

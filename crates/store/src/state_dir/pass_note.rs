@@ -1,4 +1,4 @@
-//! A token for each running pass, in a locked slot of a file. A token without a lock is that of a killed pass, whose
+//! A token for each running pass, in a locked slot of a file. A token without a lock belongs to a killed pass, whose
 //! handlers may still run: they are ended before anything is claimed.
 
 use std::fs::File;

@@ -224,7 +224,6 @@ impl PassRecord {
         next: LineState,
         entry: PassEntry,
     ) -> Self {
-        let [is_refused, is_dirty, has_begun, has_outcome, is_shared] = [false; 5];
         Self {
             state,
             name,
@@ -232,11 +231,11 @@ impl PassRecord {
             entry,
             next,
             cursors: 0,
-            is_refused,
-            is_dirty,
-            has_begun,
-            has_outcome,
-            is_shared,
+            is_refused: false,
+            is_dirty: false,
+            has_begun: false,
+            has_outcome: false,
+            is_shared: false,
         }
     }
 
@@ -322,13 +321,13 @@ impl PassRecord {
         }
         let (has_begun, run) = (self.has_begun, self.entry.run.clone());
         let wait = if has_begun { END_WAIT } else { PASS_WAIT };
-        self.write(wait, |connection, key| {
+        self.write(wait, |connection, (id, number)| {
             if has_begun {
                 connection.execute("DELETE FROM running WHERE run = ?1", [&run])?;
             }
-            if key.1 % REMOVED_EVERY == 0 {
+            if number % REMOVED_EVERY == 0 {
                 let older = "DELETE FROM passes WHERE line = ?1 AND number <= ?2";
-                connection.execute(older, (key.0, key.1 - KEPT))?;
+                connection.execute(older, (id, number - KEPT))?;
                 // Those of killed passes.
                 let gone = "DELETE FROM running WHERE run NOT IN (SELECT run FROM passes)";
                 connection.execute(gone, [])?;

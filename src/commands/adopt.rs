@@ -3,13 +3,14 @@
 //! the database.
 
 use std::io::{self, IsTerminal, Write};
+use std::iter;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use backlog_schedule::{counted, listed, one_line, toml_text};
 use backlog_store::ownership::Kind;
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Listed};
+use backlog_store::{Access, Listed, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
 use crate::adopt::{is_known, is_like_a_queue, propose};
@@ -38,7 +39,19 @@ pub fn run(
         None => chosen(&database.tables()?, &database.place(), console)?,
     };
     let outline = database.outline(&name)?;
-    let proposal = propose(&outline, console.clock.now(), console.terminal)?;
+    let mut proposal = propose(&outline, console.clock.now(), console.terminal)?;
+    // The file may have open questions, so it need not be TOML.
+    let file = secure_file::read(&environment.directory.join("backlog.toml"));
+    let file =
+        file.map_or_else(|_| String::new(), |(bytes, _)| String::from_utf8_lossy(&bytes).into());
+    let is_taken = |name: &str| file.lines().any(|line| line.trim() == format!("[queue.{name}]"));
+    let usual = proposal.queue.clone();
+    let mut names =
+        iter::once(usual.clone()).chain((2..).map(|number| format!("{usual}-{number}")));
+    if let Some(free) = names.find(|name| !is_taken(name)).filter(|name| *name != usual) {
+        say(&format!("backlog.toml has a queue {usual} already: this one is named {free}"))?;
+        proposal.queue = free;
+    }
     let state_dir = layers.path("state_dir").map(|path| environment.directory.join(path));
     // Every pass has to find the same state.
     let state_dir = state_dir.or_else(|| environment.state_dir().filter(|_| is_server));
@@ -49,8 +62,9 @@ pub fn run(
         false => environment.directory.join(&db),
     };
     let (table, place) = (one_line(&outline.name), one_line(&database.place()));
+    let gap = if file.is_empty() { "" } else { "\n" };
     let text = format!(
-        "# Proposed by `backlog adopt` for table {table} of {place}.\n# Nothing was changed there.\n\n{}",
+        "{gap}# Proposed by `backlog adopt` for table {table} of {place}.\n# Nothing was changed there.\n\n{}",
         section(&written)
     );
     let cannot = |why: &str| anyhow!("table {table} cannot be described as TOML: {why}");
@@ -80,7 +94,7 @@ pub fn run(
     say("next:")?;
     if io::stdout().is_terminal() {
         let table = shlex::try_quote(&outline.name).unwrap_or_default();
-        say(&format!("  backlog adopt {table} --db ... > backlog.toml"))?;
+        say(&format!("  backlog adopt {table} --db ... >> backlog.toml"))?;
     }
     if proposal.questions > 0 {
         say("  answer each QUESTION in backlog.toml, in place of its ?")?;

@@ -824,3 +824,31 @@ fn what_does_not_show_is_escaped_in_what_is_proposed() {
     let proposed: toml::Table = ran.stdout.parse().unwrap();
     assert!(proposed["queue"].to_string().contains("jo\u{202e}bs\u{3164}"), "{proposed}");
 }
+
+#[test]
+fn what_is_proposed_can_be_appended_to_a_file_with_other_queues() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT);
+         INSERT INTO orders VALUES (1, 'new', '2026-11-20'), (2, 'done', '2026-11-21');
+         CREATE TABLE mails (id INTEGER PRIMARY KEY, status TEXT, created_at TEXT);
+         INSERT INTO mails VALUES (1, 'new', '2026-11-20'), (2, 'done', '2026-11-21')",
+    );
+    // The first file has an open question and no end of line.
+    let mut file = String::from("[queue.orders]\ndb = ?\n# [queue.mails]");
+    fs::write(env.path("backlog.toml"), &file).unwrap();
+    for (table, queue) in [("orders", "orders-2"), ("mails", "mails"), ("orders", "orders-3")] {
+        let adopted = env.run(&["adopt", table]);
+        file += &adopted.stdout;
+        fs::write(env.path("backlog.toml"), &file).unwrap();
+        let renamed =
+            format!("backlog.toml has a queue {table} already: this one is named {queue}\n");
+        assert_eq!(adopted.stderr.contains(&renamed), table != queue, "{adopted:?}");
+        assert!(
+            adopted.stderr.contains(&format!("backlog check --queue {queue}\n")),
+            "{adopted:?}"
+        );
+    }
+    let file: toml::Table = file.replace('?', "'a.db'").parse().unwrap();
+    let queues: Vec<_> = file["queue"].as_table().unwrap().keys().collect();
+    assert_eq!(queues, ["orders", "orders-2", "mails", "orders-3"]);
+}

@@ -39,7 +39,7 @@ use anyhow::Result;
 use backlog_schedule::Instant;
 use backlog_store::{Clock, system_error};
 
-use cli::Typed;
+use cli::{Cli, Command, Typed};
 use commands::{Console, Endings, Signals};
 use exit::Exit;
 use options::Environment;
@@ -54,7 +54,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<_> = args.into_iter().collect();
     if let Some(text) = cli::document(&args) {
         let written = Stdout(io::stdout().lock()).write_all(text.as_bytes());
-        return finish(written.map(|()| Exit::Done).map_err(Into::into), &Terminal::new(0));
+        return finish(written.map(|()| Exit::Done).map_err(Into::into), &Terminal::new(0, false));
     }
     let is_monitoring = cli::has_limits(&args);
     let typed = match Typed::parse(args) {
@@ -62,7 +62,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if is_monitoring && error.use_stderr() => return refuse_to_monitoring(&error),
         Err(error) => error.exit(),
     };
-    let terminal = Terminal::new(typed.cli.global.verbose);
+    let Cli { global, command } = &typed.cli;
+    let is_quiet = matches!(command, Command::Process(args) if args.quiet);
+    let terminal = Terminal::new(global.verbose, is_quiet);
     finish(dispatch(typed, &terminal), &terminal)
 }
 

@@ -32,7 +32,7 @@ pub struct Terminal {
     bars: MultiProgress,
     /// Whether standard error is a terminal. Cron mails every line.
     pub attended: bool,
-    /// In characters, if it is.
+    /// In characters, if it is one that shows progress and summaries.
     pub width: Option<usize>,
     /// The name of the queue in work, if it has one.
     queue: Arc<Mutex<Option<String>>>,
@@ -41,16 +41,17 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Sets up the log: warnings at a terminal, errors under cron, unless `-v` or `RUST_LOG` is given.
-    pub fn new(verbose: u8) -> Self {
+    /// Sets up the log: warnings at a terminal, errors under cron or with `--quiet`, unless `-v` or `RUST_LOG` is given.
+    pub fn new(verbose: u8, is_quiet: bool) -> Self {
         let width = width(&io::stderr());
         let attended = width.is_some();
-        let folds = attended && verbose == 0 && std::env::var_os(LOG).is_none();
+        let width = width.filter(|_| !is_quiet);
+        let folds = width.is_some() && verbose == 0 && std::env::var_os(LOG).is_none();
         let (bars, queue) = (MultiProgress::new(), Arc::default());
         let terminal = Self { bars, attended, width, queue, folds };
         let log = terminal.clone();
         let level = match verbose {
-            0 if terminal.attended => LevelFilter::Warn,
+            0 if width.is_some() => LevelFilter::Warn,
             0 => LevelFilter::Error,
             1 => LevelFilter::Info,
             _ => LevelFilter::Trace,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backlog_schedule::Status as RecordStatus;
+use backlog_schedule::{Instant, Status as RecordStatus};
 use clap::{Args, ValueEnum};
 
 use crate::options::Setting;
@@ -33,7 +33,7 @@ pub struct Adopt {
 
 #[derive(Args)]
 pub struct Add {
-    /// JSON documents, or - for one in each line of standard input
+    /// JSON documents; or a file with one in each line, or - for standard input
     #[arg(required = true, value_name = "PAYLOAD")]
     pub payloads: Vec<String>,
 }
@@ -61,8 +61,12 @@ pub struct Process {
     /// Print what would be tried, and do nothing
     ///
     /// Also prints why other records would not be tried.
-    #[arg(long, conflicts_with_all = ["drain", "wait"])]
+    #[arg(long, short = 'n', conflicts_with_all = ["drain", "wait"])]
     pub dry_run: bool,
+
+    /// At a terminal, print no more than under cron
+    #[arg(long, short, hide_short_help = true)]
+    pub quiet: bool,
 
     /// Continue until no record is due
     #[arg(long)]
@@ -86,6 +90,12 @@ pub struct Pause {
     /// How long to pause [default: until `resume`]
     #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
     pub span: Option<i64>,
+
+    /// When the pause ends
+    ///
+    /// INSTANT is 2026-11-21T03:40:00Z, or @ and the seconds since 1970.
+    #[arg(long, value_name = "INSTANT", conflicts_with = "span")]
+    pub until: Option<Instant>,
 
     /// Reason that passes and `status` print
     #[arg(long, value_name = "TEXT")]
@@ -276,7 +286,7 @@ pub struct Edit {
     pub yes: bool,
 
     /// Print what would be done, and do nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
 }
 

@@ -10,7 +10,7 @@ use strsim::normalized_damerau_levenshtein;
 /// Options, commands and statuses of other programs, and what they are called here.
 const SYNONYMS: [(&[&str], &str); 27] = [
     (&["--retries", "--tries"], "--max-attempts"),
-    (&["--concurrency", "--workers", "--parallel", "--threads", "-j"], "--jobs"),
+    (&["--concurrency", "--workers", "--parallel", "--threads"], "--jobs"),
     (&["--limit", "--batch-size"], "--max-records"),
     (&["--database", "--dsn", "--database-url"], "--db"),
     (&["--backoff", "--strategy"], "--policy"),
@@ -64,7 +64,9 @@ pub fn with_synonym(
         && !argv.iter().any(|word| word == "--")
         && has(&Arg::is_last_set)
     {
-        let tip = StyledStr::from(format!("write `--` before the handler: -- {word}"));
+        let tip = StyledStr::from(format!(
+            "a database follows --db; write `--` before the handler: -- {word}"
+        ));
         error.insert(Context::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     let is_known = |meant: &&str| match meant.strip_prefix("--") {

@@ -58,6 +58,23 @@ pub fn handler_arg() -> Arg {
         .last(true)
 }
 
+/// The id of clap's argument for the database; its key is `db`.
+pub const DATABASE: &str = "database";
+
+/// Whether a subcommand takes the database without `--db`. Words of the others are ids, payloads or handlers.
+pub fn takes_database(subcommand: &str) -> bool {
+    ["init", "status", "list", "failures"].contains(&subcommand)
+}
+
+pub fn database_arg() -> Arg {
+    Arg::new(DATABASE)
+        .help("Path of the SQLite file, or a URL; same as --db")
+        .value_name("DATABASE")
+        .value_hint(ValueHint::AnyPath)
+        .value_parser(ValueParser::os_string())
+        .conflicts_with("db")
+}
+
 /// Whether the option may be written before or after the name of any subcommand.
 fn is_global(key: &Key) -> bool {
     ["db", "state_dir"].contains(&key.name)
@@ -81,6 +98,7 @@ pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {
 fn arg(key: &'static Key) -> Arg {
     let arg = Arg::new(key.name)
         .long(key.long)
+        .short(key.short)
         .help(key.help[0])
         .help_heading(key.group())
         .hide_short_help(!key.is_in_short_help);

@@ -18,7 +18,10 @@ use args::TableArgs;
 use backlog_schedule::Instant;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
-use key_args::{args_of, global_args, handler_arg, is_about_a_queue, takes_handler};
+use key_args::{
+    args_of, database_arg, global_args, handler_arg, is_about_a_queue, takes_database,
+    takes_handler,
+};
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
@@ -183,6 +186,7 @@ impl Command {
         let long_about = command.get_long_about().cloned();
         // All options are added here, so the deferred definition adds nothing.
         let command = own(command.defer(std::convert::identity).args(args_of(&name)));
+        let command = if takes_database(&name) { command.arg(database_arg()) } else { command };
         let command = if takes_handler(&name) { command.arg(handler_arg()) } else { command };
         let command =
             if is_about_a_queue(&name) { TableArgs::augment_args(command) } else { command };

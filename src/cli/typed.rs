@@ -8,9 +8,9 @@ use toml::Value;
 
 use super::args::TableArgs;
 use super::errors::with_synonym;
-use super::key_args::{HANDLER, is_about_a_queue, keys_of};
+use super::key_args::{DATABASE, HANDLER, is_about_a_queue, keys_of};
 use super::{Cli, Command, command};
-use crate::options::key::{EXEC, Kind};
+use crate::options::key::{DB, EXEC, Kind};
 use crate::options::raw::Raw;
 use crate::options::{Key, Origin, TypedOptions};
 
@@ -52,10 +52,12 @@ impl Typed {
             options.set = set;
             options.layer.conditions.extend(condition);
         }
-        let handler = matches.try_get_many::<OsString>(HANDLER).ok().flatten();
-        if let (Some(words), Some(key)) = (handler, Key::named(EXEC)) {
-            let words = Raw::Words(words.cloned().collect());
-            options.layer.insert(key, words, Origin::CommandLine);
+        for (argument, key) in [(HANDLER, EXEC), (DATABASE, DB)] {
+            let words = matches.try_get_many::<OsString>(argument).ok().flatten();
+            if let (Some(words), Some(key)) = (words, Key::named(key)) {
+                let words = Raw::Words(words.cloned().collect());
+                options.layer.insert(key, words, Origin::CommandLine);
+            }
         }
         options.takes_all_queues = matches.try_contains_id("all_queues").is_ok();
         options.works_without_queue =

@@ -2,8 +2,9 @@
 //! and only if its status is the expected one.
 
 use std::fmt::Display;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,9 @@ use backlog_schedule::{
 };
 use backlog_store::{
     Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
+    secure_file,
 };
+use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
 
 use super::assemble::Assembly;
@@ -49,12 +52,23 @@ const ADDED: usize = 1000;
 pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let now = console.clock.now();
     let mut database = open(queue, Access::ReadWrite, console.clock)?;
+    // A payload is JSON; any other single argument names a file.
+    let file = match payloads {
+        [one] if document(one.as_bytes()).is_err() => Some(Path::new(one)).filter(|it| it.exists()),
+        _ => None,
+    };
     let added = if payloads == ["-"] {
         add_lines(&mut *database, io::stdin().lock(), now)?
+    } else if let Some(path) = file {
+        let opened = secure_file::open_regular(path, OFlags::RDONLY);
+        let opened = opened.with_context(|| format!("could not read {}", path.display()))?;
+        let added = add_lines(&mut *database, BufReader::new(opened), now);
+        added.with_context(|| path.display().to_string())?
     } else {
         for (payload, number) in payloads.iter().zip(1..) {
             if let Err(error) = document(payload.as_bytes()) {
-                let why = format!("payload {number} is not JSON ({error})");
+                let nor = if payloads.len() == 1 { ", nor a file" } else { "" };
+                let why = format!("payload {number} is not JSON ({error}){nor}");
                 bail!(usage(format!("{why}; nothing was added: {payload}")));
             }
         }
@@ -78,7 +92,7 @@ fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> 
     let (mut added, mut added_up_to) = (0, 0);
     let mut batch = Vec::with_capacity(ADDED);
     for (line, number) in input.split(b'\n').zip(1..) {
-        let line = line.context("could not read standard input")?;
+        let line = line.context("could not read a line")?;
         match document(line.trim_ascii()) {
             _ if line.trim_ascii().is_empty() => continue,
             Ok(payload) => batch.push(payload.to_string()),

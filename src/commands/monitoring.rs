@@ -169,7 +169,7 @@ struct Complaints {
 
 impl Complaints {
     fn complain(&self, what: &str, why: &str, now: Instant) {
-        if self.terminal.attended {
+        if self.terminal.width.is_some() {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();

@@ -76,11 +76,14 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
     let target = Target::find(resolved, console.clock)?;
     let ending = table_command("resume", [], resolved, &target.queue, false)?;
     let now = console.clock.now();
-    let until = args.span.map(|span| now.saturating_add(span));
+    let until = args.until.or(args.span.map(|span| now.saturating_add(span)));
+    if let Some(at) = until.filter(|at| *at <= now) {
+        bail!(usage(format!("--until {at} is past: it is {now}")));
+    }
     let reason = args.reason.clone().map(cut);
     let pause = Pause { since: Some(now), until, reason, by: Some(user_name()) };
     target.state.begin_pause(&target.scope, &pause)?;
-    let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.at(at)));
+    let until = until.map_or_else(String::new, |at| format!(" until {}", console.screen.when(at)));
     let scope = &target.scope;
     confirm(console.out, &format!("paused {scope}{until}; this ends it: {ending}"))?;
     for running in target.histories.iter().filter(|it| it.is_running) {

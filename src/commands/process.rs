@@ -86,7 +86,7 @@ fn locked(
                 report::top_failures(&[("", &log.causes())], &screen)
             };
             // The pause was reported when it was found.
-            if terminal.attended && tally != Tally::paused() {
+            if terminal.width.is_some() && tally != Tally::paused() {
                 terminal.say(&summary);
                 terminal.say_lines(&causes(terminal.width));
             }
@@ -241,7 +241,7 @@ fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Termin
     let sought_at = log.record(|record| record.next.unmapped_sought_at).flatten();
     let since = sought_at.map(|at| now.0.saturating_sub(at.0));
     let is_due = since.is_none_or(|since| !(0..DAY).contains(&since));
-    if !terminal.attended && !is_due {
+    if terminal.width.is_none() && !is_due {
         return Ok(());
     }
     let mut database = open(queue, Access::ReadOnly, clock)?;

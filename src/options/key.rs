@@ -11,6 +11,7 @@ pub struct Key {
     pub name: &'static str,
     /// The name of the option, without hyphens before it.
     pub long: &'static str,
+    pub short: Option<char>,
     pub kind: Kind,
     /// Parses a value into its field of the settings.
     pub parse: fn(&mut Settings, Raw) -> Result<(), String>,
@@ -79,6 +80,8 @@ pub enum Role {
     GiveUpOn,
 }
 
+/// The database.
+pub const DB: &str = "db";
 /// The command that handles the records.
 pub const EXEC: &str = "exec";
 /// The webhook that handles the records.
@@ -93,6 +96,7 @@ impl Key {
         Self {
             name,
             long: name,
+            short: None,
             kind,
             parse,
             placeholder: "",
@@ -156,6 +160,10 @@ impl Key {
 
     pub const fn long_name(self, long: &'static str) -> Self {
         Self { long, ..self }
+    }
+
+    pub const fn short_name(self, short: char) -> Self {
+        Self { short: Some(short), ..self }
     }
 
     pub const fn in_short_help(self) -> Self {

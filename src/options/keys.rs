@@ -275,6 +275,7 @@ const PASS: &[Key] = &[
     ])
     .takes(UP_TO_1024, "4")
     .default("1")
+    .short_name('j')
     .in_short_help(),
     Key::option("timeout", Value, "DURATION", |to, raw| set(&mut to.timeout, raw.parse(timeout)), [
         "Time limit of a handler; exceeding it is a failure",

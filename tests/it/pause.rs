@@ -104,6 +104,12 @@ fn a_pause_ends_by_itself_or_by_resume_and_a_second_one_replaces_the_first() {
     pause(&env, &["--for", "1h"]);
     let late = env.run_at(MIDNIGHT + HOUR, &["resume"]).success();
     assert_eq!(late.stdout, "table BACKLOG is not paused\n");
+    let until = pause(&env, &["--until", "2026-11-21T06:00:00Z"]);
+    assert!(until.starts_with("paused table BACKLOG until 2026-11-21T06:00:00Z; "), "{until}");
+    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR - 1, &[]), [""; 0]);
+    assert_eq!(pass(&env, MIDNIGHT + 6 * HOUR, &[]), ["1"]);
+    env.run_at(MIDNIGHT, &["pause", "--until", "2026-11-21T00:00:00Z"])
+        .fails(2, &["--until 2026-11-21T00:00:00Z is past: it is 2026-11-21T00:00:00Z\n"]);
     env.run(&["pause", "--for", "0s"]).fails(2, &["must be whole seconds, from 1s to 365days"]);
 }
 

@@ -85,6 +85,40 @@ fn add_reads_one_document_per_line() {
 }
 
 #[test]
+fn add_reads_a_file_and_says_which_one_is_wrong() {
+    let env = TestEnv::new();
+    std::fs::write(env.path("orders.jsonl"), "{\"order\":1}\n{\"order\":2}\n").unwrap();
+    assert_eq!(env.run(&["add", "orders.jsonl"]).success().stdout, "added 2 records\n");
+    std::fs::write(env.path("17"), "{").unwrap();
+    assert_eq!(env.run(&["add", "17"]).success().stdout, "added 1 record\n");
+    assert_eq!(env.query("SELECT PAYLOAD FROM BACKLOG WHERE ID = 3"), "17");
+    std::fs::write(env.path("broken.jsonl"), "{}\n{\n").unwrap();
+    let ran = env.run(&["add", "broken.jsonl"]);
+    ran.fails(1, &["broken.jsonl: line 2 is not JSON", "; nothing was added\n"]);
+    let ran = env.run(&["add", "missing.jsonl"]);
+    ran.fails(2, &["payload 1 is not JSON (", "), nor a file; nothing was added: missing.jsonl\n"]);
+    assert_eq!(env.count("NEW"), 3);
+}
+
+#[test]
+fn the_database_needs_no_option_where_no_other_word_is_expected() {
+    let env = TestEnv::empty();
+    let created = env.run(&["init", "shop.db"]).success().stdout;
+    assert_eq!(created, "created table BACKLOG in shop.db\n");
+    env.run(&["add", "--db", "shop.db", "1"]).success();
+    for command in ["status", "list"] {
+        let shown = env.run(&[command, "shop.db"]).success().stdout;
+        assert!(shown.contains("NEW "), "{shown}");
+    }
+    assert_eq!(env.run(&["failures", "shop.db"]).success().stdout, "nothing has failed\n");
+    let both = env.run(&["status", "shop.db", "--db", "shop.db"]);
+    both.fails(2, &["the argument '[DATABASE]' cannot be used with '--db <FILE|URL>'"]);
+    for args in [&["process", "shop.db"][..], &["check", "shop.db"], &["crontab", "shop.db"]] {
+        env.run(args).fails(2, &["a database follows --db; write `--` before the handler"]);
+    }
+}
+
+#[test]
 fn a_malformed_line_is_named_and_nothing_of_its_batch_is_written() {
     for bad in ["{\"order\":", "{} {}", "\u{1}", "{'a':1}"] {
         let env = TestEnv::new();

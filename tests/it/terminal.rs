@@ -88,6 +88,13 @@ fn failures_are_folded_while_a_pass_runs_and_counted_at_its_end() {
         let bar = if columns == 80 { "40/40, 10 failed, " } else { "10/10, 10 failed, " };
         assert!(ran.stdout.contains(bar), "{}", ran.stdout);
     }
+    // Nobody is told twice: --quiet shows what cron would mail, and -v logs all the same.
+    let line = format!("process --quiet --ndays 1 --now @{MIDNIGHT} -- {handler}");
+    assert_eq!(env.at_terminal(80, &line, "").success().stdout, "");
+    let line = format!("process -qv --ndays 1 --now @{MIDNIGHT} -- {handler}");
+    let logged = env.at_terminal(80, &line, "").success().stdout;
+    let failed = logged.matches("failed, will retry").count();
+    assert_eq!((failed, logged.matches("/s, ").count()), (10, 0), "{logged}");
     // Who wants every line says so.
     let line = format!("process -v --ndays 1 --now @{MIDNIGHT} -- {handler}");
     let ran = env.at_terminal(80, &line, "");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use backlog_schedule::{Id, Shard};
 use backlog_store::system_error::chain;
-use backlog_store::{Location, Mapping, is_url};
+use backlog_store::{Location, Mapping, is_url, without_password};
 
 use super::environment::Environment;
 use crate::exit::{ExitError, usage};
@@ -75,6 +75,13 @@ pub fn location(
             "--db must be the path of a SQLite file, without a scheme, or \
              postgres://user@host:port/database",
         ));
+    }
+    // HOST:PORT/NAME, unless there is a directory of that name.
+    let host = text.split_once('/').map_or("", |(host, _)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port && !environment.directory.join(host).is_dir() {
+        let url = without_password(&format!("postgres://{text}"));
+        return Err(usage(format!("--db names a server, not a file: write it as {url}")));
     }
     if text == ":memory:" {
         return Err(usage(

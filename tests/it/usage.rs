@@ -312,6 +312,12 @@ fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
         let ran = env.run(&["status", "--db", url]).fails(2, &[says]);
         assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
     }
+    let says = "--db names a server, not a file: write it as postgres://";
+    env.run(&["init", "127.0.0.1:5432/app"]).fails(2, &[&format!("{says}127.0.0.1:5432/app\n")]);
+    let secret = env.run(&["status", "u:S3kr1t@db.example:5432/app"]);
+    secret.fails(2, &[&format!("{says}u@db.example:5432/app\n")]);
+    std::fs::create_dir(env.path("a:1")).unwrap();
+    env.run(&["init", "a:1/app.db"]).success();
     let refused = env.run(&["list", "--db", "postgres://u@127.0.0.1:1/d"]);
     let says = "connection refused; is PostgreSQL running there, and do host and port say where?";
     refused.fails(75, &[says]);

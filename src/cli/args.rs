@@ -245,15 +245,26 @@ pub struct Failures {
 }
 
 #[derive(Args)]
+pub struct Show {
+    /// Ids of records, or their first six or more characters
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+
+    /// Print each record as its handler gets it
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
 pub struct Explain {
-    /// Ids of records
+    /// Ids of records, or their first six or more characters
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
 
 #[derive(Args)]
 pub struct Edit {
-    /// Ids of records
+    /// Ids of records, or their first six or more characters
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
     pub ids: Vec<String>,

@@ -8,7 +8,7 @@ use clap::error::{ContextKind as Context, ContextValue, ErrorKind};
 use strsim::normalized_damerau_levenshtein;
 
 /// Options, commands and statuses of other programs, and what they are called here.
-const SYNONYMS: [(&[&str], &str); 27] = [
+const SYNONYMS: [(&[&str], &str); 28] = [
     (&["--retries", "--tries"], "--max-attempts"),
     (&["--concurrency", "--workers", "--parallel", "--threads"], "--jobs"),
     (&["--limit", "--batch-size"], "--max-records"),
@@ -21,7 +21,8 @@ const SYNONYMS: [(&[&str], &str); 27] = [
     (&["--force"], "--yes"),
     (&["--sort"], "--order"),
     (&["run", "work", "start", "exec"], "process"),
-    (&["show", "inspect", "why"], "explain"),
+    (&["why"], "explain"),
+    (&["inspect", "cat", "view"], "show"),
     (&["ls", "query"], "list"),
     (&["logs", "log", "stats", "info", "watch"], "status"),
     (&["errors"], "failures"),

@@ -25,7 +25,7 @@ use key_args::{
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
-    Process, Shell, Simulate, Status, Systemd,
+    Process, Shell, Show, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use help::document;
@@ -128,6 +128,10 @@ pub enum Command {
     List(Box<List>),
     /// Group failed records by cause, with counts and dates
     Failures(Box<Failures>),
+    /// Print records with all their columns
+    ///
+    /// Text and numbers are printed as they are, JSON is indented, and bytes are hexadecimal.
+    Show(Box<Show>),
     /// Explain when records are tried, and why
     ///
     /// Shows why each record was or was not tried, and its next attempts.
@@ -171,6 +175,7 @@ impl Command {
             "status" => Status::augment_args,
             "list" => List::augment_args,
             "failures" => Failures::augment_args,
+            "show" => Show::augment_args,
             "explain" => Explain::augment_args,
             "archive" | "restore" | "retry" => Edit::augment_args,
             "check" => Check::augment_args,

@@ -7,7 +7,7 @@ use backlog_store::{LineHistory, LineState};
 
 use super::assemble::open_to_read;
 use super::failures::Failed;
-use super::{Console, find, state_dir};
+use super::{Console, GONE, find, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
 use crate::report::{self, Screen};
@@ -35,27 +35,32 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let columns = database.table().id.len();
     let has_counter = database.table().failures.is_some();
     let known = Failed::of(&queue, &*database)?;
+    let joblog = resolved.text_of_passes("joblog");
+    let joblog = joblog.map_or_else(String::new, |joblog| format!(": see the joblog {joblog}"));
+    let deleted = database.table().deletes_finished.then(|| {
+        format!("; on_success deletes the records that succeed, so it may have succeeded{joblog}")
+    });
     let mut exit = Exit::Done;
     for id in ids {
         let mut found = find(&mut *database, id, columns)?;
         let unstored = found.as_mut().ok().and_then(|record| known.known.fill_in(record));
-        let handler = found.as_ref().ok().and_then(|record| known.slow_handler(&record.id));
-        let handler = handler.map(|it| report::slow_handler(it, &console.screen));
+        let in_hand = found.as_ref().ok().and_then(|it| known.in_hand(it, &console.screen));
+        let in_hand = in_hand.as_deref();
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
-                explanation(&record, rule, last, history.as_ref(), &console.screen)
+                explanation(&record, rule, last, history.as_ref(), in_hand, &console.screen)
             }
             (Ok(record), None) => {
-                let known = report::unscheduled(&record, has_counter, &console.screen);
+                let known = report::unscheduled(&record, has_counter, in_hand, &console.screen);
                 format!("{known}  {}\n", unknown_schedule())
             }
             (Err(why), _) => {
                 exit = Exit::Failed;
-                format!("{}: {why}\n", one_line(id))
+                let deleted = deleted.as_deref().filter(|_| why == GONE).unwrap_or_default();
+                format!("{}: {why}{deleted}\n", one_line(id))
             }
         };
         text += &unstored.map_or_else(String::new, report::unstored);
-        text += &handler.unwrap_or_default();
         let lines = text.lines().map(|line| console.screen.wrap(line));
         console.out.write_all(lines.collect::<String>().as_bytes())?;
     }
@@ -67,6 +72,7 @@ fn explanation(
     rule: &DueRule,
     last: &LineState,
     history: Option<&LineHistory>,
+    in_hand: Option<&str>,
     screen: &Screen,
 ) -> String {
     let (facts, policy) = (record.facts(), &rule.schedule.policy);
@@ -84,5 +90,5 @@ fn explanation(
         (at, DueRule { time, ..rule.clone() }.verdict(facts))
     });
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
-    report::explanation(record, rule, last_pass, &attempts, history, screen)
+    report::explanation(record, rule, last_pass, &attempts, history, in_hand, screen)
 }

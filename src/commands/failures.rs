@@ -12,7 +12,7 @@ use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::report;
+use crate::report::{self, Screen};
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -91,6 +91,12 @@ impl Failed {
     /// The slow handler of a record, if it has one.
     pub fn slow_handler(&self, id: &Id) -> Option<&SlowHandler> {
         self.slow.get(id)
+    }
+
+    /// Since when a pass has the record in hand, if one most likely has.
+    pub fn in_hand(&self, record: &Record, screen: &Screen) -> Option<String> {
+        let is_in_hand = self.has_in_hand(record);
+        is_in_hand.then(|| report::in_hand(record, self.slow_handler(&record.id), screen))
     }
 
     /// The causes of the failures of all records with one of these statuses.

@@ -14,6 +14,7 @@ mod passes;
 mod pause;
 mod process;
 mod queue_arguments;
+mod show;
 mod signals;
 mod simulate;
 mod status;
@@ -26,7 +27,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
-use backlog_store::{Access, Clock, Database, Found, Reader, StateDir, Table, secure_file};
+use backlog_store::{
+    Access, Clock, Database, Found, MOST_IDS, Reader, StateDir, Table, secure_file,
+};
 
 pub use monitoring::Endings;
 pub use signals::Signals;
@@ -113,6 +116,7 @@ fn run_command(
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => list::run(&one()?, args, console),
+        Command::Show(args) => show::run(&one()?, args, console),
         Command::Explain(args) => explain::run(&one()?, &args.ids, console),
         Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
         Command::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
@@ -314,7 +318,11 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// The record with an id of this number of columns, as it is typed; or why there is none.
+/// Minimum length of the beginning of an id that stands for the id.
+const LEAST_BEGINNING: usize = 6;
+
+/// The record with an id of this number of columns, as it is typed; or why there is none. If no record has the id,
+/// it may be the beginning of one.
 fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
         match reader.read(&id)? {
@@ -323,7 +331,17 @@ fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Reco
             Found::Gone => {}
         }
     }
-    Ok(Err(gone(id, columns)))
+    let begin = Some(id).filter(|id| id.len() >= LEAST_BEGINNING);
+    let ids = begin.map_or(Ok(Vec::new()), |begin| reader.ids_from(begin))?;
+    match &ids[..] {
+        [only] if only != id => find(reader, only, columns),
+        [_, _, ..] => {
+            let more = if ids.len() == MOST_IDS { " or more" } else { "" };
+            let (count, ids) = (ids.len(), ids.join(", "));
+            Ok(Err(format!("{count}{more} ids begin with it: {ids}; type more of it")))
+        }
+        _ => Ok(Err(gone(id, columns))),
+    }
 }
 
 fn gone(id: &str, columns: usize) -> String {

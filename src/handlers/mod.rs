@@ -85,13 +85,21 @@ pub struct HandlerContext {
 }
 
 impl HandlerContext {
-    /// The body that a handler gets: the payload, or the record without the column of a secret.
     fn body(&self, record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
-        match &self.payload {
-            Some(column) => Ok(payload(record, column)),
-            None => json_document(record, secret, false)
-                .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
-        }
+        document(record, self.payload.as_deref(), secret)
+    }
+}
+
+/// What a handler gets: the payload, or the record without the column of a secret.
+pub fn document(
+    record: &Record,
+    payload_column: Option<&str>,
+    secret: Option<&str>,
+) -> Result<Vec<u8>, String> {
+    match payload_column {
+        Some(column) => Ok(payload(record, column)),
+        None => json_document(record, secret, false)
+            .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
     }
 }
 

@@ -357,6 +357,11 @@ impl Resolved<'_> {
         legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
     }
 
+    /// The text of an option of the queue's passes, for a subcommand that does not have the option.
+    pub fn text_of_passes(&self, key: &str) -> Option<&str> {
+        self.all.text(key)
+    }
+
     /// What backlog.toml alone says: the schedule, and the conditions and the shard that narrow its
     /// records.
     pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {

@@ -8,6 +8,7 @@ mod passes;
 mod picture;
 mod record;
 mod screen;
+mod show;
 mod simulation;
 mod status;
 mod template;
@@ -31,10 +32,11 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    dry_run_line, explanation, list_json, list_row, list_table, next_attempt_line, slow_handler,
+    dry_run_line, explanation, in_hand, list_json, list_row, list_table, next_attempt_line,
     unscheduled, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped, wrapped};
+pub use show::whole_record;
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
 pub use status::{BANDS, QueueStatus, overview_text, status_json, status_text, unknown_queue_json};
 pub use thresholds::{Severity, Thresholds, line as severity_line};

@@ -73,13 +73,17 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
-fn in_hand(SlowHandler { since, pid, run }: &SlowHandler, screen: &Screen) -> String {
-    format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
-}
-
-/// The line of an explanation about a slow handler.
-pub fn slow_handler(handler: &SlowHandler, screen: &Screen) -> String {
-    lines("handler", &[in_hand(handler, screen)])
+/// A record that a pass has in hand: `in hand since 02:13, pid 4711, pass 9f...`. The process is known of a slow
+/// handler.
+pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) -> String {
+    let began_at = record.last_failure_at.filter(|_| record.facts().has_begun);
+    match (handler, began_at) {
+        (Some(SlowHandler { since, pid, run }), _) => {
+            format!("in hand since {}, pid {pid}, pass {run}", screen.at(*since))
+        }
+        (None, Some(at)) => format!("in hand since {}", screen.at(at)),
+        (None, None) => "in hand".into(),
+    }
 }
 
 /// A row of that table. `counts` says whether the table counts failures.
@@ -108,7 +112,7 @@ pub fn list_row(
         Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
         next,
         Some(match handler {
-            Some(handler) => in_hand(handler, screen),
+            Some(_) => in_hand(record, handler, screen),
             None => record.last_error.as_deref().map(one_line).unwrap_or_default(),
         }),
     ];
@@ -132,13 +136,15 @@ pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> Str
     json_line(&line)
 }
 
-/// The explanation of a record by a rule. `last` is the begin of the last pass and the verdict then.
+/// The explanation of a record by a rule. `last` is the begin of the last pass and the verdict then. `in_hand` says
+/// since when a pass has the record, if one has.
 pub fn explanation(
     record: &Record,
     rule: &DueRule,
     last: Option<(Instant, Verdict)>,
     attempts: &[Planned],
     history: Option<&LineHistory>,
+    in_hand: Option<&str>,
     screen: &Screen,
 ) -> String {
     let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
@@ -149,6 +155,12 @@ pub fn explanation(
             format!("{}: {}", screen.when(at), last_pass(at, then, record, screen))
         }
     };
+    let (last, because) = match in_hand {
+        Some(_) => (Vec::new(), Vec::new()),
+        None => (vec![last], arithmetic(rule, record.facts(), screen)),
+    };
+    let verdict_now = in_hand
+        .map_or_else(|| verdict_now(verdict, record, screen), |_| "its handler is running".into());
     let attempt = |planned: &Planned| {
         let number = has_counter.then(|| format!(", attempt {}", planned.attempt));
         let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
@@ -159,30 +171,37 @@ pub fn explanation(
         let until = screen.at(until);
         next.push(format!("had its last attempt; the first pass from {until} on archives it"));
     } else if next.len() > 1 {
-        next.push("if each of them fails, and cron starts a pass in every tick".into());
+        let fail = in_hand.map_or("each of them fails", |_| "this one and all of them fail");
+        next.push(format!("if {fail}, and cron starts a pass in every tick"));
     }
     let running = history.and_then(|history| {
         let running = running_text(history, history.running()?, screen);
         Some(format!("{running}; nothing else of this line is tried meanwhile"))
     });
     [
-        headline(record, has_counter, rule.schedule.limits, screen),
+        headline(record, has_counter, rule.schedule.limits, in_hand, screen),
         lines("policy", &[rule.schedule.policy.line()]),
-        lines("last pass", &[last]),
+        lines("last pass", &last),
         lines("a pass", &running.into_iter().collect::<Vec<_>>()),
-        lines("now", &[format!("{}: {}", screen.at(now), verdict_now(verdict, record, screen))]),
-        lines("because", &arithmetic(rule, record.facts(), screen)),
+        lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
+        lines("because", &because),
         lines("next", &next),
     ]
     .concat()
 }
 
 /// The explanation of a record without a schedule.
-pub fn unscheduled(record: &Record, has_counter: bool, screen: &Screen) -> String {
+pub fn unscheduled(
+    record: &Record,
+    has_counter: bool,
+    in_hand: Option<&str>,
+    screen: &Screen,
+) -> String {
     let ended = (!record.status.is_pending()).then(|| {
         lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record, screen)])
     });
-    headline(record, has_counter, RetryLimits::default(), screen) + &ended.unwrap_or_default()
+    let headline = headline(record, has_counter, RetryLimits::default(), in_hand, screen);
+    headline + &ended.unwrap_or_default()
 }
 
 pub fn unstored(why: &str) -> String {
@@ -195,7 +214,22 @@ fn lines(what: &str, all: &[String]) -> String {
     labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
 }
 
-fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Screen) -> String {
+pub fn headline(
+    record: &Record,
+    has_counter: bool,
+    limits: RetryLimits,
+    in_hand: Option<&str>,
+    screen: &Screen,
+) -> String {
+    let inserted = record.inserted_at.map(|at| format!("inserted {}", screen.at(at)));
+    if let Some(in_hand) = in_hand {
+        // The attempt that runs is charged.
+        let before = counted(record.failures.saturating_sub(1).into(), "attempt");
+        let failed = has_counter.then(|| format!("{before} failed before"));
+        let facts: Vec<_> =
+            [Some(in_hand.into()), inserted, failed].into_iter().flatten().collect();
+        return format!("record {}: {}\n", record.id, facts.join(", "));
+    }
     let failed = || match limits.most_attempts(record.max_attempts) {
         Some(most) => format!("{} of {} failed", record.failures, counted(most.into(), "attempt")),
         None => format!("{} failed", counted(record.failures.into(), "attempt")),
@@ -208,7 +242,7 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
     };
     let facts = [
         Some(cut_line(&record.status_text)),
-        record.inserted_at.map(|at| format!("inserted {}", screen.at(at))),
+        inserted,
         has_counter.then(failed),
         record.last_failure_at.map(|at| format!("{last} at {}", screen.at(at))),
     ];
@@ -227,7 +261,10 @@ fn headline(record: &Record, has_counter: bool, limits: RetryLimits, screen: &Sc
 fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> String {
     if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
         let failed_at = screen.at(failed_at);
-        return format!("tried, in that pass or since: it failed or was put off at {failed_at}");
+        return match record.facts().has_begun {
+            true => format!("tried at {failed_at}; the pass ended without an outcome of it"),
+            false => format!("tried; it failed or was put off at {failed_at}"),
+        };
     }
     match then {
         Verdict::Archive(_) | Verdict::Never(Obstacle::NotPending) => {

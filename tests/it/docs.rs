@@ -327,7 +327,7 @@ fn the_commands_of_on_call_do_what_they_say() {
     reader.sh(&blocks("README.md")[0].code).success();
     reader.follow("docs/on-call.md", Some("app.db"));
     let joblog = fs::read_to_string(reader.env.path("attempts.jsonl")).unwrap();
-    assert_eq!(joblog.lines().count(), 5, "{joblog}");
+    assert_eq!(joblog.lines().count(), 6, "{joblog}");
     assert_eq!(reader.count("app.db", "BACKLOG WHERE STATUS = 'ARCHIVED'"), 1);
     assert!(reader.count("app.db", "BACKLOG WHERE STATUS = 'SUCCESS'") > 3);
 }

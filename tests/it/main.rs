@@ -52,6 +52,7 @@ mod schedule;
 mod security;
 mod servers;
 mod setup;
+mod show;
 mod simulate;
 mod sizes;
 mod state_db;

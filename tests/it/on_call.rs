@@ -157,9 +157,8 @@ fn last_error_does_not_say_why() {
     let log = fs::read_to_string(env.path("log")).unwrap();
     let line: serde_json::Value = serde_json::from_str(&log).unwrap();
     assert_eq!(line["stderr"], "no route\nto host\ngiving up");
-    pass(&env, &["--where", "ID = 7"], &["tee", "record.json"]).silent();
-    let record = fs::read_to_string(env.path("record.json")).unwrap();
-    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let shown = env.run(&["show", "7", "--json"]).success().stdout;
+    let record: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&record["ID"], &record["STATUS"]), (&7.into(), &"ERROR".into()));
 }
 

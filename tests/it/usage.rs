@@ -136,7 +136,7 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
         (&[&pass[..], &["--workers", "4"]].concat(), "argument exists: '--jobs'"),
         (&[&pass[..], &["--limit", "4"]].concat(), "argument exists: '--max-records'"),
         (&["run", "--ndays", "1"], "subcommand exists: 'process'"),
-        (&["show", "7"], "subcommand exists: 'explain'"),
+        (&["inspect", "7"], "subcommand exists: 'show'"),
         (&["logs"], "subcommand exists: 'status'"),
         (&["delete", "7"], "subcommand exists: 'archive'"),
         (&["ls"], "subcommand exists: 'list'"),

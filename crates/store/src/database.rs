@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Instant, Order, Record, Status};
+use backlog_schedule::{Id, Instant, Order, Record, Status};
 
 use crate::inspection::Inspection;
 use crate::retry::Retry;
 use crate::state_dir::StateDir;
-use crate::store::{Claiming, Reader};
+use crate::store::{Claiming, Found, Reader};
 use crate::table::Table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub trait Survey {
         most: Option<u64>,
         each: EachRecord<'_>,
     ) -> Result<()>;
+
+    /// One record with all columns of its row, as a handler gets it.
+    fn read_whole(&mut self, id: &Id) -> Result<Found>;
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 

@@ -76,7 +76,7 @@ pub use state_dir::{
     PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler, StateDir,
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
-pub use store::{Claim, Claiming, Found, IsDue, Moved, Page, Reader, Store};
+pub use store::{Claim, Claiming, Found, IsDue, MOST_IDS, Moved, Page, Reader, Store};
 pub use table::{Column, Holds, Listed, Table, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

@@ -380,6 +380,13 @@ impl Table {
         format!("SELECT {columns} FROM {} WHERE {}", self.sql, joined(terms, " AND "))
     }
 
+    /// The ids of one column from one to another.
+    pub fn ids_between(&self, id: &Column) -> String {
+        let [from, to] = [1, 2].map(|number| self.dialect.bind(number, id));
+        let (cell, name) = (self.dialect.cell(id), quote(&id.name));
+        format!("SELECT {cell} FROM {} WHERE {name} BETWEEN {from} AND {to} LIMIT 100", self.sql)
+    }
+
     /// Inserts so many pending records. Its parameters are the date, and the payload of each.
     pub fn insert(&self, payload: &Column, records: usize) -> String {
         let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));

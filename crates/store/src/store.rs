@@ -22,7 +22,15 @@ pub trait Reader {
 
     /// One record as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
+
+    /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
+    fn ids_from(&mut self, _begin: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
 }
+
+/// Maximum number of ids that begin with the same text.
+pub const MOST_IDS: usize = 4;
 
 /// A store: the claims and writes of a pass. All claims end with the process that holds them.
 pub trait Store {

@@ -12,6 +12,7 @@ use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, n
 use crate::database::{Count, EachRecord, Survey};
 use crate::engine::SqlDatabase;
 use crate::inspection::{Inspection, StatusValue, Undated};
+use crate::store::Found;
 
 impl<E: Engine> Survey for SqlDatabase<E> {
     fn table(&self) -> &Table {
@@ -37,6 +38,11 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             self.scan_rows(statuses, order, &others, each)?;
         }
         Ok(())
+    }
+
+    fn read_whole(&mut self, id: &Id) -> Result<Found> {
+        let read = self.read_one(id, true);
+        self.reading(read)
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {

@@ -3,6 +3,8 @@
 mod rehearsal;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -14,12 +16,13 @@ use backlog_schedule::{
 use super::engine::{Ask, Changes, Engine, Hold, Locks, Seen, SqlDatabase};
 use super::error::{DbError, DbResult, Kind, OrRefused};
 use super::page::PageBuilder;
-use super::sql::{due_params, id_params};
-use super::table::{Cells, Places, Selected, Table};
+use super::sql::{due_params, id_param, id_params};
+use super::table::{Cells, Column, Holds, Places, Selected, Table};
 use crate::inspection::Undated;
 use crate::retry::{Reconnecting, Retry, reconnect_pause};
 use crate::store::{
-    Claim, EndHandlers, Found, Interrupter, IsDue, Moved, Page, Reader, Sessions, Store, Wakeup,
+    Claim, EndHandlers, Found, Interrupter, IsDue, MOST_IDS, Moved, Page, Reader, Sessions, Store,
+    Wakeup,
 };
 use crate::writes::{
     NOT_PENDING, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
@@ -103,10 +106,11 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// A second row shows that the id is not unique.
-    fn read_one(&mut self, id: &Id) -> DbResult<Found> {
+    pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<Found> {
         let Self { engine, table, .. } = self;
-        let shown = Selected::shown(table);
-        let sql = format!("{} LIMIT 2", table.of_id(&shown.sql()));
+        let shown = if is_whole { Selected::all(table) } else { Selected::shown(table) };
+        let columns = if is_whole { table.all_columns() } else { shown.sql() };
+        let sql = format!("{} LIMIT 2", table.of_id(&columns));
         let mut found = Vec::new();
         let read = engine.search(&sql, &id_params(id), |row| {
             found.extend(shown.record(row, 0));
@@ -122,6 +126,36 @@ impl<E: Engine> SqlDatabase<E> {
             (Some(record), None) => Found::Record(Box::new(record)),
             (Some(_), Some(_)) => Found::Ambiguous,
         })
+    }
+
+    /// Ids that begin with a text, as they are typed. An index on the id serves the conditions, one for text and one
+    /// for the bytes of a UUID.
+    fn find_ids(&mut self, begin: &str) -> DbResult<Vec<String>> {
+        let Self { engine, table, .. } = self;
+        let [column @ Column { holds: Holds::Text | Holds::Bytes | Holds::Anything, .. }] =
+            &table.id[..]
+        else {
+            return Ok(Vec::new());
+        };
+        let digits = |text: &str| text.replace('-', "").to_ascii_lowercase();
+        let meant = digits(begin);
+        // In each language letters come after digits.
+        let as_text = ["", "zzzzzzzz"].map(|end| Id::Text(format!("{begin}{end}").into()));
+        let open = 32_usize.saturating_sub(meant.len());
+        let as_uuid = ["0", "f"].map(|end| Id::typed(&(meant.clone() + &end.repeat(open)), 1));
+        let [from, to] = as_uuid.map(Vec::into_iter);
+        let mut found = BTreeSet::new();
+        for (from, to) in iter::once(as_text.into()).chain(from.zip(to)) {
+            let params = [from, to].map(|id| id_param(&id));
+            let read = engine.rows(&table.ids_between(column), &params, |row| {
+                let id = table.typed_id(row).ok();
+                found.extend(id.filter(|id| digits(id).starts_with(&meant)));
+                found.len() < MOST_IDS
+            });
+            // A text may be no UUID.
+            read.or_else(|error| if error.kind == Kind::NoValue { Ok(()) } else { Err(error) })?;
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// The present state of the rows of these records, and whether they are pending.
@@ -188,8 +222,13 @@ impl<E: Engine> Reader for SqlDatabase<E> {
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        let read = self.read_one(id);
+        let read = self.read_one(id, false);
         self.reading(read)
+    }
+
+    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>> {
+        let found = self.find_ids(begin);
+        self.reading(found)
     }
 }
 
@@ -419,7 +458,11 @@ impl<E: Engine> Reader for TableStore<E> {
 
     fn read(&mut self, id: &Id) -> Result<Found> {
         self.is_used = true;
-        self.retrying("read", |it, _| it.database.read_one(id))
+        self.retrying("read", |it, _| it.database.read_one(id, false))
+    }
+
+    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>> {
+        self.retrying("read", |it, _| it.database.find_ids(begin))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use backlog_schedule::{Instant, Status as RecordStatus};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::options::Setting;
 use crate::options::value::{Since, age, at_least_one, named, since, whole_secs};
@@ -58,6 +58,20 @@ pub struct TableArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Pass")]
 pub struct Process {
+    /// Ids of records to try now, due or not
+    ///
+    /// Only pending records are tried. Prints what became of each, and exits with 0 if all succeeded. The
+    /// schedule need not be named. Passes under cron go on meanwhile, and this is not one of them.
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["dry_run", "drain", "wait", "all_queues"])]
+    // clap completes the word after `--` as if it were the first positional argument.
+    #[arg(value_hint = ValueHint::ExecutablePath)]
+    pub ids: Vec<String>,
+
+    /// With ID: try records that are SUCCESS, too
+    #[arg(long, requires = "ids", hide_short_help = true)]
+    pub again: bool,
+
     /// Print what would be tried, and do nothing
     ///
     /// Also prints why other records would not be tried.

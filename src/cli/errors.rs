@@ -1,11 +1,14 @@
 //! The errors of a command line: those of clap, with a suggestion if a word of another program was typed.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 
 use clap::Arg;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind as Context, ContextValue, ErrorKind};
 use strsim::normalized_damerau_levenshtein;
+
+use crate::handlers::file_of;
 
 /// Options, commands and statuses of other programs, and what they are called here.
 const SYNONYMS: [(&[&str], &str); 28] = [
@@ -55,11 +58,21 @@ pub fn with_synonym(
     ];
     let found = kinds.into_iter().find(|(kind, ..)| *kind == error.kind());
     let Some((_, typed, suggested)) = found else { return error };
-    let Some(ContextValue::String(word)) = error.get(typed).cloned() else { return error };
+    let Some(ContextValue::String(mut word)) = error.get(typed).cloned() else { return error };
     // clap's tip to write a word after `--` would make an option a part of the handler.
     error.remove(Context::Suggested);
     let named: Vec<_> = argv.iter().filter_map(|word| command.find_subcommand(word)).collect();
     let has = |is_it: &dyn Fn(&Arg) -> bool| named.iter().any(|it| it.get_arguments().any(is_it));
+    // An option of the handler that follows the program.
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let follows =
+        |pair: &&[Cow<'_, str>]| !pair[0].starts_with('-') && looks_like_program(&pair[1]);
+    if suggested == Context::SuggestedArg
+        && let Some(pair) = words.windows(2).skip(1).find(follows)
+    {
+        word = pair[1].to_string();
+        error.insert(typed, ContextValue::String(word.clone()));
+    }
     if suggested == Context::SuggestedArg
         && !word.starts_with('-')
         && !argv.iter().any(|word| word == "--")
@@ -89,6 +102,12 @@ pub fn with_synonym(
         error.insert(suggested, ContextValue::String(meant.into()));
     }
     error
+}
+
+/// Whether a word is a path or the name of a program, and not the id of a record.
+pub fn looks_like_program(word: &str) -> bool {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    word.starts_with(['.', '/']) || file_of(OsStr::new(word), &search).is_some()
 }
 
 /// The name here for a word of another program. `--max-retries` counts as `--retries`.

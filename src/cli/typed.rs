@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use toml::Value;
 
 use super::args::TableArgs;
-use super::errors::with_synonym;
+use super::errors::{looks_like_program, with_synonym};
 use super::key_args::{DATABASE, HANDLER, is_about_a_queue, keys_of};
 use super::{Cli, Command, command};
 use crate::options::key::{DB, EXEC, Kind};
@@ -62,6 +63,15 @@ impl Typed {
         options.takes_all_queues = matches.try_contains_id("all_queues").is_ok();
         options.works_without_queue =
             matches!(&cli.command, Command::Simulate(args) if !args.from_table);
+        if let Command::Process(args) = &cli.command {
+            options.works_without_schedule = !args.ids.is_empty();
+            let program = args.ids.iter().find(|id| looks_like_program(id));
+            if let (None, Some(program)) = (options.layer.get(EXEC), program) {
+                let mut error = clap::Error::new(ErrorKind::UnknownArgument);
+                error.insert(ContextKind::InvalidArg, ContextValue::String(program.clone()));
+                return Err(error);
+            }
+        }
         Ok(Self { cli, options, is_about_a_queue })
     }
 }

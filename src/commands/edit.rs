@@ -25,7 +25,7 @@ use super::{AMBIGUOUS, Console, GONE, find, open, state_dir};
 use crate::cli::{Edit, Init};
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::report::{Screen, next_attempt_line};
+use crate::report::{Screen, next_attempt};
 
 const TABLE: &str = "BACKLOG";
 
@@ -388,7 +388,8 @@ impl Work<'_> {
         for id in &self.renewed {
             if let Found::Record(record) = self.store.reader().read(id)? {
                 let verdict = rule.verdict(record.facts());
-                self.out.write_all(next_attempt_line(&record, verdict, screen).as_bytes())?;
+                let next = next_attempt(&record, verdict, screen);
+                writeln!(self.out, "{}: next attempt {next}", id.full())?;
             }
         }
         Ok(())

@@ -264,6 +264,9 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     resolved.require_database(args.dry_run)?;
     let queue = resolved.queue()?;
     let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
+    if !args.ids.is_empty() {
+        return process::run_named(resolved, &queue, settings, args, console);
+    }
     (settings.limits.drain, settings.wait) = (args.drain, args.wait);
     if args.dry_run {
         process::dry_run(&queue, &settings, console)

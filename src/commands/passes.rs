@@ -1,12 +1,13 @@
 //! The history of passes, written by passes and read by `status`, and the message about a pass that hangs.
 
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Attempt, Causes, Instant, Outcome, cut, rough_span};
+use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, cut, rough_span};
 use backlog_store::system_error::chain;
 use backlog_store::{
     Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
@@ -38,10 +39,12 @@ struct Notes {
     record: Option<PassRecord>,
     failures: NewFailures,
     archived: ArchivedRecords,
+    /// What became of each record that a person has named.
+    results: HashMap<Id, String>,
 }
 
 impl PassLog {
-    /// For a pass whose line is locked.
+    /// For a pass whose line is locked, or one over named records, which is no pass of the line.
     pub fn open(
         assembly: &Assembly,
         settings: &PassSettings,
@@ -51,7 +54,8 @@ impl PassLog {
         by_hand: bool,
     ) -> Self {
         let state = assembly.state.clone();
-        let record = (!state.is_none()).then(|| {
+        let is_of_line = settings.limits.named.is_empty();
+        let record = (!state.is_none() && is_of_line).then(|| {
             let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
             let next = assembly.next(began, settings.limits.drain);
             PassRecord::new(state, assembly.name.clone(), assembly.last.clone(), next, entry)
@@ -59,8 +63,8 @@ impl PassLog {
         // A pgmq message can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
-        let notes =
-            Arc::new(Mutex::new(Notes { record, failures, archived: ArchivedRecords::default() }));
+        let (archived, results) = (ArchivedRecords::default(), HashMap::new());
+        let notes = Arc::new(Mutex::new(Notes { record, failures, archived, results }));
         Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
     }
 
@@ -89,6 +93,14 @@ impl PassLog {
             record.entry.counts = counts(tally);
             record.note_progress(now);
         }
+    }
+
+    pub fn set_result(&self, id: &Id, result: String) {
+        lock(&self.notes).results.insert(id.clone(), result);
+    }
+
+    pub fn result(&self, id: &Id) -> Option<String> {
+        lock(&self.notes).results.get(id).cloned()
     }
 
     pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
@@ -128,6 +140,11 @@ impl PassLog {
             entry.exit = Some(exit.code());
             record.end();
         });
+        self.add_failures(now);
+    }
+
+    /// Stores the errors that the table has no column for.
+    pub fn add_failures(&self, now: Instant) {
         self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{
     Cause, Cursor, DAY, Id, Instant, Outcome, Record, Status, Verdict, counted, cut_line,
-    hexadecimal,
+    hexadecimal, one_line,
 };
 use backlog_store::system_error::chain;
 use backlog_store::{
@@ -22,9 +22,12 @@ use super::assemble::{self, Assembly, handlers, require};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::signals::StoppedBySignals;
-use super::{AMBIGUOUS, Console, open};
-use crate::engine::{self, Candidate, DueQueue, Observer, SettledAttempt, Stopped, Tally};
-use crate::exit::{self, Exit};
+use super::{AMBIGUOUS, Console, find, open};
+use crate::cli::Process;
+use crate::engine::{
+    self, Candidate, DueQueue, Observer, PassLimits, SettledAttempt, Stopped, Tally,
+};
+use crate::exit::{self, Exit, usage};
 use crate::options::{Handler, PassSettings, Queue, Resolved};
 use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::terminal::Terminal;
@@ -145,6 +148,7 @@ fn run_locked(
         state: assembly.state.clone(),
         line_name: assembly.name.clone(),
         log: log.clone(),
+        is_named: !settings.limits.named.is_empty(),
         clock,
         terminal: console.terminal.clone(),
         most: settings.limits.max_records.unwrap_or(u64::MAX),
@@ -166,6 +170,87 @@ fn run_locked(
         say_if_unmapped(queue, log, clock, console.terminal)?;
     }
     Ok(tally)
+}
+
+/// Tries the records with these ids now, due or not, beside the passes of the line. Prints what became of each.
+pub fn run_named(
+    resolved: &Resolved<'_>,
+    queue: &Queue,
+    mut settings: PassSettings,
+    args: &Process,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
+    let (clock, signals) = (console.clock, console.signals.begin_pass());
+    let mut database = open(queue, Access::Pass(Duration::MAX), clock)?;
+    let table = database.table();
+    table.require_success()?;
+    table.require_sound_counters()?;
+    require(settings.handler.as_ref(), queue, table)?;
+    if table.capabilities().keeps_schedule {
+        let retry = "`backlog retry ID` has the next pass try a message";
+        bail!(usage(format!("a pgmq queue hands out messages in its own order; {retry}")));
+    }
+    let columns = table.id.len();
+    let assembly = Assembly::new(queue, &settings.schedule, &*database)?;
+    let rule = assembly.line.due_rule(clock.now(), false);
+    let mut ids = Vec::new();
+    let mut exit = Exit::Done;
+    for typed in &args.ids {
+        let found = find(&mut *database, typed, columns)?;
+        let why_not = match &found {
+            Err(why) => Some(why.clone()),
+            Ok(record) => untried(queue, record, args.again),
+        };
+        match (found, why_not) {
+            (Ok(record), None) if !ids.contains(&record.id) => ids.push(record.id),
+            (_, None) => {}
+            (_, Some(why)) => {
+                exit = Exit::Failed;
+                log::error!("{}: {why}", one_line(typed));
+            }
+        }
+    }
+    if ids.is_empty() {
+        return Ok(exit);
+    }
+    let PassLimits { max_runtime, grace, .. } = settings.limits;
+    let (named, again) = (ids.clone(), args.again);
+    settings.limits = PassLimits { max_runtime, grace, named, again, ..PassLimits::default() };
+    let (run, now) = (random_hex::<8>()?, clock.now());
+    let log = PassLog::open(&assembly, &settings, database.table(), run, now, true);
+    let done = run_locked(database, assembly, queue, &settings, console, &log, &signals);
+    log.add_failures(clock.now());
+    let mut database = open(queue, Access::ReadOnly, clock)?;
+    for id in &ids {
+        let record = match database.read(id)? {
+            Found::Record(record) if resolved.schedule()?.is_some() => Some(*record),
+            Found::Record(_) | Found::Gone | Found::Ambiguous => None,
+        };
+        let next = record.filter(|record| record.status.is_pending()).map(|record| {
+            let verdict = rule.verdict(record.facts());
+            format!("; next attempt {}", report::next_attempt(&record, verdict, &console.screen))
+        });
+        let result = log.result(id).unwrap_or_else(|| "not tried".into());
+        let line = format!("{id}: {result}{}", next.unwrap_or_default());
+        writeln!(console.out, "{}", one_line(&line))?;
+    }
+    let tally = done?;
+    let outcome = outcome(&tally, true)?;
+    let all = tally.succeeded == ids.len() as u64;
+    Ok(exit.max(outcome).max(if all { Exit::Done } else { Exit::Failed }))
+}
+
+/// Why a record is not tried although a person has named it.
+fn untried(queue: &Queue, record: &Record, again: bool) -> Option<String> {
+    let id = &record.id;
+    match record.status {
+        _ if !queue.holds(id) => Some("is in another shard".into()),
+        Status::New | Status::Error => None,
+        Status::Success if again => None,
+        Status::Success => Some("is SUCCESS; --again tries it again".into()),
+        Status::Archived => Some(format!("is ARCHIVED; `backlog restore {id}` makes it NEW")),
+        Status::Foreign => Some(format!("is {}, not pending", cut_line(&record.status_text))),
+    }
 }
 
 /// Prints what a pass would do now, in its order. Nothing is claimed or written.
@@ -311,6 +396,8 @@ struct PassObserver {
     state: StateDir,
     line_name: LineName,
     log: PassLog,
+    /// Whether a person has named the records.
+    is_named: bool,
     clock: Clock,
     terminal: Terminal,
     /// Maximum number of attempts.
@@ -336,6 +423,9 @@ impl Observer for PassObserver {
             self.bar.set_length(self.bar.position());
         }
         self.log.attempted(attempt, tally, self.clock.now());
+        if self.is_named {
+            self.log.set_result(&attempt.attempt.id, report::result_of(attempt));
+        }
         let Some(joblog) = &mut self.joblog else { return };
         let line = report::joblog_line(attempt, &self.joblog_context);
         let written = joblog.write_all(line.as_bytes());
@@ -345,7 +435,17 @@ impl Observer for PassObserver {
         }
     }
 
+    fn busy(&mut self, id: &Id) {
+        if self.is_named {
+            self.log.set_result(id, "not tried: a pass has it in hand; try again later".into());
+        }
+    }
+
+    /// A named record is tried during a pause too.
     fn paused(&mut self) -> Option<String> {
+        if self.is_named {
+            return None;
+        }
         let (line, now) = (&self.line_name, self.clock.now());
         let pause = self.state.pause(&line.queue, &line.table, now)?;
         let screen = Screen { width: self.terminal.width, now };
@@ -361,12 +461,13 @@ impl Observer for PassObserver {
     }
 
     fn wants_log_line(&mut self, error: &str) -> bool {
-        !self.terminal.folds || self.logged_causes.insert(Cause::of(Some(error)))
+        !self.is_named
+            && (!self.terminal.folds || self.logged_causes.insert(Cause::of(Some(error))))
     }
 
     fn archived(&mut self, record: &Record, error: Option<&str>) -> bool {
         let now = self.clock.now();
-        self.log.with_archived(|archived| archived.add(&record.id, error, now))
+        !self.is_named && self.log.with_archived(|archived| archived.add(&record.id, error, now))
     }
 
     fn shown(&self, at: Instant) -> String {

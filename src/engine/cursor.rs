@@ -83,6 +83,7 @@ impl CronLine {
             || limits.max_runtime.is_some()
             || limits.max_consecutive_failures.is_some();
         let kind = match &self.schedule.policy {
+            _ if !limits.named.is_empty() => PlanKind::Named(limits.named.clone()),
             _ if self.capabilities.keeps_schedule || self.capabilities.has_due_column => {
                 PlanKind::Full
             }

@@ -35,6 +35,8 @@ pub enum PlanKind {
     Capped { cursor: Option<Key> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
+    /// Just these, which a person has named.
+    Named(Vec<Id>),
 }
 
 type Search = (Query, Kind);
@@ -48,6 +50,10 @@ enum Kind {
 }
 
 impl Plan {
+    pub fn is_named(&self) -> bool {
+        matches!(self.kind, PlanKind::Named(_))
+    }
+
     fn searches(&self, rule: &DueRule) -> VecDeque<Search> {
         let query = |statuses: &[Status]| Query {
             window: rule.schedule.policy.window(rule.time, statuses),
@@ -63,12 +69,15 @@ impl Plan {
             ((Query { after: key.cloned(), ..query(statuses) }, Kind::Due), before)
         };
         let errors = &[Status::Error];
+        if self.is_named() {
+            return VecDeque::new();
+        }
         let is_full = matches!(self.kind, PlanKind::Full);
         let first = if is_full { &Status::PENDING[..] } else { &[Status::New] };
         let (first, last) = behind(first, self.stuck.as_ref());
         let mut searches = VecDeque::from([first]);
         match &self.kind {
-            PlanKind::Full => {}
+            PlanKind::Full | PlanKind::Named(_) => {}
             PlanKind::Capped { cursor } => {
                 let (second, third) = behind(errors, cursor.as_ref());
                 searches.extend([second].into_iter().chain(third));
@@ -126,8 +135,11 @@ impl DueQueue {
         let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
         kept.sort_by_key(|kept| kept.slot);
         let (last, first): (Vec<_>, Vec<_>) = kept.into_iter().partition(|kept| kept.begun > 0);
-        let [candidates, last] =
-            [first, last].map(|kept| kept.into_iter().map(|it| Candidate::of(&it.id)).collect());
+        let [mut candidates, last] = [first, last]
+            .map(|kept| kept.into_iter().map(|it| Candidate::of(&it.id)).collect::<VecDeque<_>>());
+        if let PlanKind::Named(ids) = &plan.kind {
+            candidates = ids.iter().map(Candidate::of).collect();
+        }
         let deferred = plan.is_unlimited.then(VecDeque::new);
         let defers_failed = !by_slots && rule.capabilities.can_snooze;
         Self {

@@ -43,6 +43,10 @@ pub struct PassLimits {
     /// Maximum number of failures in a row.
     pub max_consecutive_failures: Option<u32>,
     pub rate: Option<RateLimit>,
+    /// Only these records, due or not, if there are any.
+    pub named: Vec<Id>,
+    /// Whether records that have succeeded are tried too, if they are named.
+    pub again: bool,
 }
 
 pub struct Pass {
@@ -63,6 +67,9 @@ pub trait Observer {
     fn selected(&mut self, _due: usize) {}
 
     fn attempted(&mut self, _attempt: &SettledAttempt, _tally: &Tally) {}
+
+    /// Another pass has this record in hand.
+    fn busy(&mut self, _id: &Id) {}
 
     /// Whether this error is logged: at a terminal one line for each cause is enough.
     fn wants_log_line(&mut self, _error: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use backlog_schedule::{Order, Schedule, Shard};
+use backlog_schedule::{AgeWindow, DAY, Order, Policy, RetryLimits, Schedule, Shard};
 
 use super::handler::Handler;
 use super::ping::Ping;
@@ -38,6 +38,10 @@ impl PassSettings {
     /// `is_dry` says that no record is handled.
     pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
         let (handler, schedule) = (resolved.handler(queue)?, resolved.schedule()?);
+        let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 100 * 365 * DAY });
+        let all_ages = Schedule { policy, limits: RetryLimits::default(), shard: None };
+        let schedule =
+            schedule.or_else(|| resolved.typed.works_without_schedule.then_some(all_ages));
         // An error in an option goes before one that is missing.
         resolved.require_all(is_dry)?;
         let settings = &resolved.settings;
@@ -59,6 +63,7 @@ impl PassSettings {
                 drain: false,
                 max_consecutive_failures: settings.max_consecutive_failures,
                 rate: settings.rate,
+                ..PassLimits::default()
             },
             order: settings.order,
             wait: false,

@@ -44,6 +44,8 @@ pub struct TypedOptions {
     pub takes_all_queues: bool,
     /// Whether it also works if none of several queues is chosen.
     pub works_without_queue: bool,
+    /// Whether it tries records that a person names.
+    pub works_without_schedule: bool,
 }
 
 /// The options of one queue, all layers together.
@@ -271,10 +273,12 @@ impl Resolved<'_> {
     /// Fails if a pass lacks a database, a handler or a schedule, and lists all that is missing.
     pub fn require_all(&self, is_dry: bool) -> Result<(), ExitError> {
         let has = |is_meant: fn(&Key) -> bool| self.layers.has_any(is_meant);
+        let has_schedule =
+            self.typed.works_without_schedule || has(|key| key.role == Role::Schedule);
         let missing = [
             (self.layers.has("db"), no_database()),
             (is_dry || has(|key| [EXEC, POST].contains(&key.name)), Handler::none()),
-            (has(|key| key.role == Role::Schedule), no_schedule()),
+            (has_schedule, no_schedule()),
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
         let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();

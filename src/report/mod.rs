@@ -32,7 +32,7 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    dry_run_line, explanation, in_hand, list_json, list_row, list_table, next_attempt_line,
+    dry_run_line, explanation, in_hand, list_json, list_row, list_table, next_attempt, result_of,
     unscheduled, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped, wrapped};

@@ -5,15 +5,16 @@ use std::iter;
 use std::time::Duration;
 
 use backlog_schedule::{
-    AgeWindow, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle, PassTime,
-    Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted, cut_line,
-    days, format_secs, json_line, last_error, one_line, phase, span,
+    AgeWindow, Attempt, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle,
+    Outcome, PassTime, Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict,
+    counted, cut_line, days, format_secs, json_line, last_error, one_line, phase, span,
 };
 use backlog_store::{LineHistory, SlowHandler};
 use serde_json::json;
 
 use super::passes::running_text;
 use super::screen::{Column, Screen, Table};
+use crate::engine::SettledAttempt;
 
 /// The line of a dry run.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
@@ -37,14 +38,32 @@ pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
     format!("{:<10}  {verb:<7}  {why}\n", record.id.full())
 }
 
-pub fn next_attempt_line(record: &Record, verdict: Verdict, screen: &Screen) -> String {
-    let when = match verdict {
+pub fn next_attempt(record: &Record, verdict: Verdict, screen: &Screen) -> String {
+    match verdict {
         Verdict::Due(_) => "now".into(),
         Verdict::Wait { until } => screen.when(until),
         Verdict::Archive(_) => "none: it is given up".into(),
         Verdict::Never(obstacle) => format!("none: {}", obstacle_text(obstacle, record)),
+    }
+}
+
+/// `ERROR, exit 1: no route to host`
+pub fn result_of(attempt: &SettledAttempt) -> String {
+    let Attempt { outcome, exit, .. } = attempt.attempt;
+    let Some(status) = attempt.status else {
+        return "changed by the application while its handler ran".into();
     };
-    format!("{}: next attempt {when}\n", record.id.full())
+    let what = match outcome {
+        Outcome::Success | Outcome::Failure { .. } | Outcome::Unanswered { .. } => None,
+        Outcome::Snooze { .. } | Outcome::GiveUp { .. } | Outcome::Interrupted => {
+            Some(format!(", {}", outcome.name()))
+        }
+        Outcome::Unable { .. } => Some(", its handler could not be run".into()),
+    };
+    let exit = exit.filter(|exit| *exit != 0).map(|exit| format!(", exit {exit}"));
+    let error = outcome.error().map(|error| format!(": {error}"));
+    let parts = [what, exit, error].into_iter().flatten().collect::<String>();
+    format!("{}{parts}", status.name())
 }
 
 fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {

@@ -32,6 +32,7 @@ mod limits;
 mod lost_claims;
 mod mapping;
 mod metrics;
+mod named;
 mod on_call;
 mod packaging;
 mod page;

@@ -152,7 +152,7 @@ impl Dispatcher {
             }
             if claimed.len() > claimed_before {
                 in_vain = 0;
-            } else if self.busy.len() == busy_before {
+            } else if self.busy.len() == busy_before && !self.plan.is_named() {
                 self.due.drop_settled(|ids| self.pass.store.still_pending(ids))?;
             } else {
                 in_vain += self.busy.len() - busy_before;
@@ -173,7 +173,11 @@ impl Dispatcher {
     fn claim_these(&mut self, candidates: &[Candidate], claimed: &mut Vec<Claimed>) -> Result<()> {
         let ids: Vec<_> = candidates.iter().map(|it| it.id.clone()).collect();
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
-        let mut claims = self.pass.store.claim(&ids)?.into_iter();
+        let claims = match self.plan.is_named() {
+            true => self.pass.store.claim_named(&ids),
+            false => self.pass.store.claim(&ids),
+        };
+        let mut claims = claims?.into_iter();
         let mut due = Vec::new();
         for (id, claim) in claims.by_ref() {
             let was_new = new.contains(&id);
@@ -216,6 +220,7 @@ impl Dispatcher {
             }
             Claim::Busy => {
                 log::debug!("record {id} is in the hands of another pass");
+                self.pass.observer.busy(&id);
                 self.keep_slot(&id);
                 self.unreported.forget_asked(&id);
                 self.busy.push(Candidate { id, was_new });
@@ -286,7 +291,13 @@ impl Dispatcher {
         }
         let now = self.pass.clock.now();
         self.rule.time.now = now;
-        let verdict = self.rule.verdict(record.facts());
+        let limits = &self.pass.limits;
+        let may_be_tried =
+            record.status.is_pending() || limits.again && record.status == Status::Success;
+        let verdict = match self.plan.is_named() && may_be_tried {
+            true => Verdict::Due(Reason::New),
+            false => self.rule.verdict(record.facts()),
+        };
         let Verdict::Due(reason) = verdict else {
             self.forget_slot(&record.id);
             if let Verdict::Archive(end) = verdict

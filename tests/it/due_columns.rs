@@ -524,3 +524,40 @@ fn a_comment_in_an_expression_ends_there() {
         assert_eq!(it.env.handled(), ["1"]);
     });
 }
+
+/// The number of all rows with a status, as `status` prints it.
+fn total(status: &str, name: &str) -> u64 {
+    let line = status.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+    line.split_whitespace().last().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_success_without_a_status_column_is_counted_as_one() {
+    let schema = "
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, kind TEXT, created_at {instant} NOT NULL, done_at {instant}, result TEXT);
+        INSERT INTO jobs VALUES (1, 'mail', '2026-11-20T23:00:00Z', NULL, NULL), (2, 'mail', '2026-11-20T23:00:00Z', NULL, NULL),
+          (3, 'report', '2026-11-20T23:00:00Z', '2026-11-20T23:30:00Z', 'ok'),
+          (4, 'mail', '2026-11-20T23:00:00Z', '2026-11-20T23:30:00Z', 'dropped by hand')";
+    let config = r#"
+        date_inserted = "created_at"
+        where = "done_at IS NULL AND kind = 'mail'"
+        on_success = { done_at = "{now}", result = "ok" }
+    "#;
+    on_both(schema, config, |it| {
+        let handler = it.env.script("handler", "[ $BACKLOG_ID = 1 ]");
+        it.env
+            .run_at(MIDNIGHT, &["process", "--queue", "jobs", "--ndays", "1", "--", &handler])
+            .silent();
+        // 3 is of another queue, and 4 holds what no success writes.
+        let status = it.env.run_at(MIDNIGHT, &["status", "--queue", "jobs"]).success().stdout;
+        let totals = ["SUCCESS", "ERROR", "not pending"].map(|name| total(&status, name));
+        assert_eq!(totals, [1, 1, 2], "{status}");
+        let listed =
+            it.env.run(&["list", "--queue", "jobs", "--status", "SUCCESS"]).success().stdout;
+        assert!(listed.lines().count() == 2 && listed.contains("\n1 "), "{listed}");
+        // An archived record might hold the same, unless `where_archived` tells.
+        let archives = "on_archive={done_at=\"{now}\",result=\"ok\"}";
+        let status = it.env.run(&["status", "--queue", "jobs", "--set", archives]).success().stdout;
+        assert_eq!(["SUCCESS", "not pending"].map(|name| total(&status, name)), [0, 3], "{status}");
+    });
+}

@@ -9,7 +9,8 @@ use backlog_schedule::{
     merge_ranges,
 };
 
-use super::table::{Column, Table, distinct, joined, names, quote};
+use super::mapping::Assigned;
+use super::table::{Column, Effect, Table, distinct, joined, names, quote};
 
 /// What holds for every row. A column may be called `true`, and SQLite would take that.
 pub const EVERY: &str = "1 = 1";
@@ -106,15 +107,39 @@ impl Table {
             return format!("({condition}) IS TRUE");
         };
         let past = self.dialect.literal(&due.spelling.write(LONG_DUE, &self.dates.zone));
-        let columns = self.condition_columns.iter().map(|column| match column.name == due.name {
-            true => format!("{} AS {}", self.dialect.typed(&past, due), column.sql()),
-            false => column.sql(),
+        format!("(({condition}) IS TRUE OR {})", self.holds_with(condition, &[due], &past))
+    }
+
+    /// Whether a condition holds for a row with another value in these columns.
+    fn holds_with(&self, condition: &str, changed: &[&Column], value: &str) -> String {
+        let columns = self.condition_columns.iter().map(|column| {
+            match changed.iter().any(|it| it.name == column.name) {
+                true => format!("{} AS {}", self.dialect.typed(value, column), column.sql()),
+                false => column.sql(),
+            }
         });
         let (columns, name) = (joined(columns, ", "), self.sql_name());
-        format!(
-            "(({condition}) IS TRUE \
-             OR EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition}))"
-        )
+        format!("EXISTS (SELECT 1 FROM (SELECT {columns}) AS {name} WHERE {condition})")
+    }
+
+    /// Condition of successful rows, if no status tells them: they hold what a success writes, and with NULL there
+    /// they would be pending. Without `where_archived`, archived rows may hold the same.
+    fn finished(&self) -> Option<String> {
+        let can_be_told = self.statuses.column.is_none()
+            && !self.on_success.is_empty()
+            && (self.on_archive.is_empty() || self.archived.is_some());
+        let condition = self.condition.as_ref().filter(|_| can_be_told)?;
+        let is_written = |Effect { column, to }: &Effect| match to {
+            Assigned::Constant(value) => {
+                let value = self.dialect.typed(&self.dialect.literal(value), column);
+                Some(format!("{} IS NOT DISTINCT FROM {value}", column.sql()))
+            }
+            Assigned::Now => Some(format!("{} IS NOT NULL", column.sql())),
+            Assigned::Next | Assigned::Error | Assigned::Add(_) => None,
+        };
+        let written: Vec<_> = self.on_success.iter().map(|effect| &effect.column).collect();
+        let terms = self.on_success.iter().filter_map(is_written);
+        Some(joined(terms.chain([self.holds_with(condition, &written, "NULL")]), " AND "))
     }
 
     /// The name in SQL without its schema.
@@ -126,8 +151,10 @@ impl Table {
     /// The number of a row's [`Membership`](super::table::Membership), as it is once it is due.
     pub fn membership(&self) -> String {
         let archived = self.archived.as_ref().map(|it| format!(" WHEN ({it}\n) IS TRUE THEN 2"));
+        let finished = self.finished().map(|it| format!(" WHEN {it} THEN 3"));
         let (queue, archived) = (self.is_in_queue(), archived.unwrap_or_default());
-        format!("CAST(CASE WHEN {queue} THEN 1{archived} ELSE 0 END AS bigint)")
+        let finished = finished.unwrap_or_default();
+        format!("CAST(CASE WHEN {queue} THEN 1{archived}{finished} ELSE 0 END AS bigint)")
     }
 
     /// What stands before the columns of a row: its membership, and its date if that is no column.
@@ -205,12 +232,11 @@ impl Table {
     /// Rows of the queue with one of these statuses, or more, also those that wait until they are due.
     pub fn of_statuses(&self, statuses: &[Status]) -> String {
         let in_queue = self.with_statuses(statuses, Some(self.is_in_queue()));
-        match &self.archived {
-            Some(archived) if statuses.contains(&Status::Archived) => {
-                format!("({in_queue} OR ({archived}\n))")
-            }
-            _ => in_queue,
-        }
+        let archived = self.archived.clone().filter(|_| statuses.contains(&Status::Archived));
+        let finished = self.finished().filter(|_| statuses.contains(&Status::Success));
+        let others: String =
+            archived.into_iter().chain(finished).map(|it| format!(" OR ({it}\n)")).collect();
+        if others.is_empty() { in_queue } else { format!("({in_queue}{others})") }
     }
 
     /// Pending rows of the queue that can be due, in words that an index knows.

@@ -202,6 +202,8 @@ pub enum Membership {
     Queue,
     /// Of one for which it does not, and `where_archived` does.
     Archived,
+    /// Of one that a success has taken out of the queue.
+    Finished,
     Other,
 }
 
@@ -211,6 +213,7 @@ impl Membership {
         match number {
             Some(1) => Self::Queue,
             Some(2) => Self::Archived,
+            Some(3) => Self::Finished,
             _ => Self::Other,
         }
     }
@@ -282,6 +285,7 @@ impl Statuses {
     ) -> Status {
         match membership {
             Membership::Other => return Status::Foreign,
+            Membership::Finished => return Status::Success,
             // What is done or in somebody's hand is so, whatever the condition says.
             Membership::Archived => {
                 let mut may_be = [0, 1, 3].into_iter().flat_map(|index| &self.values[index]);

@@ -145,8 +145,6 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
     let error = table.last_error.as_ref().map(drop);
     for limit in [
         table.require_counter("a limit of attempts, and any schedule by count,", false),
-        table.require_renewal(),
-        table.require_archived("`archive`, like --max-attempts,"),
         error.context("no column for errors: the table does not keep why a record failed"),
     ] {
         if let Err(why) = limit {

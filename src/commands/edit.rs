@@ -143,7 +143,7 @@ pub const ARCHIVE: Verb = Verb {
     from: &Status::PENDING,
     of_many: &Status::PENDING,
     to: (Transition::Archived, Counter::AsBefore),
-    require: |table| table.require_archived("archive"),
+    require: |table| table.require_archived("`archive`"),
 };
 
 pub const RESTORE: Verb = Verb {

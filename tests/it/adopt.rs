@@ -164,7 +164,7 @@ fn new_orders_are_not_taken_for_jobs_whose_finished_ones_are_deleted() {
     let asked = env.at_terminal(100, &format!("adopt --db {db} orders"), "1\n");
     assert!(asked.exit == Some(0) && asked.stdout.contains("on_success = \"delete\""), "{asked:?}");
     // Once nothing is open, it lists what the mapping cannot do.
-    for limit in ["pending record now: backlog process --ndays 365", "(status.archived)"] {
+    for limit in ["to try all pending ones: backlog process --ndays 365", "(status.archived)"] {
         assert!(!orders.stderr.contains(limit) && asked.stdout.contains(limit), "{asked:?}");
     }
 }

@@ -34,6 +34,65 @@ fn pending_records_can_be_archived() {
 }
 
 #[test]
+fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
+    let outbox = TestEnv::with_schema(
+        "CREATE TABLE BACKLOG (ID INTEGER PRIMARY KEY, DATE_INSERTED TEXT, DONE TEXT);
+         INSERT INTO BACKLOG VALUES (1, '2026-11-20T23:00:00Z', NULL)",
+    );
+    let mapping = [
+        "--set",
+        "status=false",
+        "--where",
+        "DONE IS NULL",
+        "--set",
+        "on_success={DONE=\"{now}\"}",
+    ];
+    let checked = outbox.run(&[&["check"], &mapping[..]].concat()).stdout;
+    for (command, why) in [
+        (
+            "retry",
+            "table BACKLOG has no column that `retry` could change (last_failure, or a status for failed \
+                   records); to try one record now: backlog process ID; to try all pending ones: backlog \
+                   process --ndays 365",
+        ),
+        (
+            "archive",
+            "`archive` needs to know how table BACKLOG marks an archived record: name the value of the \
+                     status (status.archived) or the columns to set (on_archive)",
+        ),
+        (
+            "restore",
+            "`restore` cannot tell the archived records of table BACKLOG from others: name the value of \
+                     the status (status.archived) or a condition (where_archived)",
+        ),
+    ] {
+        assert!(
+            checked.contains(&format!("\nwarning  {command:<10}  {why}\n")),
+            "{command}: {checked}"
+        );
+        let ran = outbox.run(&[&[command, "1"], &mapping[..]].concat());
+        ran.fails(1, &[&format!("backlog: {why}\n")]);
+    }
+    let checked = env().run(&["check"]).stdout;
+    for command in ["retry", "archive", "restore", "pause"] {
+        assert!(!checked.contains(&format!("warning  {command}")), "{checked}");
+    }
+    let Some(cluster) = cluster() else {
+        return skipped("pause without a state directory: no server");
+    };
+    let database = cluster.database();
+    database.sql(include_str!("../../schema.postgres.sql"));
+    let server = TestEnv::on(&database);
+    let checked = server.run(&["check"]).stdout;
+    assert!(
+        checked.contains("\nwarning  pause       with a server, a pause is stored in"),
+        "{checked}"
+    );
+    let checked = server.run(&["check", "--state-dir", "state"]).stdout;
+    assert!(!checked.contains("warning  pause"), "{checked}");
+}
+
+#[test]
 fn archived_records_can_be_restored_and_twice_changes_nothing() {
     let env = env();
     let ran = env.run(&["restore", "2", "4"]).success();

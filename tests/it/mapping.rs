@@ -343,7 +343,8 @@ fn two_booleans_can_be_a_state() {
     env.run_at(MIDNIGHT, &args).fails(1, &["record 2 failed after 2 attempts; archived"]);
     assert_eq!(env.query("SELECT id, sent, dead, n FROM push"), "1|1|0|\n2|0|1|2\n3|1|0|\n4|0|1|");
     assert_eq!(env.handled(), ["2", "1", "2"]);
-    env.run(&["restore", "--queue", "push", "2"]).fails(1, &["cannot be told from others"]);
+    env.run(&["restore", "--queue", "push", "2"])
+        .fails(1, &["`restore` cannot tell the archived records of table "]);
 }
 
 #[test]
@@ -476,7 +477,10 @@ fn a_wrong_mapping_touches_no_row() {
             "column at cannot be the last failure as well: it is the insertion date",
         ),
         (format!("{good}max_attempts = 3"), "goes by FAILURES, and table t has no such column"),
-        (format!("{good}failures = 'tries'\nmax_attempts = 3"), "it is not known how table t does"),
+        (
+            format!("{good}failures = 'tries'\nmax_attempts = 3"),
+            "a limit of attempts needs to know how table t marks an archived record: ",
+        ),
         (format!("{good}policy = 'even'"), "--set failures=COLUMN"),
         (format!("{good}where = 'absent = 1'"), "no such column: absent"),
     ] {

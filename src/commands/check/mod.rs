@@ -88,6 +88,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             findings.ok("where", condition);
         }
         check_table(&mut findings, table, &found, clock.now());
+        check_commands(&mut findings, resolved, &queue, table);
         if let Some(what) = &deletion {
             findings.warning("on_success", what);
         }
@@ -257,6 +258,21 @@ fn check_table(findings: &mut Findings, table: &Table, found: &Inspection, now: 
     }
     for why in &found.refused {
         findings.error("trigger", format!("the table refuses what a pass writes: {why}"));
+    }
+}
+
+/// Reports the commands that do not work with this mapping.
+fn check_commands(findings: &mut Findings, resolved: &Resolved<'_>, queue: &Queue, table: &Table) {
+    let pause = resolved.require_state_dir(queue).map_err(anyhow::Error::from);
+    for (command, required) in [
+        ("retry", table.require_renewal()),
+        ("archive", table.require_archived("`archive`")),
+        ("restore", table.require_told_archived()),
+        ("pause", pause),
+    ] {
+        if let Err(why) = required {
+            findings.warning(command, chain(&why));
+        }
     }
 }
 

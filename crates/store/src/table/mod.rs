@@ -304,8 +304,8 @@ impl Table {
     pub fn require_archived(&self, wanted_by: &str) -> Result<()> {
         ensure!(
             self.can_be(Status::Archived),
-            "{wanted_by} archives records, and it is not known how table {} does: say which value \
-             of the status that is (status.archived) or which columns it sets (on_archive)",
+            "{wanted_by} needs to know how table {} marks an archived record: name the value of the \
+             status (status.archived) or the columns to set (on_archive)",
             self.name
         );
         Ok(())
@@ -314,8 +314,9 @@ impl Table {
     pub fn require_renewal(&self) -> Result<()> {
         ensure!(
             self.statuses.tell() || self.last_failure.is_some() || self.due_at.is_some(),
-            "table {} has no column that `retry` could change; to try every pending record now: \
-             backlog process --ndays 365",
+            "table {} has no column that `retry` could change (last_failure, or a status for failed \
+             records); to try one record now: backlog process ID; to try all pending ones: backlog process \
+             --ndays 365",
             self.name
         );
         Ok(())
@@ -324,8 +325,8 @@ impl Table {
     pub fn require_told_archived(&self) -> Result<()> {
         ensure!(
             self.statuses.value(Status::Archived).is_some() || self.archived.is_some(),
-            "archived records of table {} cannot be told from others: no value of a status column \
-             says so (status.archived), and no condition (where_archived)",
+            "`restore` cannot tell the archived records of table {} from others: name the value of the \
+             status (status.archived) or a condition (where_archived)",
             self.name
         );
         Ok(())

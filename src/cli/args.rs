@@ -1,12 +1,13 @@
 //! The options of subcommands that are not keys of a queue.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use backlog_schedule::{Instant, Status as RecordStatus};
+use backlog_schedule::{Instant, Status as RecordStatus, parse_duration};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::options::Setting;
-use crate::options::value::{Since, age, at_least_one, named, since, whole_secs};
+use crate::options::value::{Since, age, at_least_one, finished_age, named, since, whole_secs};
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
@@ -312,6 +313,33 @@ pub struct Edit {
 
     /// Print what would be done, and do nothing
     #[arg(long, short = 'n')]
+    pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Prune {
+    /// Delete records that were finished longer ago: 30d, 1y
+    ///
+    /// The date is that of `finished_at`, or for ARCHIVED records of the last failure. Without this option, the
+    /// ages of prune_after in backlog.toml apply.
+    #[arg(long, value_name = "DURATION", value_parser = finished_age)]
+    pub older_than: Option<i64>,
+
+    /// Only SUCCESS or ARCHIVED records
+    #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::FINISHED.map(RecordStatus::name)))]
+    #[arg(value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<RecordStatus>,
+
+    /// Stop after this time
+    #[arg(long = "max-runtime", id = "prune_runtime", value_name = "DURATION", value_parser = parse_duration)]
+    pub max_runtime: Option<Duration>,
+
+    /// Delete more than 1,000 records without asking
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// Count the records, and do nothing
+    #[arg(long)]
     pub dry_run: bool,
 }
 

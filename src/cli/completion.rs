@@ -57,6 +57,9 @@ fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
     let config = config.map(Path::to_path_buf);
     match arg.get_long() {
         Some("queue") => arg.add(ArgValueCandidates::new(move || queues(config.as_deref()))),
+        Some("order") => arg.add(ArgValueCandidates::new(|| {
+            Vec::from(["newest", "oldest"].map(CompletionCandidate::new))
+        })),
         Some("policy") => arg.add(ArgValueCandidates::new(policies)),
         _ => arg,
     }

@@ -1,6 +1,6 @@
 //! The keys as options of clap: which a subcommand takes, and how each is parsed and completed.
 
-use clap::builder::{PossibleValuesParser, ValueParser};
+use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ValueHint};
 
 use crate::options::Key;
@@ -17,7 +17,7 @@ pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
         _ => &[],
     };
     let single: &[&str] = match subcommand {
-        "list" => &["order"],
+        "list" | "check" => &["order"],
         "simulate" => {
             &["policy", "fibonacci", "progressive", "by_age", "every", "spread", "max_attempts"]
         }
@@ -114,9 +114,6 @@ fn arg(key: &'static Key) -> Arg {
         // Parsed here, because the next word may not be its value.
         Kind::Optional => {
             arg.num_args(0..=1).default_missing_value("true").value_parser(tiers_or_switch)
-        }
-        Kind::Choice(words) => {
-            arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true)
         }
         Kind::Path => arg.value_hint(ValueHint::AnyPath),
         Kind::Command => arg.value_hint(ValueHint::CommandString),

@@ -25,7 +25,7 @@ use key_args::{
 
 pub use args::{
     Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
-    Process, Shell, Show, Simulate, Status, Systemd,
+    Process, Prune, Shell, Show, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use help::document;
@@ -144,6 +144,10 @@ pub enum Command {
     ///
     /// The number of failures is kept.
     Retry(Box<Edit>),
+    /// Delete finished records that are old enough
+    ///
+    /// Deletes SUCCESS and ARCHIVED records, 1,000 in a transaction. Pending records are never deleted.
+    Prune(Box<Prune>),
     /// Check the table, the handler and the crontab
     ///
     /// Reads crontab lines from `crontab -l`, /etc/crontab and /etc/cron.d, and as root from the crontabs of
@@ -178,6 +182,7 @@ impl Command {
             "show" => Show::augment_args,
             "explain" => Explain::augment_args,
             "archive" | "restore" | "retry" => Edit::augment_args,
+            "prune" => Prune::augment_args,
             "check" => Check::augment_args,
             "crontab" => Crontab::augment_args,
             "simulate" => Simulate::augment_args,

@@ -32,6 +32,8 @@ pub struct Assembly {
     /// The name of the line in the state directory. It does not depend on the handler, because two lines with different
     /// handlers would try the same records.
     pub name: LineName,
+    /// The column that orders the records, if it is not the insertion date.
+    order: Option<String>,
     /// What the passes before have left, if it is known.
     pub last: Option<Line>,
 }
@@ -79,12 +81,14 @@ impl Assembly {
         let policy = line_policy(&schedule, &queue.mapping.conditions, queue.shard);
         let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
         let line = CronLine::new(schedule, table.capabilities());
-        Ok(Self { line, state, name, last: None })
+        let order = table.order.as_ref().map(|(column, _)| column.name.clone());
+        Ok(Self { line, state, name, order, last: None })
     }
 
     fn continue_from(&mut self, last: Option<Line>, table: &Table) {
         let Some(mut last) = last else { return };
-        last.state.cursor = last.state.cursor.taken_up(table.id.len());
+        let is_same_order = last.state.order == self.order;
+        last.state.cursor = last.state.cursor.taken_up(table.id.len(), is_same_order);
         self.line.cursor.clone_from(&last.state.cursor);
         self.line.later.clone_from(&last.state.later);
         self.last = Some(last);
@@ -97,6 +101,7 @@ impl Assembly {
             began_at: Some(now),
             began_behind: self.line.pass_time(now, drain).span.map(|span| span.after),
             later: self.line.slots_later(now),
+            order: self.order.clone(),
             ..last.unwrap_or_default()
         }
     }

@@ -191,7 +191,7 @@ struct Work<'a> {
 const NEXT_ATTEMPTS: usize = 5;
 
 /// Number of records above which a terminal asks before they are changed.
-const MANY: usize = 1_000;
+pub const MANY: usize = 1_000;
 
 /// Edits the records with these ids, or those that other options choose.
 pub fn edit(
@@ -214,7 +214,11 @@ pub fn edit(
     let before = args.older_than.map(|age| now.saturating_sub(age));
     let choice = Choice { verb, queue: &queue, from, before, cause, now };
     let chosen = if args.ids.is_empty() { choice.ids(&mut *database)? } else { Vec::new() };
-    if chosen.len() > MANY && !dry_run && !args.yes && !confirmed(verb, chosen.len(), console)? {
+    if chosen.len() > MANY
+        && !dry_run
+        && !args.yes
+        && !confirmed(verb.would, chosen.len(), console)?
+    {
         return confirm(console.out, "nothing was changed");
     }
     let schedule = resolved.schedule_of_passes().filter(|_| verb.to.1 == Counter::Reset);
@@ -297,12 +301,12 @@ impl Choice<'_> {
 }
 
 /// Asks at a terminal whether to change this number of records.
-fn confirmed(verb: &Verb, records: usize, console: &Console<'_>) -> Result<bool> {
+pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<bool> {
     if !console.terminal.attended || !io::stdin().is_terminal() {
         return Ok(true);
     }
     let records = counted(records as u64, "record");
-    console.terminal.ask(&format!("{} {records}? [y/N] ", verb.would))
+    console.terminal.ask(&format!("{would} {records}? [y/N] "))
 }
 
 impl Work<'_> {

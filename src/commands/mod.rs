@@ -13,6 +13,7 @@ mod monitoring;
 mod passes;
 mod pause;
 mod process;
+mod prune;
 mod queue_arguments;
 mod show;
 mod signals;
@@ -121,6 +122,7 @@ fn run_command(
         Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
         Command::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
         Command::Retry(args) => edit::edit(&one()?, &edit::RETRY, args, console),
+        Command::Prune(args) => prune::run(&one()?, args, console),
         Command::Pause(args) => pause::pause(&one()?, args, console),
         Command::Resume => pause::resume(&one()?, console),
         Command::Simulate(args) => simulate::run(&one()?, args, console),
@@ -358,5 +360,7 @@ fn gone(id: &str, columns: usize) -> String {
     )
 }
 
+/// The begin of the warning about `on_success = "delete"`.
+const SUCCESS_DELETES: &str = "a success deletes its row";
 const AMBIGUOUS: &str = "more than one row has this id";
 const GONE: &str = "no such record";

@@ -72,6 +72,11 @@ impl<'a> Monitoring<'a> {
         self.pings = self.new_pings().inspect(Pings::begin);
     }
 
+    /// The state directory, once the line was locked.
+    pub fn state(&self) -> Option<StateDir> {
+        self.complaints.state.clone()
+    }
+
     /// Sets the summary of the pass, which the last ping sends.
     pub fn set_summary(&mut self, summary: String) {
         self.summary = summary;

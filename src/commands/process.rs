@@ -22,7 +22,7 @@ use super::assemble::{self, Assembly, handlers, require};
 use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::signals::StoppedBySignals;
-use super::{AMBIGUOUS, Console, find, open};
+use super::{AMBIGUOUS, Console, SUCCESS_DELETES, find, open, prune};
 use crate::cli::Process;
 use crate::engine::{
     self, Candidate, DueQueue, Observer, PassLimits, SettledAttempt, Stopped, Tally,
@@ -44,7 +44,11 @@ pub fn run(
     let signals = console.signals.begin_pass();
     let result = locked(resolved, queue, settings, console, run, &mut monitoring, &signals);
     let took = clock.monotonic().saturating_duration_since(began);
+    let state = monitoring.state();
     monitoring.end(&result, took, &clock, &mut console.endings);
+    if let (Ok(Exit::Done | Exit::Failed), Some(state)) = (&result, state) {
+        prune::after_pass(queue, &state, clock);
+    }
     result
 }
 
@@ -259,7 +263,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     reader.table().require_sound_counters()?;
     require(settings.handler.as_ref(), queue, reader.table())?;
     let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
-    if let Some(what) = reader.deletion()? {
+    if let Some(what) = reader.deletion(SUCCESS_DELETES)? {
         console.terminal.say(&what);
     }
     if let Some(pause) = state.pause(&name.queue, &name.table, console.clock.now()) {

@@ -38,8 +38,6 @@ pub enum Kind {
     /// True or false; an option without a value.
     Flag,
     Value,
-    /// One of these words.
-    Choice(&'static [&'static str]),
     /// An option whose value may be left out.
     Optional,
     /// One value or several.

@@ -2,13 +2,13 @@
 
 use backlog_schedule::parse_duration;
 
-use super::key::Kind::{Assignments, Choice, Column, Command, List, Optional, Path, Value};
+use super::key::Kind::{Assignments, Column, Command, List, Optional, Path, Value};
 use super::key::{EXEC, Key, POST, Role};
 use super::ping::Ping;
 use super::settings::Settings;
 use super::value::{
     age, at_least_one, command, days, days_above_zero, duration_up_to_a_year, give_up_on, handler,
-    order, parse_percent, replace, set, tiers, timeout, up_to_1024, whole_secs,
+    parse_percent, prune_after, replace, set, tiers, timeout, up_to_1024, whole_secs,
 };
 
 const UP_TO_1024: &str = "number, from 1 to 1,024";
@@ -123,6 +123,15 @@ const MAPPING: &[Key] = &[
     .takes("column; { column, format }; or \"\" for none", "\"updated_at\"")
     .default_text("LAST_FAILURE, if the table has it"),
     Key::file_only(
+        "finished_at",
+        Column(&["column", "format"]),
+        |to, raw| to.table.set_finished_at(raw),
+        "Column of the date at which a record was finished, such as one that on_success sets to {now}. `prune` \
+         and prune_after go by it. ARCHIVED records go by last_failure if it is not set. If it names the column \
+         of date_inserted, that date counts for SUCCESS records only.",
+    )
+    .takes("column; { column, format }; or \"\" for none", "\"completed_at\""),
+    Key::file_only(
         "last_error",
         Column(&["column", "max"]),
         |to, raw| to.table.set_last_error(raw),
@@ -184,6 +193,14 @@ const MAPPING: &[Key] = &[
          values for NEW, ERROR or ARCHIVED.",
     )
     .takes("SQL condition", "\"failed_at IS NOT NULL\""),
+    Key::file_only(
+        "prune_after",
+        Assignments,
+        |to, raw| replace(&mut to.prune_after, prune_after(raw)),
+        "Ages at which finished records are deleted. A pass deletes them after its work, at most once an hour, \
+         for at most 10 s. `backlog prune` deletes all of them now. Without this key no record is pruned.",
+    )
+    .takes("{ SUCCESS = duration, ARCHIVED = duration }, or one of them", "{ SUCCESS = \"30d\" }"),
 ];
 
 const SCHEDULE: &[Key] = &[
@@ -292,11 +309,12 @@ const PASS: &[Key] = &[
     ])
     .takes(DURATION, "\"30s\"")
     .default("10s"),
-    Key::option("order", Choice(&["newest", "oldest"]), "ORDER", |to, raw| replace(&mut to.order, order(raw)), [
-        "Which records come first: newest or oldest",
-        "",
+    Key::option("order", Value, "ORDER", Settings::set_order, [
+        "Which records come first: newest, oldest, or by a column",
+        "\"priority desc\" begins with the greatest value of the column priority, \"priority asc\" with the least; \
+         records with the same value come in the order of their ids. `check` prints an index for it.",
     ])
-    .takes("newest or oldest", "\"oldest\"")
+    .takes("newest, oldest, \"COLUMN asc\" or \"COLUMN desc\"", "\"priority desc\"")
     .default("newest"),
     Key::option("rate", Value, "RATE", |to, raw| set(&mut to.rate, raw.parse(str::parse)), [
         "Maximum rate of attempts: 50/s, 100/m, 1000/h",

@@ -8,6 +8,7 @@ use backlog_store::system_error::chain;
 use backlog_store::{Location, Mapping, is_url, without_password};
 
 use super::environment::Environment;
+use super::value::PruneAfter;
 use crate::exit::{ExitError, usage};
 
 #[derive(Debug, Clone)]
@@ -24,6 +25,7 @@ pub struct Queue {
     pub exec: Vec<OsString>,
     /// The command that gets each archived record, if one is set there or in the environment.
     pub on_archive: Option<Vec<OsString>>,
+    pub prune_after: PruneAfter,
 }
 
 impl Queue {

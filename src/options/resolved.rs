@@ -226,6 +226,7 @@ impl Resolved<'_> {
             state_dir: settings.state_dir.clone().or_else(default),
             exec: settings.exec.clone(),
             on_archive: settings.on_archive.clone(),
+            prune_after: settings.prune_after.clone(),
             db,
         })
     }

@@ -10,7 +10,7 @@ use backlog_store::Name;
 use super::Ping;
 use super::raw::Raw;
 use super::table::TableSettings;
-use super::value::{Attempts, GiveUpOn, at_least_one};
+use super::value::{Attempts, GiveUpOn, PruneAfter, at_least_one, order};
 use crate::engine::RateLimit;
 
 /// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
@@ -22,6 +22,7 @@ pub struct Settings {
     pub pgmq: Option<String>,
     pub shard: Option<Shard>,
     pub table: TableSettings,
+    pub prune_after: PruneAfter,
 
     pub ndays: Option<i64>,
     pub min_ndays: Option<i64>,
@@ -63,6 +64,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    pub fn set_order(&mut self, raw: Raw) -> Result<(), String> {
+        (self.order, self.table.mapping.order) = order(raw)?;
+        Ok(())
+    }
+
     /// A number, or `{ column = "max_tries" }`.
     pub fn set_max_attempts(&mut self, raw: Raw) -> Result<(), String> {
         let max_attempts = match raw.as_table() {

@@ -91,6 +91,14 @@ impl TableSettings {
         replace(&mut mapping.last_failure_format, parts.read("format", format))
     }
 
+    pub fn set_finished_at(&mut self, raw: Raw) -> Result<(), String> {
+        let (mut name, mut parts) = (Name::usual(""), Parts::of(raw, COLUMN_OR_NONE)?);
+        parts.column(&mut name)?;
+        let format = parts.read("format", format)?;
+        self.mapping.finished = Some((name, format)).filter(|(name, _)| !name.text.is_empty());
+        Ok(())
+    }
+
     pub fn set_last_error(&mut self, raw: Raw) -> Result<(), String> {
         let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
         parts.column(&mut mapping.last_error)?;

@@ -93,7 +93,7 @@ fn is_structured(key: &Key, path: &[&str]) -> bool {
         Kind::Assignments => path.is_empty(),
         Kind::Column(_) | Kind::List | Kind::Command => true,
         Kind::Value => key.name == "max_attempts",
-        Kind::Flag | Kind::Choice(_) | Kind::Optional | Kind::Path => false,
+        Kind::Flag | Kind::Optional | Kind::Path => false,
     }
 }
 

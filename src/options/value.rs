@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use backlog_schedule::{DAY, Instant, Order, parse_duration, split_id};
+use backlog_schedule::{DAY, Instant, Order, Status, parse_duration, split_id};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::raw::{Raw, texts};
@@ -76,15 +76,28 @@ pub fn days_above_zero(text: &str) -> Result<i64, String> {
 }
 
 pub fn whole_secs(text: &str) -> Result<i64, String> {
+    secs_up_to(365, text)
+}
+
+fn secs_up_to(days: i64, text: &str) -> Result<i64, String> {
     let duration = parse_duration(text)?;
     let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
-    secs.filter(|secs| (1..=365 * DAY).contains(secs))
-        .ok_or_else(|| "must be whole seconds, from 1s to 365days".into())
+    secs.filter(|secs| (1..=days * DAY).contains(secs))
+        .ok_or_else(|| format!("must be whole seconds, from 1s to {days}days"))
 }
 
 /// An age in seconds. People mostly think of it in days.
 pub fn age(text: &str) -> Result<i64, String> {
-    whole_secs(text).map_err(|why| match text.trim().parse::<u64>() {
+    age_up_to(365, text)
+}
+
+/// The age of a finished record, which may be kept for years.
+pub fn finished_age(text: &str) -> Result<i64, String> {
+    age_up_to(36_500, text)
+}
+
+fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
+    secs_up_to(days, text).map_err(|why| match text.trim().parse::<u64>() {
         Ok(age) => format!("not a duration: write {age}days, {age}h, {age}m or {age}s"),
         Err(_) => why,
     })
@@ -135,11 +148,36 @@ pub fn tiers_or_switch(text: &str) -> Result<String, String> {
     if is_legal { Ok(text.into()) } else { Err(hint.into()) }
 }
 
-pub fn order(raw: Raw) -> Result<Order, String> {
-    match chosen(raw, &["newest", "oldest"])? {
-        "newest" => Ok(Order::Newest),
-        _ => Ok(Order::Oldest),
-    }
+/// An order, and if it is that of a column, the name and the direction of this column.
+pub type ParsedOrder = (Order, Option<(String, Order)>);
+
+pub fn order(raw: Raw) -> Result<ParsedOrder, String> {
+    let text = raw.into_text()?;
+    let (column, direction) = match text.trim().rsplit_once(' ') {
+        None if text == "newest" => return Ok((Order::Newest, None)),
+        None if text == "oldest" => return Ok((Order::Oldest, None)),
+        Some((column, word)) if word.eq_ignore_ascii_case("desc") => (column, Order::Newest),
+        Some((column, word)) if word.eq_ignore_ascii_case("asc") => (column, Order::Oldest),
+        Some(_) | None => {
+            let example = "newest, oldest, \"COLUMN asc\" or \"COLUMN desc\"";
+            return Err(format!("{text:?} is not an order; use one of {example}"));
+        }
+    };
+    Ok((Order::Column, Some((column.trim().into(), direction))))
+}
+
+/// The ages after which records of a status are deleted.
+pub type PruneAfter = Vec<(Status, i64)>;
+
+pub fn prune_after(raw: Raw) -> Result<PruneAfter, String> {
+    let legal = "write { SUCCESS = \"30d\", ARCHIVED = \"1y\" }, or one of them";
+    let Raw::Toml(toml::Value::Table(ages)) = raw else { return Err(legal.into()) };
+    let parse = |(name, value): (String, toml::Value)| {
+        let status = Status::FINISHED.into_iter().find(|it| it.name().eq_ignore_ascii_case(&name));
+        let status = status.ok_or_else(|| format!("{name}: {legal}"))?;
+        Ok((status, Raw::Toml(value).parse(finished_age).map_err(|why| format!("{name}: {why}"))?))
+    };
+    ages.into_iter().map(parse).collect()
 }
 
 /// One of these words.

@@ -410,7 +410,8 @@ fn examples(help: &str) -> Vec<String> {
 #[test]
 fn every_example_of_the_help_works() {
     let reader = Reader::new();
-    let toml = "[defaults]\ndb = \"work.db\"\n[queue.orders]\nprogressive = true\nexec = [\"./sync-order\"]\n";
+    let toml = "[defaults]\ndb = \"work.db\"\n[queue.orders]\nprogressive = true\nexec = [\"./sync-order\"]\n\
+        prune_after = { ARCHIVED = \"1y\" }\n";
     fs::write(reader.env.path("backlog.toml"), toml).unwrap();
     reader.sh("backlog init --db work.db && seq 9 | backlog add --db work.db -").success();
     // 4 and 7 fail, 8 is given up, and the rest waits.

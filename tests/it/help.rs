@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "",
     "adopt",
     "init",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 19] = [
     "explain",
     "archive",
     "restore",
+    "prune",
     "retry",
     "check",
     "crontab",

@@ -25,8 +25,7 @@ fn named_records_are_tried_due_or_not_and_each_result_is_printed() {
     );
     let pass = ["1", "2", "--fibonacci", "--max-records", "1"];
     let ran = named(&env, &[&pass[..], &FAILS_ODD].concat()).fails(1, &[""]);
-    let expected =
-        "1: ERROR, exit 1: no route; next attempt 2026-11-21T00:03:00Z\n2: SUCCESS\n";
+    let expected = "1: ERROR, exit 1: no route; next attempt 2026-11-21T00:03:00Z\n2: SUCCESS\n";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (expected, ""));
     assert_eq!(
         env.query("SELECT STATUS, FAILURES FROM BACKLOG ORDER BY ID"),

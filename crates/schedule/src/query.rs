@@ -70,25 +70,8 @@ pub enum Order {
     #[default]
     Newest,
     Oldest,
-}
-
-impl Order {
-    pub const NAMES: [&str; 2] = ["newest", "oldest"];
-}
-
-impl FromStr for Order {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "newest" => Ok(Self::Newest),
-            "oldest" => Ok(Self::Oldest),
-            _ => {
-                let legal = Self::NAMES.join(", ");
-                Err(format!("invalid value '{name}'; possible values: {legal}"))
-            }
-        }
-    }
+    /// By the column that the table names, and by id where its values are equal.
+    Column,
 }
 
 #[derive(Debug, Clone)]
@@ -151,13 +134,15 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor without records of another table, whose ids have another number of columns.
-    pub fn taken_up(self, id_columns: usize) -> Self {
+    /// The cursor without records of another table, whose ids have another number of columns, and without places in
+    /// another order.
+    pub fn taken_up(self, id_columns: usize, is_same_order: bool) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
+        let has_place = |key: &Key| is_same_order && fits(&key.id);
         Self {
-            reached: self.reached.filter(|it| it.key().is_none_or(|key| fits(&key.id))),
+            reached: self.reached.filter(|it| it.key().is_none_or(has_place)),
             kept: self.kept.into_iter().filter(|kept| fits(&kept.id)).collect(),
-            stuck: self.stuck.filter(|key| fits(&key.id)),
+            stuck: self.stuck.filter(has_place),
         }
     }
 }

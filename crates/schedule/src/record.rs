@@ -120,6 +120,7 @@ pub enum Status {
 impl Status {
     pub const OURS: [Self; 4] = [Self::New, Self::Error, Self::Success, Self::Archived];
     pub const PENDING: [Self; 2] = [Self::New, Self::Error];
+    pub const FINISHED: [Self; 2] = [Self::Success, Self::Archived];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -152,8 +153,10 @@ pub struct Record {
     pub status: Status,
     /// Its name, or what the row holds instead if it is foreign.
     pub status_text: String,
-    /// As the row holds it: what records are ordered by.
+    /// As the row holds it.
     pub inserted: Value,
+    /// The value of the column that orders the records, if it is not the insertion date.
+    pub order_value: Option<Value>,
     /// `None` if that is NULL or cannot be read as an instant.
     pub inserted_at: Option<Instant>,
     /// 0 where the table has no such column.
@@ -194,6 +197,7 @@ impl Record {
             status: Status::New,
             status_text: String::new(),
             inserted: Value::Null,
+            order_value: None,
             inserted_at,
             failures: 0,
             last_failure_at: None,
@@ -241,14 +245,17 @@ impl Record {
     }
 
     pub fn key(&self) -> Key {
-        Key { inserted: self.inserted.clone(), id: self.id.clone() }
+        let order_value = self.order_value.as_ref().unwrap_or(&self.inserted).clone();
+        Key { order_value, id: self.id.clone() }
     }
 }
 
 /// A record's place in the order of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Key {
-    pub inserted: Value,
+    /// The insertion date, or the value of the column that the records are ordered by.
+    #[serde(alias = "inserted")]
+    pub order_value: Value,
     #[serde(with = "exact_id")]
     pub id: Id,
 }

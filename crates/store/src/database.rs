@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Id, Instant, Order, Record, Status};
+use backlog_schedule::{Id, Instant, Order, Query, Record, Status};
 
 use crate::inspection::Inspection;
 use crate::retry::Retry;
@@ -52,8 +52,13 @@ pub trait Survey {
     /// `by_count` says whether records are due by their count of failures.
     fn inspect(&mut self, by_count: bool) -> Result<Inspection>;
 
-    /// What a success does to rows besides settling its record: that it deletes it, and what goes with it.
-    fn deletion(&mut self) -> Result<Option<String>>;
+    /// A warning about deleted rows, if a success deletes them: `act`, such as `a success deletes its row`, and the
+    /// rows of other tables that change with it.
+    fn deletion(&mut self, act: &str) -> Result<Option<String>>;
+
+    /// The statement that creates the index for a search of finished records, if it is missing. Its name ends with
+    /// `suffix`.
+    fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>>;
 
     /// The number of records that are pending by another mapping of the table, too, and the id of one.
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;

@@ -98,8 +98,11 @@ pub trait Engine: Sized + Send + 'static {
     /// What a foreign key does to the rows of other tables when a row is deleted: `items: CASCADE`.
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
-    /// Whether an index leads to the pending records, in the order of insertion.
-    fn finds_pending(&mut self, table: &Table) -> DbResult<bool>;
+    /// Whether an index leads to the records of a query, in their order.
+    fn finds(&mut self, table: &Table, query: &Query) -> DbResult<bool>;
+
+    /// Whether the database sorts the records of a query, because no index has them in order.
+    fn sorts(&mut self, table: &Table, query: &Query) -> DbResult<bool>;
 
     /// The columns of the index that is missing to find what is due by its count of failures.
     fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>>;

@@ -1,7 +1,7 @@
 //! The mapping of the user's table, as plain data, for a store to look up: which column is what, which
 //! value is which status, and what is written besides, all as it was typed.
 
-use backlog_schedule::{Status, Value};
+use backlog_schedule::{Order, Status, Value};
 
 use crate::date::{Dates, Format};
 
@@ -14,6 +14,8 @@ pub struct Mapping {
     pub inserted: DateSource,
     /// How `inserted` is read. Of this the other dates use the zone and a format that has to be named.
     pub dates: Dates,
+    /// The column that orders the records, and its direction, if it is not the insertion date.
+    pub order: Option<(String, Order)>,
     pub failures: Name,
     /// Whether that counts attempts, also the one that succeeds.
     pub counts_attempts: bool,
@@ -22,6 +24,8 @@ pub struct Mapping {
     pub last_failure: Name,
     /// The only format of its dates.
     pub last_failure_format: Option<Format>,
+    /// The column of the date at which a record was finished, with the only format of its dates.
+    pub finished: Option<(Name, Option<Format>)>,
     pub last_error: Name,
     /// How many characters of an error are written, if fewer than the column takes.
     pub most_of_error: Option<usize>,
@@ -98,6 +102,39 @@ impl Name {
     }
 }
 
+impl Mapping {
+    /// The same table as a queue of the records that are finished with this status: their date is when they were
+    /// finished, and a success deletes its row. The insertion date can stand for the end of a success only.
+    pub fn of_finished(&self, status: Status) -> Option<Self> {
+        let is_archived = status == Status::Archived;
+        let is_inserted = |name: &Name| match &self.inserted {
+            DateSource::Column(inserted) => inserted.text.eq_ignore_ascii_case(&name.text),
+            DateSource::Expression(_) | DateSource::None => false,
+        };
+        let mapped = self.finished.clone().filter(|(it, _)| !is_archived || !is_inserted(it));
+        let last_failure = (self.last_failure.clone(), self.last_failure_format);
+        let last_failure = Some(last_failure).filter(|(it, _)| is_archived && !it.text.is_empty());
+        let (name, format) = mapped.or(last_failure)?;
+        let inherited = self.dates.format;
+        let inherited =
+            inherited.filter(|it| is_inserted(&name) || Format::NAMED_ONLY.contains(it));
+        let archived = self.archived.clone().filter(|_| is_archived);
+        Some(Self {
+            dates: Dates { format: format.or(inherited), ..self.dates.clone() },
+            inserted: DateSource::Column(Name::given(name.text)),
+            conditions: archived.map_or_else(|| self.conditions.clone(), |it| vec![it]),
+            table: self.table.clone(),
+            id: self.id.clone(),
+            status: self.status.clone(),
+            failures: Name::given(""),
+            last_failure: Name::given(""),
+            last_error: Name::given(""),
+            deletes_finished: true,
+            ..Self::default()
+        })
+    }
+}
+
 /// The statuses by their own names.
 pub fn usual_values() -> StatusValues {
     Status::OURS.map(|status| vec![Value::Text(status.name().into())])
@@ -111,11 +148,13 @@ impl Default for Mapping {
             status: StatusColumn::Usual,
             inserted: DateSource::Column(Name::usual("DATE_INSERTED")),
             dates: Dates::default(),
+            order: None,
             failures: Name::usual("FAILURES"),
             counts_attempts: false,
             max_attempts: None,
             last_failure: Name::usual("LAST_FAILURE"),
             last_failure_format: None,
+            finished: None,
             last_error: Name::usual("LAST_ERROR"),
             most_of_error: None,
             conditions: Vec::new(),

@@ -47,7 +47,7 @@ impl<'a> PageBuilder<'a> {
             return true;
         }
         if self.page.ids.len() + 1 == self.selection.limit {
-            self.page.next = Some(Key { inserted: columns.inserted(row), id: id.clone() });
+            self.page.next = Some(Key { order_value: columns.order_value(row), id: id.clone() });
         }
         self.page.ids.push(id);
         !self.is_full()

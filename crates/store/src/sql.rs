@@ -68,13 +68,13 @@ pub fn id_param(part: &Id) -> Value {
 
 pub fn due_params(query: &Query) -> Vec<Value> {
     let keys = query.after.iter().chain(&query.up_to);
-    keys.flat_map(|key| iter::once(key.inserted.clone()).chain(id_params(&key.id))).collect()
+    keys.flat_map(|key| iter::once(key.order_value.clone()).chain(id_params(&key.id))).collect()
 }
 
 pub fn direction(order: Order) -> &'static str {
     match order {
         Order::Newest => "DESC",
-        Order::Oldest => "ASC",
+        Order::Oldest | Order::Column => "ASC",
     }
 }
 
@@ -181,10 +181,23 @@ impl Table {
     }
 
     pub fn order_by(&self, order: Order) -> String {
-        let direction = direction(order);
-        let columns = [&self.inserted].into_iter().chain(&self.id);
-        let terms = columns.map(|column| format!("{} {direction}", column.sql()));
-        format!("ORDER BY {}", joined(terms, ", "))
+        format!("ORDER BY {}", self.order_terms(order))
+    }
+
+    /// The terms of an order, as an index has them too.
+    pub fn order_terms(&self, order: Order) -> String {
+        let (column, of_column, of_ids) = self.sort(order);
+        let ids = self.id.iter().map(|column| (column, of_ids));
+        let terms = [(column, of_column)].into_iter().chain(ids);
+        joined(terms.map(|(column, order)| format!("{} {}", column.sql(), direction(order))), ", ")
+    }
+
+    /// The column by which rows are ordered, its direction, and the direction of the ids of rows with the same value.
+    fn sort(&self, order: Order) -> (&Column, Order, Order) {
+        match (order, &self.order) {
+            (Order::Column, Some((column, direction))) => (column, *direction, Order::Oldest),
+            (Order::Newest | Order::Oldest | Order::Column, _) => (&self.inserted, order, order),
+        }
     }
 
     /// The column that says of records whose wait is over whether they are snoozed for longer.
@@ -197,7 +210,8 @@ impl Table {
         let Self { failures, last_failure, due_at, max_attempts, .. } = self;
         let optional = [&self.statuses.column, failures, last_failure, due_at, max_attempts];
         let date = Some(&self.inserted).filter(|column| !column.is_expression);
-        distinct(self.id.iter().chain(date).chain(optional.into_iter().flatten()))
+        let order = self.order.iter().map(|(column, _)| column);
+        distinct(self.id.iter().chain(date).chain(order).chain(optional.into_iter().flatten()))
     }
 
     /// Rows with one of these statuses, of any queue; all rows if there is no status column.
@@ -332,7 +346,9 @@ impl Table {
             || !self.statuses.tell()
             || self.due_column().is_some();
         let counter = [&self.failures, &self.last_failure].into_iter().flatten();
+        let order = self.order.iter().map(|(column, _)| column);
         let known = self.id.iter().chain([&self.inserted]).chain(&self.statuses.column);
+        let known = known.chain(order);
         distinct(known.chain(counter.filter(|_| counts)).chain(&self.due_at))
     }
 
@@ -361,13 +377,13 @@ impl Table {
 
     /// Whether a row comes after the key in the order whose parameters begin with this one.
     fn behind(&self, order: Order, first: usize) -> String {
-        let (date, ids) = (self.inserted.sql(), self.ids());
-        let at = self.dialect.bind(first, &self.inserted);
-        let cmp = match order {
+        let (column, of_column, of_ids) = self.sort(order);
+        let (date, ids, at) = (column.sql(), self.ids(), self.dialect.bind(first, column));
+        let [cmp, cmp_ids] = [of_column, of_ids].map(|order| match order {
             Order::Newest => "<",
-            Order::Oldest => ">",
-        };
-        let is_null_behind = match self.dialect.is_null_last(order) {
+            Order::Oldest | Order::Column => ">",
+        });
+        let is_null_behind = match self.dialect.is_null_last(of_column) {
             true => format!("{date} IS NULL AND {at} IS NOT NULL"),
             false => format!("{date} IS NOT NULL AND {at} IS NULL"),
         };
@@ -375,7 +391,7 @@ impl Table {
         let key_ids = joined(key_ids.map(|(it, number)| self.dialect.bind(number, it)), ", ");
         format!(
             "coalesce({date} {cmp} {at} OR ({is_null_behind}) \
-             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp} ({key_ids})), {NEVER})"
+             OR ({date} IS NOT DISTINCT FROM {at} AND ({ids}) {cmp_ids} ({key_ids})), {NEVER})"
         )
     }
 

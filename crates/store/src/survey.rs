@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use backlog_schedule::{Facts, Id, Instant, Order, Status, Value};
+use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window};
 
 use super::engine::{Engine, Index};
 use super::error::DbResult;
+use super::sql::recent;
 use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
 use crate::database::{Count, EachRecord, Survey};
 use crate::engine::SqlDatabase;
@@ -110,7 +111,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         Ok(found)
     }
 
-    fn deletion(&mut self) -> Result<Option<String>> {
+    fn deletion(&mut self, act: &str) -> Result<Option<String>> {
         if !self.table.deletes_finished {
             return Ok(None);
         }
@@ -124,7 +125,19 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             [] => String::new(),
             all => format!(", and changes rows of other tables by ON DELETE ({})", all.join(", ")),
         };
-        Ok(Some(format!("a success deletes its row of {}{others}", self.table.name)))
+        Ok(Some(format!("{act} of {}{others}", self.table.name)))
+    }
+
+    fn missing_index(&mut self, query: &Query, suffix: &'static str) -> Result<Option<String>> {
+        let Self { engine, table, .. } = self;
+        let status = table.statuses.column.iter();
+        let columns = names(status.chain([&table.inserted]));
+        let index = Index { kind: "INDEX", suffix, columns, condition: None };
+        let created = match engine.finds(table, query) {
+            Ok(false) => engine.create_index(table, &index),
+            found => found.map(|_| None),
+        };
+        self.reading(created)
     }
 
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>> {
@@ -217,11 +230,22 @@ fn missing_indexes(
     let mut lacks = |finds, kind, suffix, columns, condition| {
         missing.push((finds, Index { kind, suffix, columns, condition }));
     };
-    if !engine.finds_pending(table)? {
+    if !engine.finds(table, &recent())? {
         let others = table.id.iter().filter(|column| column.name != table.inserted.name);
         let date = Some(&table.inserted).filter(|column| !column.is_expression);
         let columns = names(date.into_iter().chain(others));
         lacks("pending records", "INDEX", "backlog", columns, condition.clone());
+    }
+    let in_order = Query { window: Window::All, order: Order::Column, ..recent() };
+    if table.order.is_some() && engine.sorts(table, &in_order)? {
+        let columns = table.order_terms(Order::Column);
+        lacks(
+            "pending records in their order",
+            "INDEX",
+            "backlog_order",
+            columns,
+            condition.clone(),
+        );
     }
     let by_count = by_count && table.due_column().is_none();
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {

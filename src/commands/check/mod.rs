@@ -12,11 +12,12 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::Result;
 use backlog_schedule::{Instant, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Inspection, Pending, StateDir, Table};
+use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table};
 use serde_json::json;
 
 use super::assemble::require;
-use super::{Console, open, passes, require_columns, state_dir};
+use super::prune::Finished;
+use super::{Console, SUCCESS_DELETES, open, passes, require_columns, state_dir};
 use crate::cli::Check;
 use crate::crontab::CRON_PATH;
 use crate::exit::Exit;
@@ -68,7 +69,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         }
         let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
         let found = database.inspect(by_count)?;
-        let deletion = findings.wrong("on_success", database.deletion()).flatten();
+        let deletion = findings.wrong("on_success", database.deletion(SUCCESS_DELETES)).flatten();
         let table = database.table();
         findings.wrong("on_success", table.require_success());
         for key in table.ends_that_change_nothing() {
@@ -97,6 +98,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
+        check_pruning(&mut findings, &queue, clock);
         queues::check(&mut findings, &queue, resolved, &mut *database, clock);
         if let Some(state) = state.filter(|state| !state.is_none()) {
             let (table, screen) = (database.table(), &console.screen);
@@ -272,6 +274,36 @@ fn check_commands(findings: &mut Findings, resolved: &Resolved<'_>, queue: &Queu
     ] {
         if let Err(why) = required {
             findings.warning(command, chain(&why));
+        }
+    }
+}
+
+/// Checks what `prune_after` needs: a date, the privilege to delete, an index.
+fn check_pruning(findings: &mut Findings, queue: &Queue, clock: Clock) {
+    for (status, age) in &queue.prune_after {
+        let inspect = || -> Result<_> {
+            let finished = Finished::new(queue, *status, *age, &[], clock.now())?;
+            let mut database = finished.open(Access::ReadOnly, clock)?;
+            let act = format!("after {} prune_after deletes {} rows", span(*age), status.name());
+            let suffix = if *status == Status::Success { "success" } else { "archived" };
+            let (obstacle, deletion) = (database.obstacle()?, database.deletion(&act)?);
+            Ok((obstacle, deletion, database.missing_index(&finished.query(), suffix)?))
+        };
+        let Some(found) = findings.wrong("prune", inspect()) else { continue };
+        let (obstacle, deletion, index) = found;
+        if let Some(why) = obstacle {
+            findings.error("prune", why);
+        }
+        if let Some(what) = deletion {
+            findings.warning("prune", what);
+        }
+        if let Some(statement) = index {
+            findings.0.push(Finding {
+                level: Level::Warning,
+                about: "index",
+                text: format!("no index finds {} records by their end date", status.name()),
+                statement: Some(format!("{statement};")),
+            });
         }
     }
 }

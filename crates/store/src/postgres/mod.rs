@@ -28,7 +28,6 @@ pub use server::{Server, certificates, without_password};
 
 use super::engine::{Ask, Engine, Index, Seen};
 use super::error::DbError;
-use super::sql::recent;
 use super::table::{Holds, Table, quote};
 use super::table_store::TableStore;
 use crate::clock::Clock;
@@ -163,13 +162,17 @@ impl Engine for PgEngine {
         self.session.column(sql, &[Param::text(&table.sql)])
     }
 
-    fn finds_pending(&mut self, table: &Table) -> Result<bool, DbError> {
-        let (pending, recent) =
-            (table.any(&table.due_rows(&Status::PENDING)), table.due(&recent()).concat());
-        let is_found = self.is_found_by_index(table, &pending)?
-            && self.is_found_by_index(table, &recent)?
-            && self.is_searched(table, &recent)?;
-        Ok(is_found)
+    fn finds(&mut self, table: &Table, query: &Query) -> Result<bool, DbError> {
+        let any = table.any(&table.due_rows(&query.statuses));
+        let found = table.due(query).concat();
+        Ok(self.is_found_by_index(table, &any)?
+            && self.is_found_by_index(table, &found)?
+            && self.is_searched(table, &found)?)
+    }
+
+    fn sorts(&mut self, table: &Table, query: &Query) -> Result<bool, DbError> {
+        let plan = self.session.plan_of(&table.due(query).concat())?;
+        Ok(plan.iter().any(|line| line.contains("Sort Key")))
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {

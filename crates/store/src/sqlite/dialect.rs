@@ -72,7 +72,12 @@ impl Dialect for Sqlite {
             stretches.reverse();
         }
         let column = table.inserted.sql();
-        stretches.iter().map(|it| stretch(&column, it)).collect()
+        let parts: Vec<_> = stretches.iter().map(|it| stretch(&column, it)).collect();
+        // By another column, the rows of all stretches come in one order.
+        if order == Order::Column && parts.len() > 1 {
+            return vec![format!("({})", parts.join(" OR "))];
+        }
+        parts
     }
 
     /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.

@@ -26,7 +26,7 @@ pub use open::{SqliteEngine, create, kept_beside, open};
 
 use super::engine::{Ask, Changes, Engine, Index, Seen};
 use super::error::{DbError, DbResult};
-use super::sql::{direction, id_params, recent};
+use super::sql::{direction, id_params};
 use super::state_dir::StateDir;
 use super::table::{Column, Table, Verb, joined, names, quote};
 use super::table_store::TableStore;
@@ -107,9 +107,9 @@ impl Engine for SqliteEngine {
         Ok(constraints::dependents(&self.connection, table)?)
     }
 
-    /// Whether nothing is scanned but an index on the pending rows.
-    fn finds_pending(&mut self, table: &Table) -> DbResult<bool> {
-        for sql in table.due(&recent()) {
+    /// Whether nothing is scanned but an index on the rows with these statuses.
+    fn finds(&mut self, table: &Table, query: &Query) -> DbResult<bool> {
+        for sql in table.due(query) {
             for step in plan(&self.connection, &sql)? {
                 if step.starts_with("SCAN") && !self.is_of_pending_rows(table, &step)? {
                     return Ok(false);
@@ -117,6 +117,11 @@ impl Engine for SqliteEngine {
             }
         }
         Ok(true)
+    }
+
+    fn sorts(&mut self, table: &Table, query: &Query) -> DbResult<bool> {
+        let steps = plan(&self.connection, &table.due(query).concat())?;
+        Ok(steps.iter().any(|step| step.contains("ORDER BY")))
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>> {

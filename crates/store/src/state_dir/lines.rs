@@ -31,6 +31,8 @@ pub struct LineState {
     /// The slot after which it began, if it went by slots.
     pub began_behind: Option<Slot>,
     pub cursor: Cursor,
+    /// The column that its records were ordered by, if it was not the insertion date.
+    pub order: Option<String>,
     /// Slots that earlier passes reached and that are in the future of the last one's clock.
     pub later: Vec<Slot>,
     /// When a pass last checked that some row has a mapped status.
@@ -96,7 +98,7 @@ mod tests {
             let bytes = Id::Bytes([0, 255].into());
             let composite = Id::Composite([number.clone(), text.clone(), bytes.clone()].into());
             [number, text, bytes, composite]
-                .map(|id| Position::Key(Key { inserted: inserted.clone(), id }))
+                .map(|id| Position::Key(Key { order_value: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
         let kept = |id, begun| Kept { id, slot: slots[1], begun };
@@ -110,6 +112,7 @@ mod tests {
                     reached: Some(reached),
                     kept: kept.clone(),
                 },
+                order: Some("priority".into()),
                 later: vec![Slot { tick: 30_000_000, phase: 7 }],
                 unmapped_sought_at: Some(Instant(1_795_232_401)),
             };

@@ -139,7 +139,10 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
     // Each on a line of its own, so that a comment in it ends there.
     let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
+    let order = mapping.order.as_ref().map(|(name, order)| Ok((lookup.required(name)?, *order)));
+    let order: Option<Result<_>> = order;
     Ok(Table {
+        order: order.transpose().context("order")?,
         complaints,
         failures,
         last_failure,

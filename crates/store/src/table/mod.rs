@@ -42,6 +42,8 @@ pub struct Table {
     pub other_dates: Dates,
     /// Decides between two readings of a local time that came twice.
     pub clock: Clock,
+    /// The column that orders the records, and its direction, if it is not the insertion date.
+    pub order: Option<(Column, Order)>,
     pub failures: Option<Column>,
     pub last_failure: Option<Column>,
     pub last_error: Option<Column>,

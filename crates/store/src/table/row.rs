@@ -82,6 +82,8 @@ pub struct Places<'a> {
     table: &'a Table,
     id: Vec<Place<'a>>,
     inserted: Place<'a>,
+    /// What orders the records, if that is another column.
+    order: Option<Place<'a>>,
     status: Option<Place<'a>>,
     failures: Option<Place<'a>>,
     last_failure: Option<Place<'a>>,
@@ -95,15 +97,15 @@ impl<'a> Places<'a> {
     /// Those among columns with these names.
     pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
         let find = |column: &Column| names.clone().position(|it| it == column.name);
-        let optional = |column: &'a Option<Column>| {
-            column.as_ref().and_then(|column| Some((column, find(column)?)))
-        };
+        let placed = |column: Option<&'a Column>| column.and_then(|it| Some((it, find(it)?)));
+        let optional = |column: &'a Option<Column>| placed(column.as_ref());
         // There is nothing at the place of what has gone meanwhile.
         let required = |column| (column, find(column).unwrap_or(usize::MAX));
         Self {
             table,
             id: table.id.iter().map(required).collect(),
             inserted: required(&table.inserted),
+            order: placed(table.order.as_ref().map(|(column, _)| column)),
             status: optional(&table.statuses.column),
             failures: optional(&table.failures),
             last_failure: optional(&table.last_failure),
@@ -137,6 +139,12 @@ impl<'a> Places<'a> {
 
     pub fn inserted(&self, row: &impl Cells) -> Value {
         row.value(self.inserted.0, self.inserted.1)
+    }
+
+    /// The value that orders the records.
+    pub fn order_value(&self, row: &impl Cells) -> Value {
+        let (column, index) = self.order.unwrap_or(self.inserted);
+        row.value(column, index)
     }
 
     pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, membership: Membership) -> Facts<'id> {
@@ -208,6 +216,7 @@ impl Table {
             status_text: places.status_text(facts.status, cells, membership),
             inserted_at: facts.inserted_at,
             inserted: places.inserted(cells),
+            order_value: places.order.map(|_| places.order_value(cells)),
             failures: facts.failures,
             last_failure_at: facts.last_failure_at,
             due_at: facts.due_at,

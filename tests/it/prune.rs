@@ -1,0 +1,225 @@
+//! Pruning: finished records that are old enough are deleted, and no others.
+
+use std::fs;
+
+use test_support::cluster::cluster;
+
+use crate::testenv::{DAY, HOUR, MIDNIGHT, TestEnv};
+
+/// One record of each status for each of 40 days. What failed did so on the day after its insertion.
+const ROWS: &str =
+    "WITH RECURSIVE days(day) AS (SELECT 0 UNION ALL SELECT day + 1 FROM days WHERE day < 39),
+       statuses(status) AS (VALUES ('NEW'), ('ERROR'), ('SUCCESS'), ('ARCHIVED'))
+     INSERT INTO BACKLOG (STATUS, DATE_INSERTED, LAST_FAILURE)
+     SELECT status, DAY(day), CASE WHEN status <> 'NEW' AND day > 0 THEN DAY(day - 1) END
+       FROM days, statuses ORDER BY day, status";
+
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    let at = |day: &str| {
+        format!("strftime('%Y-%m-%dT%H:%M:%SZ', {MIDNIGHT} - {DAY} * ({day}), 'unixepoch')")
+    };
+    env.sql(&ROWS.replace("DAY(day - 1)", &at("day - 1")).replace("DAY(day)", &at("day")));
+    env
+}
+
+fn counts(env: &TestEnv) -> [i64; 4] {
+    ["NEW", "ERROR", "SUCCESS", "ARCHIVED"].map(|status| env.count(status))
+}
+
+const BY_INSERTION: [&str; 2] = ["--set", "finished_at=DATE_INSERTED"];
+
+#[test]
+fn archived_records_go_by_their_last_failure_and_others_stay() {
+    let env = env();
+    let prune = ["prune", "--older-than", "30d", "--status", "ARCHIVED"];
+    let counted = env.run_at(MIDNIGHT, &[&prune[..], &["--dry-run"]].concat()).success();
+    assert_eq!(counted.stdout, "would delete 8 records\n");
+    assert_eq!(counts(&env), [40; 4]);
+    let pruned = env.run_at(MIDNIGHT, &prune).success();
+    assert_eq!(pruned.stdout, "deleted 8 ARCHIVED records\n");
+    assert_eq!(counts(&env), [40, 40, 40, 32]);
+    let oldest = "SELECT min(LAST_FAILURE) FROM BACKLOG WHERE STATUS = 'ARCHIVED'";
+    assert_eq!(env.query(oldest), "2026-10-22T00:00:00Z", "exactly 30 days is not longer ago");
+}
+
+#[test]
+fn the_insertion_date_counts_where_the_queue_says_so_and_never_for_archived_records() {
+    let env = env();
+    let prune = ["prune", "--older-than", "30d"];
+    env.run_at(MIDNIGHT, &prune)
+        .fails(2, &["no column says when SUCCESS records were finished", "finished_at"]);
+    assert_eq!(counts(&env), [40; 4], "nothing is deleted before all is known");
+    let pruned = env.run_at(MIDNIGHT, &[&prune[..], &BY_INSERTION].concat()).success();
+    assert_eq!(pruned.stdout, "deleted 9 SUCCESS records\ndeleted 8 ARCHIVED records\n");
+    assert_eq!(counts(&env), [40, 40, 31, 32]);
+}
+
+#[test]
+fn conditions_shards_and_other_queues_narrow_what_is_pruned() {
+    let env = env();
+    let prune =
+        [&["prune", "--older-than", "1d", "--status", "SUCCESS"][..], &BY_INSERTION].concat();
+    let narrowed =
+        env.run_at(MIDNIGHT, &[&prune[..], &["--where", "ID <= 40", "--dry-run"]].concat());
+    assert_eq!(narrowed.success().stdout, "would delete 8 records\n");
+    let parts = ["1/2", "2/2"].map(|shard| {
+        let pruned = env.run_at(MIDNIGHT, &[&prune[..], &["--shard", shard]].concat()).success();
+        let number: i64 = pruned.stdout.split(' ').nth(1).unwrap().parse().unwrap();
+        assert!(number > 5, "{pruned:?}");
+        number
+    });
+    assert_eq!(parts[0] + parts[1], 38);
+}
+
+#[test]
+fn a_row_that_a_condition_archives_is_pruned_by_it() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, created INTEGER NOT NULL, sent_at INTEGER, failed_at INTEGER);
+         INSERT INTO outbox VALUES (1, 1795132800, NULL, NULL), (2, 1795132800, 1795132800, NULL),
+           (3, 1795132800, NULL, 1795132800), (4, 1795132800, NULL, 1795232400)",
+    );
+    let config = "[queue.default]\ntable = \"outbox\"\nid = \"id\"\nstatus = false\ndate_inserted = \"created\"\n\
+        where = \"sent_at IS NULL AND failed_at IS NULL\"\nwhere_archived = \"failed_at IS NOT NULL\"\n\
+        on_success = { sent_at = \"{now}\" }\non_archive = { failed_at = \"{now}\" }\n\
+        finished_at = \"failed_at\"\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    let now = 1_795_132_800 + DAY + 60;
+    let prune = ["prune", "--older-than", "1d"];
+    env.run_at(now, &prune).fails(1, &["no value of a status column of outbox means SUCCESS"]);
+    let pruned = env.run_at(now, &[&prune[..], &["--status", "archived"]].concat()).success();
+    assert_eq!(pruned.stdout, "deleted 1 ARCHIVED record\n");
+    assert_eq!(env.query("SELECT id FROM outbox"), "1\n2\n4");
+}
+
+#[test]
+fn a_row_that_cannot_be_deleted_does_not_stop_the_others() {
+    let env = env();
+    env.sql(
+        "CREATE TABLE invoice (id INTEGER PRIMARY KEY, record INTEGER REFERENCES BACKLOG);
+         INSERT INTO invoice (record) SELECT ID FROM BACKLOG WHERE STATUS = 'ARCHIVED' AND ID > 150",
+    );
+    let prune = ["prune", "--older-than", "10d", "--status", "ARCHIVED"];
+    let pruned = env.run_at(MIDNIGHT, &prune);
+    pruned
+        .fails(1, &["2 records could not be deleted, such as 157: FOREIGN KEY constraint failed"]);
+    assert_eq!(counts(&env), [40, 40, 40, 14]);
+}
+
+#[test]
+fn many_records_are_deleted_in_batches() {
+    let env = TestEnv::new();
+    env.insert(2_500, MIDNIGHT - 50 * DAY);
+    env.sql("UPDATE BACKLOG SET STATUS = 'SUCCESS'");
+    let prune = [
+        "prune",
+        "--older-than",
+        "30d",
+        "--status",
+        "SUCCESS",
+        "--set",
+        "finished_at=DATE_INSERTED",
+    ];
+    let none = env.run_at(MIDNIGHT, &[&prune[..], &["--max-runtime", "0s"]].concat());
+    assert_eq!(none.stdout, "deleted 0 SUCCESS records\n");
+    assert!(none.stderr.contains("stopped after --max-runtime"), "{none:?}");
+    let line = format!(
+        "prune --older-than 30d --status SUCCESS --set finished_at=DATE_INSERTED --now @{MIDNIGHT}"
+    );
+    let asked = env.at_terminal(100, &line, "n\n");
+    assert!(asked.stdout.contains("delete 2500 records? [y/N]"), "{asked:?}");
+    assert_eq!(env.count("SUCCESS"), 2_500);
+    assert_eq!(env.run_at(MIDNIGHT, &prune).success().stdout, "deleted 2500 SUCCESS records\n");
+}
+
+/// A queue whose passes prune.
+fn pruning(env: &TestEnv) {
+    let config = "[queue.default]\nndays = 1\nexec = [\"true\"]\nfinished_at = \"DATE_INSERTED\"\n\
+                  prune_after = { SUCCESS = \"30d\", ARCHIVED = \"1y\" }\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+}
+
+#[test]
+fn a_pass_prunes_once_an_hour() {
+    let env = env();
+    pruning(&env);
+    env.sql("DELETE FROM BACKLOG WHERE STATUS IN ('NEW', 'ERROR')");
+    env.run_at(MIDNIGHT, &["process"]).silent();
+    assert_eq!(counts(&env), [0, 0, 31, 40]);
+    env.run_at(MIDNIGHT + HOUR - 1, &["process"]).silent();
+    assert_eq!(env.count("SUCCESS"), 31);
+    env.run_at(MIDNIGHT + HOUR, &["process"]).silent();
+    assert_eq!(env.count("SUCCESS"), 30);
+    env.run_at(MIDNIGHT + DAY, &["pause"]).success();
+    env.run_at(MIDNIGHT + DAY, &["process"]).silent();
+    assert_eq!(env.count("SUCCESS"), 30, "not during a pause");
+    env.run_at(MIDNIGHT + DAY, &["resume"]).success();
+    env.run_at(MIDNIGHT + DAY + HOUR, &["process"]).silent();
+    let again = env.run_at(MIDNIGHT + DAY, &["prune"]).success();
+    assert_eq!(again.stdout, "deleted 0 SUCCESS records\ndeleted 0 ARCHIVED records\n");
+}
+
+#[test]
+fn check_names_what_pruning_lacks_and_what_it_takes_along() {
+    let env = env();
+    pruning(&env);
+    env.sql("CREATE TABLE item (record INTEGER REFERENCES BACKLOG ON DELETE CASCADE)");
+    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    for text in [
+        "after 30d prune_after deletes SUCCESS rows of BACKLOG, and changes rows of other tables by ON DELETE \
+         (item: CASCADE)",
+        "no index finds SUCCESS records by their end date",
+        "CREATE INDEX \"BACKLOG_success\" ON \"BACKLOG\" (\"STATUS\", \"DATE_INSERTED\");",
+        "CREATE INDEX \"BACKLOG_archived\" ON \"BACKLOG\" (\"STATUS\", \"LAST_FAILURE\");",
+    ] {
+        assert!(checked.contains(text), "{text}\n{checked}");
+    }
+    env.sql("CREATE INDEX s ON BACKLOG (STATUS, DATE_INSERTED); CREATE INDEX a ON BACKLOG (STATUS, LAST_FAILURE)");
+    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    assert!(!checked.contains("by their end date"), "{checked}");
+}
+
+#[test]
+fn ages_and_statuses_that_are_not_legal_are_refused() {
+    let env = env();
+    let config = "[queue.default]\nprune_after = { ERROR = \"30d\" }\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.run(&["prune"])
+        .fails(2, &["prune_after", "ERROR: write { SUCCESS = \"30d\", ARCHIVED = \"1y\" }"]);
+    fs::write(env.path("backlog.toml"), "[queue.default]\nprune_after = { success = 30 }\n")
+        .unwrap();
+    env.run(&["prune"]).fails(2, &["success: not a duration: write 30days"]);
+    fs::remove_file(env.path("backlog.toml")).unwrap();
+    env.run(&["prune"]).fails(2, &["how old? use --older-than 30d"]);
+    env.run(&["prune", "--older-than", "1d", "--status", "ERROR"]).fails(2, &["SUCCESS, ARCHIVED"]);
+    assert_eq!(counts(&env), [40; 4]);
+}
+
+#[test]
+fn a_server_prunes_too_if_the_role_may_delete() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    database.sql(
+        "CREATE TABLE jobs (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), status text NOT NULL,
+           date_inserted timestamptz NOT NULL, done_at timestamptz);
+         INSERT INTO jobs (status, date_inserted, done_at)
+           SELECT CASE n % 4 WHEN 0 THEN 'NEW' WHEN 1 THEN 'ERROR' ELSE 'SUCCESS' END,
+             '2026-01-01', timestamptz '2026-11-21 00:00Z' - n * interval '1 hour'
+           FROM generate_series(1, 4000) n",
+    );
+    let env = TestEnv::on(&database);
+    let prune = ["prune", "--table", "jobs", "--older-than", "30d", "--set", "finished_at=done_at"];
+    let prune = [&prune[..], &["--status", "SUCCESS"]].concat();
+    let pruned = env.run_at(MIDNIGHT, &prune).success();
+    assert_eq!(pruned.stdout, "deleted 1640 SUCCESS records\n");
+    let left = "SELECT status, count(*) FROM jobs GROUP BY 1 ORDER BY 1";
+    assert_eq!(database.query(left), "ERROR|1000\nNEW|1000\nSUCCESS|360");
+    let config = "[queue.default]\ntable = \"jobs\"\nndays = 1\nexec = [\"true\"]\nfinished_at = \"done_at\"\n\
+                  prune_after = { SUCCESS = \"20d\" }\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    let checked = env.run_at(MIDNIGHT, &["check"]).stdout;
+    let index = "CREATE INDEX CONCURRENTLY \"jobs_success\" ON \"public\".\"jobs\" (\"status\", \"done_at\");";
+    assert!(checked.contains(index), "{checked}");
+    env.run_at(MIDNIGHT, &["process"]).success();
+    assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");
+}

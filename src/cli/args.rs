@@ -35,7 +35,7 @@ pub struct Adopt {
 #[derive(Args)]
 pub struct Add {
     /// JSON documents; or a file with one in each line, or - for standard input
-    #[arg(required = true, value_name = "PAYLOAD")]
+    #[arg(required = true, value_name = "PAYLOAD", value_hint = ValueHint::FilePath)]
     pub payloads: Vec<String>,
 }
 

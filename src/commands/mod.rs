@@ -350,6 +350,9 @@ fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Reco
 }
 
 fn gone(id: &str, columns: usize) -> String {
+    if Path::new(id).is_file() {
+        return format!("{GONE}; if you mean the file, a database follows --db");
+    }
     let parts = split_id(id).len();
     if columns == 1 || parts == columns {
         return GONE.into();

@@ -113,8 +113,17 @@ fn the_database_needs_no_option_where_no_other_word_is_expected() {
     assert_eq!(env.run(&["failures", "shop.db"]).success().stdout, "nothing has failed\n");
     let both = env.run(&["status", "shop.db", "--db", "shop.db"]);
     both.fails(2, &["the argument '[DATABASE]' cannot be used with '--db <FILE|URL>'"]);
-    for args in [&["process", "shop.db"][..], &["check", "shop.db"], &["crontab", "shop.db"]] {
-        env.run(args).fails(2, &["a database follows --db; write `--` before the handler"]);
+    for command in ["check", "crontab"] {
+        let ran = env.run(&[command, "shop.db"]);
+        ran.fails(2, &["a database follows --db; write `--` before the handler"]);
+    }
+    // Other words are ids.
+    for command in
+        ["process --progressive --db shop.db shop.db -- true", "explain --db shop.db shop.db"]
+    {
+        let ran = env.run(&command.split(' ').collect::<Vec<_>>());
+        let says = "shop.db: no such record; if you mean the file, a database follows --db\n";
+        assert!([ran.stdout, ran.stderr].concat().ends_with(says), "{command}");
     }
 }
 

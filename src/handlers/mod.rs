@@ -21,7 +21,7 @@ use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "webhook")]
-pub use post::{Exchange, Post, Proxy, agent, of_failure, tls_config};
+pub use post::{Exchange, Post, Proxy, agent, of_failure, probe, tls_config};
 
 pub use command::Environment;
 pub use exec::Exec;

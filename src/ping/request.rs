@@ -60,7 +60,7 @@ impl Reporter {
         if self.tls.is_none() && Proxy::needs_tls(is_https, proxy) {
             self.tls = Some(tls_config(None)?);
         }
-        Ok(agent(Some(TIMEOUT), 1, &self.tls.clone().unwrap_or_default(), proxy, false))
+        Ok(agent(Some(TIMEOUT), 1, &self.tls.clone().unwrap_or_default(), proxy, false, None))
     }
 }
 

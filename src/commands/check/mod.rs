@@ -23,6 +23,8 @@ use crate::crontab::CRON_PATH;
 use crate::exit::Exit;
 use crate::handlers::placeholders::variables;
 use crate::handlers::{Signing, StreamSettings};
+#[cfg(feature = "webhook")]
+use crate::handlers::{Webhook, probe};
 use crate::options::{Environment, Handler, Queue, Resolved};
 use crate::report::{Finding, Findings, Level, LinePasses, Screen};
 
@@ -394,6 +396,13 @@ fn check_handler(
                 Signing::Own { column } => format!("signed with {column} of each record"),
             };
             findings.ok("handler", format!("POST {}, {signed}", webhook.target));
+            #[cfg(feature = "webhook")]
+            if !webhook.target.has_column_in_authority() {
+                match probe(Webhook::clone(webhook)) {
+                    Ok(()) => findings.ok("handler", "it can be connected to"),
+                    Err(error) => findings.warning("handler", chain(&error)),
+                }
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The agents that send requests: their timeouts, connections, certificates and proxy, and the addresses that they
-//! may connect to.
+//! may connect to. An error before a connection is complete, TLS included, is a [`NotSent`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +16,9 @@ use rustls::crypto::ring;
 use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+};
 use ureq::{Agent, Error, ProxyProtocol};
 
 use crate::handlers::webhook::Proxies;
@@ -26,13 +28,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Servers close idle connections after two seconds and more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// An agent that connects through the proxy if there is one, or only to hosts of the internet.
+/// An agent that connects through the proxy if there is one, or only to hosts of the internet. With `probed`, a request
+/// for that URI is not sent, and fails with a [`NotSent`] once it could be.
 pub fn agent(
     timeout: Option<Duration>,
     connections: usize,
     tls: &TlsConfig,
     proxy: Option<&Proxy>,
     is_public_only: bool,
+    probed: Option<Uri>,
 ) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
@@ -47,7 +51,83 @@ pub fn agent(
         .tls_config(tls.clone())
         .build();
     let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
-    Agent::with_parts(config, DefaultConnector::default(), lookup)
+    Agent::with_parts(config, Connecting { probed, ..Connecting::default() }, lookup)
+}
+
+/// Why no request was sent: the error of the connection, or the end of a probe that could connect.
+#[derive(Debug)]
+pub struct NotSent(pub Option<Error>);
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |error| error.fmt(f))
+    }
+}
+
+impl std::error::Error for NotSent {}
+
+fn not_sent(error: Option<Error>) -> Error {
+    Error::Other(Box::new(NotSent(error)))
+}
+
+#[derive(Debug, Default)]
+struct Connecting {
+    connector: DefaultConnector,
+    probed: Option<Uri>,
+}
+
+impl Connector for Connecting {
+    type Out = Connection;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<()>,
+    ) -> Result<Option<Connection>, Error> {
+        let connected = self.connector.connect(details, chained).map_err(|error| {
+            // Otherwise it is of the lookup, or of the connection to a proxy.
+            let is_own = !matches!(error, Error::Other(_));
+            if is_own { not_sent(Some(error)) } else { error }
+        })?;
+        match self.probed.as_ref() == Some(details.uri) {
+            true => Err(not_sent(None)),
+            false => Ok(connected.map(Connection)),
+        }
+    }
+}
+
+/// The beginning of a TLS alert, with which some servers answer a request that is not encrypted.
+const ALERT: [u8; 2] = [21, 3];
+
+/// A connection that knows a port for TLS by its answer.
+#[derive(Debug)]
+struct Connection(Box<dyn Transport>);
+
+impl Transport for Connection {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.0.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.0.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        let has_more = self.0.await_input(timeout)?;
+        if !self.0.is_tls() && self.0.buffers().input().starts_with(&ALERT) {
+            let error = Error::Tls("the port is for TLS: write https:// in the URL");
+            return Err(not_sent(Some(error)));
+        }
+        Ok(has_more)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.0.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.0.is_tls()
+    }
 }
 
 /// Reads the certificates of the file if there is one, otherwise those of the system.

@@ -11,12 +11,13 @@ use std::iter::once;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Value};
 use backlog_store::system_error::chain;
 use backlog_store::{Stage, Stop, lock};
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, Uri};
 use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
 
@@ -30,6 +31,20 @@ pub use outcome::{Exchange, of_failure};
 
 /// Number of requests in a row without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
+
+/// How long [`probe`] waits.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Connects to the server of a webhook as its requests do, and sends nothing.
+pub fn probe(webhook: Webhook) -> Result<()> {
+    let uri = webhook.target.fill(&|_| Some("0".into()))?;
+    let context = HandlerContext { timeout: Some(PROBE), jobs: 1, ..HandlerContext::default() };
+    let client = Client::new(webhook, context, Some(uri.clone()))?;
+    match client.run(http::Request::post(&uri).body(&[][..])?) {
+        Err(Outcome::Unanswered { error, .. }) => bail!(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
 
 /// Worker threads, each of which makes one request at a time.
 pub struct Post {
@@ -51,7 +66,7 @@ struct Shared {
 impl Post {
     pub fn new(webhook: Webhook, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
         let shared = Arc::new(Shared {
-            client: Client::new(webhook, context)?,
+            client: Client::new(webhook, context, None)?,
             stop,
             unreachable: AtomicU32::new(0),
             sending: Mutex::default(),
@@ -179,7 +194,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(webhook: Webhook, context: HandlerContext) -> Result<Self> {
+    fn new(webhook: Webhook, context: HandlerContext, probed: Option<Uri>) -> Result<Self> {
         let is_https = webhook.target.is_https;
         let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
         let needs_tls = Proxy::needs_tls(is_https, proxy.as_ref());
@@ -187,10 +202,11 @@ impl Client {
         let tls = tls.unwrap_or_default();
         // A proxy resolves hosts itself.
         let (timeout, jobs) = (context.timeout, context.jobs);
-        let through = |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false);
+        let through =
+            |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false, probed.clone());
         let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
         let common = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
-        let direct = agent(timeout, jobs, &tls, None, webhook.names_any_host());
+        let direct = agent(timeout, jobs, &tls, None, webhook.names_any_host(), probed);
         Ok(Self { direct, proxied, common, webhook, context })
     }
 
@@ -202,17 +218,19 @@ impl Client {
         if target.has_column_in_authority() {
             hosts.check(uri.host().unwrap_or_default())?;
         }
-        let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
         let mut request = http::Request::post(&uri).body(body)?;
         *request.headers_mut() = self.headers(record, body, now)?;
+        let answered = self.run(request).map(|response| self.answered(response, now));
+        Ok(answered.unwrap_or_else(|outcome| (outcome, None)))
+    }
+
+    /// The response, or the outcome without one.
+    fn run(&self, request: http::Request<&[u8]>) -> Result<Response<Body>, Outcome> {
+        let (uri, timeout) = (request.uri().clone(), self.context.timeout);
+        let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
         let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
-        let timeout = self.context.timeout;
-        Ok(match agent.unwrap_or(&self.direct).run(request) {
-            Ok(response) => self.answered(response, now),
-            Err(error) => {
-                let exchange = Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" };
-                (of_failure(&error, &exchange), None)
-            }
+        agent.unwrap_or(&self.direct).run(request).map_err(|error| {
+            of_failure(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" })
         })
     }
 

@@ -14,7 +14,7 @@ use rustls::{CertificateError, Error as TlsError};
 use serde_json::Value;
 use ureq::{Error, Timeout};
 
-use super::agent::{NoAddress, Proxy};
+use super::agent::{NoAddress, NotSent, Proxy};
 use crate::handlers::GivesUp;
 
 /// Maximum number of characters of a server's message.
@@ -124,12 +124,18 @@ pub struct Exchange<'a> {
     pub ca: &'static str,
 }
 
-/// The outcome of a request without an answer. Only without a connection it is certain that nothing was sent.
+/// The outcome of a request without an answer; `Interrupted` for a probe that could connect. Nothing was sent before the connection, TLS included, was complete.
 pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
     // A message about the first connection, which leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
         None => message,
+    };
+    let unsent = if let Error::Other(other) = error { other.downcast_ref() } else { None };
+    let (error, is_connected) = match unsent {
+        Some(NotSent(Some(error))) => (error, false),
+        Some(NotSent(None)) => return Outcome::Interrupted,
+        None => (error, !matches!(error, Error::Timeout(Timeout::Resolve))),
     };
     let (error, reach) = if let Error::Other(error) = error
         && let Some(NoAddress { message, reach }) = error.downcast_ref()
@@ -144,16 +150,8 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
         let message = format!("could not connect to {place}: {}", words(error));
         (of_proxy(message), Reach::Nobody)
     } else {
-        let is_untrusted = matches!(of_tls(error), Some(TlsError::InvalidCertificate(_)));
-        let is_late = matches!(error, Error::Timeout(Timeout::Resolve | Timeout::Connect));
-        let reach = if matches!(error, Error::ConnectProxyFailed(_)) {
-            Reach::NotSent
-        } else if is_untrusted || is_late {
-            Reach::Nobody
-        } else {
-            Reach::MayHaveWorked
-        };
-        (message(error, request), reach)
+        let reach = if is_connected { Reach::MayHaveWorked } else { Reach::Nobody };
+        (message(error, request, is_connected), reach)
     };
     Outcome::Unanswered { error, reach }
 }
@@ -170,15 +168,21 @@ fn of_tls(error: &Error) -> Option<&TlsError> {
     if let Error::Io(error) = error { error.get_ref()?.downcast_ref() } else { None }
 }
 
-fn message(error: &Error, request: &Exchange<'_>) -> String {
+fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String {
     let place = place(request.uri);
     if let Some(TlsError::InvalidCertificate(error)) = of_tls(error) {
         let host = request.uri.host().unwrap_or_default();
         format!("could not verify the certificate of {host}: {}", distrust(error, request.ca))
+    } else if let Some(TlsError::InvalidMessage(_)) = of_tls(error) {
+        format!("could not agree on TLS with {place}: its answer is not TLS; is the URL http://?")
     } else if let Some(error) = of_tls(error) {
         format!("could not agree on TLS with {place}: {error}")
     } else if let Error::Tls(error) = error {
         format!("could not agree on TLS with {place}: {error}")
+    } else if let Error::Io(error) = error
+        && !is_connected
+    {
+        format!("could not connect to {place}: {}", words(error))
     } else if let Error::Io(error) = error
         && let BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof = error.kind()
     {
@@ -186,9 +190,13 @@ fn message(error: &Error, request: &Exchange<'_>) -> String {
     } else if let Error::Io(error) = error {
         format!("the connection to {place} broke: {}", words(error))
     } else if let Error::Timeout(phase) = error {
+        let to =
+            if is_connected { String::new() } else { format!("could not connect to {place}: ") };
         match request.timeout.filter(|_| *phase != Timeout::Connect) {
-            Some(timeout) => format!("no answer within {}", humantime::format_duration(timeout)),
-            None => format!("could not connect to {place}: no answer"),
+            Some(timeout) => {
+                format!("{to}no answer within {}", humantime::format_duration(timeout))
+            }
+            None => format!("{to}no answer"),
         }
     } else if let Error::Protocol(error) = error {
         format!("could not understand the answer of {place}: {error}")

@@ -177,7 +177,17 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
     let line = format!("ok       handler     POST {}, not signed\n", server.url("/{ID}"));
     assert!(ran.stdout.contains(&line), "{}", ran.stdout);
     assert!(!ran.stdout.contains("S3kr") && !ran.stderr.contains("S3kr"));
-    assert_eq!((server.connections(), env.query(ROW).as_str()), (0, UNTOUCHED));
+    assert!(ran.stdout.contains("ok       handler     it can be connected to\n"), "{}", ran.stdout);
+    assert_eq!((server.received().len(), env.query(ROW).as_str()), (0, UNTOUCHED));
+    // A receiver that is down is not a mistake of the operator.
+    drop(server);
+    let ran =
+        env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", "http://127.0.0.1:1/"]).success();
+    let line = "warning  handler     could not connect to 127.0.0.1:1: connection refused\n";
+    assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    // Records name the host, so there is none to connect to.
+    let ran = env.run_at(MIDNIGHT, &["check", "--fibonacci", "--post", "http://{ID}/"]).success();
+    assert!(!ran.stdout.contains("connect"), "{}", ran.stdout);
 }
 
 #[test]

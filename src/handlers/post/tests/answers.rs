@@ -130,7 +130,7 @@ fn the_body_cannot_change_what_the_status_says() {
     ]);
     let expect = |path: &str, expected: Outcome| {
         let timeout = Some(Duration::from_secs(1));
-        let client = Client::new(webhook(&server.url(path)), context(timeout)).unwrap();
+        let client = Client::new(webhook(&server.url(path)), context(timeout), None).unwrap();
         assert_eq!(send(&client), expected, "{path}");
     };
     let expect = &expect;
@@ -149,7 +149,7 @@ fn the_body_cannot_change_what_the_status_says() {
 #[test]
 fn without_a_timeout_a_body_is_not_waited_for_forever() {
     let server = Server::new(&[("/", Answer::head("200 OK", &["Content-Length: 9"]).hold())]);
-    let client = Client::new(webhook(&server.url("/")), context(None)).unwrap();
+    let client = Client::new(webhook(&server.url("/")), context(None), None).unwrap();
     assert_eq!(send(&client), success());
 }
 

@@ -36,7 +36,7 @@ fn context(timeout: Option<Duration>) -> HandlerContext {
 }
 
 fn client_of(webhook: Webhook) -> Client {
-    Client::new(webhook, context(Some(Duration::from_secs(20)))).unwrap()
+    Client::new(webhook, context(Some(Duration::from_secs(20))), None).unwrap()
 }
 
 fn client(url: &str) -> Client {
@@ -45,7 +45,7 @@ fn client(url: &str) -> Client {
 
 /// A client that does not wait long.
 fn hasty(url: &str) -> Client {
-    Client::new(webhook(url), context(Some(SHORT))).unwrap()
+    Client::new(webhook(url), context(Some(SHORT)), None).unwrap()
 }
 
 fn send(client: &Client) -> Outcome {

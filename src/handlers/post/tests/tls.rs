@@ -1,11 +1,14 @@
 //! Certificates that are trusted, and those that are not.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::thread;
 
 use backlog_schedule::{Outcome, Reach};
 
-use super::{SHORT, client_of, context, send, success, unreachable, webhook};
-use crate::handlers::post::Client;
+use super::{client_of, context, send, success, unreachable, webhook};
+use crate::handlers::post::{Client, probe};
 use crate::handlers::webhook::Webhook;
 use test_support::server::{Answer, Server, Trusted};
 
@@ -61,13 +64,55 @@ fn a_certificate_is_for_one_host() {
 }
 
 #[test]
-fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
+fn nothing_was_sent_to_a_server_without_tls() {
     let trusted = Trusted::new("127.0.0.1", "plain");
-    let server = Server::new(&answers());
-    let url = server.url("/").replace("http:", "https:");
-    let webhook = Webhook { ca_file: Some(trusted.file()), ..webhook(&url) };
-    let sent = send(&Client::new(webhook, context(Some(SHORT))).unwrap());
+    for (answer, expected) in [
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not TLS; is the URL http://?"),
+        ("", "unexpected end of file"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4_096]).unwrap() > 0);
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let sent = send(&client(&url, &trusted));
+        server.join().unwrap();
+        let message = sent.error().unwrap();
+        assert_eq!(sent, unreachable(message));
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_port_for_tls_has_processed_nothing_that_was_sent_in_the_clear() {
+    let alert = "\u{15}\u{3}\u{1}\0\u{2}\u{2}F";
+    let server = Server::new(&[("/", Answer::default().bytes(alert).close())]);
+    let sent = send(&client_of(webhook(&server.url("/"))));
+    let message = sent.error().unwrap();
+    assert_eq!(sent, unreachable(message));
+    assert!(message.ends_with("the port is for TLS: write https:// in the URL"), "{message}");
+    // Any other answer may come from a receiver that has done its work.
+    let server = Server::new(&[("/", Answer::default().bytes("220 mail\r\n").close())]);
+    let sent = send(&client_of(webhook(&server.url("/"))));
     assert!(matches!(sent, Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }), "{sent:?}");
+}
+
+#[test]
+fn a_probe_connects_as_requests_do_and_sends_nothing() {
+    let trusted = Trusted::new("127.0.0.1", "probe");
+    let plain = Server::new(&answers());
+    let tls = Server::with_tls(&answers(), trusted.server.clone());
+    for server in [&plain, &tls] {
+        let webhook = Webhook { ca_file: Some(trusted.file()), ..webhook(&server.url("/{id}")) };
+        probe(webhook).unwrap();
+        server.wait_for_closed(1);
+        assert!(server.received().is_empty());
+    }
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = probe(webhook(&format!("http://127.0.0.1:{port}/"))).unwrap_err().to_string();
+    assert!(error.ends_with(": connection refused"), "{error}");
 }
 
 #[test]
@@ -79,7 +124,7 @@ fn a_bad_file_is_named() {
         (empty.clone(), "there is no certificate in "),
     ] {
         let webhook = |url| Webhook { ca_file: Some(file.clone()), ..webhook(url) };
-        let client = |url| Client::new(webhook(url), context(None));
+        let client = |url| Client::new(webhook(url), context(None), None);
         let error = client("https://h/").err().unwrap().to_string();
         assert!(error.contains(expected) && error.contains(file.to_str().unwrap()), "{error}");
         assert!(client("http://h/").is_ok());

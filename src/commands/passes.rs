@@ -10,8 +10,8 @@ use anyhow::Result;
 use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, cut, rough_span};
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Counts, LineHistory, NewFailures, PassEnd, PassEntry, PassRecord, StateDir, Table, lock,
-    ownership,
+    Counts, Failing, LineHistory, LineName, NewFailures, PassEnd, PassEntry, PassRecord, StateDir,
+    Table, lock, ownership,
 };
 
 use super::archived::ArchivedRecords;
@@ -19,7 +19,7 @@ use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::Exit;
 use crate::options::{PassSettings, Resolved};
-use crate::report::{GONE_AFTER, LinePasses, Passes};
+use crate::report::{GONE_AFTER, LinePasses, Passes, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
 const LEAST_TICK: i64 = 60;
@@ -31,7 +31,10 @@ pub struct PassLog {
     pub run: String,
     pub began: Instant,
     state: StateDir,
-    table: String,
+    line: LineName,
+    by_hand: bool,
+    /// Whether the table shows that a record has failed.
+    shows_failures: bool,
     notes: Arc<Mutex<Notes>>,
 }
 
@@ -41,6 +44,8 @@ struct Notes {
     archived: ArchivedRecords,
     /// What became of each record that a person has named.
     results: HashMap<Id, String>,
+    /// Whether the pass may report what it could not do, once that is known.
+    may_report: Option<bool>,
 }
 
 impl PassLog {
@@ -64,8 +69,12 @@ impl PassLog {
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
         let (archived, results) = (ArchivedRecords::default(), HashMap::new());
-        let notes = Arc::new(Mutex::new(Notes { record, failures, archived, results }));
-        Self { run, began, state: assembly.state.clone(), table: table.name.clone(), notes }
+        let notes = Notes { record, failures, archived, results, may_report: None };
+        let notes = Arc::new(Mutex::new(notes));
+        let shows_failures =
+            table.statuses.tell() || table.failures.is_some() || table.last_failure.is_some();
+        let (state, line) = (assembly.state.clone(), assembly.name.clone());
+        Self { run, began, state, line, by_hand, shows_failures, notes }
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
@@ -87,9 +96,22 @@ impl PassLog {
             Outcome::Interrupted | Outcome::Unable { .. } => {}
         }
         if failures.is_full() {
-            self.state.add_failures(&self.table, failures, now);
+            self.state.add_failures(&self.line.table, failures, now);
         }
         if let Some(record) = record {
+            match outcome {
+                Outcome::Success => record.succeeded(),
+                Outcome::Failure { error }
+                | Outcome::Unanswered { error, .. }
+                | Outcome::GiveUp { error }
+                | Outcome::Unable { error, .. } => {
+                    if attempt.was_new || !self.shows_failures {
+                        let inserted_at = attempt.inserted_at;
+                        record.new_one_failed(inserted_at, self.shows_failures, error, now);
+                    }
+                }
+                Outcome::Snooze { .. } | Outcome::Interrupted => {}
+            }
             record.entry.counts = counts(tally);
             record.note_progress(now);
         }
@@ -101,6 +123,27 @@ impl PassLog {
 
     pub fn result(&self, id: &Id) -> Option<String> {
         lock(&self.notes).results.get(id).cloned()
+    }
+
+    /// Whether an error that may repeat in each pass is reported: to cron once an hour for all lines of a queue.
+    pub fn may_report(&self, now: Instant) -> bool {
+        let may = || self.by_hand || self.state.may_say(&self.line.of_queue(), "failed", now);
+        *lock(&self.notes).may_report.get_or_insert_with(may)
+    }
+
+    /// Reports that nothing in the queue succeeds. Cron's mail has it once a day, and only with what else it has of the
+    /// queue in this hour.
+    pub fn report_failing(&self, screen: &Screen) {
+        let failing = self.record(|record| record.failing()).flatten();
+        let is_due = |failing: &Failing| match self.by_hand {
+            true => failing.is_serious(screen.now),
+            false => failing.is_due(screen.now) && self.may_report(screen.now),
+        };
+        let Some(failing) = failing.filter(is_due) else { return };
+        log::error!("{}", failing.sentence(|at| screen.at(at)));
+        if !self.by_hand {
+            self.state.note_failing_reported(&self.line, screen.now);
+        }
     }
 
     pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
@@ -145,7 +188,7 @@ impl PassLog {
 
     /// Stores the errors that the table has no column for.
     pub fn add_failures(&self, now: Instant) {
-        self.state.add_failures(&self.table, &mut lock(&self.notes).failures, now);
+        self.state.add_failures(&self.line.table, &mut lock(&self.notes).failures, now);
     }
 
     /// Calls `act` on the entry of the pass, unless there is no state directory.
@@ -192,16 +235,20 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The report on the passes of these lines. `unread` says why none is known; `recent` is the number of passes to list.
+/// The report on the passes of these lines of `queue`. `unread` says why none is known; `recent` is the number of passes
+/// to list.
 pub fn report(
     state: &StateDir,
+    queue: &LineName,
     lines: Vec<LinePasses>,
     unread: Option<&anyhow::Error>,
     recent: usize,
     now: Instant,
 ) -> Passes {
+    let failing = state.failing(queue).ok().flatten();
     Passes {
         now,
+        failing: failing.filter(|failing| failing.is_serious(now)),
         directory: state.path().display().to_string(),
         worker: state.is_of_a_server().then(|| (user_name(), host_name())),
         errors: unread.map(chain).into_iter().collect(),

@@ -83,6 +83,7 @@ fn locked(
     if makes_up && log.record(PassRecord::begin) == Some(false) {
         assembly.line.cursor = Cursor::default();
     }
+    let is_webhook = matches!(settings.handler, Some(Handler::Post(_)));
     let result = run_locked(database, assembly, queue, settings, console, &log, signals);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     let (ended, exit) = match result {
@@ -97,14 +98,26 @@ fn locked(
                 terminal.say(&summary);
                 terminal.say_lines(&causes(terminal.width));
             }
-            monitoring.set_summary(format!("{summary}\n{}", causes(None)));
-            let exit = outcome(&tally, settings.strict);
+            let mut summary = format!("{summary}\n{}", causes(None));
+            let is_hourly = is_webhook || matches!(tally.stopped, Some(Stopped::Failures(_)));
+            let exit = outcome(&tally, settings.strict).or_else(|error| {
+                if !is_hourly || log.may_report(clock.now()) {
+                    return Err(error);
+                }
+                log::warn!("{error}");
+                summary = format!("{error}\n{summary}");
+                Ok(exit::of(&error))
+            });
+            monitoring.set_summary(summary);
             (Ok(tally), exit)
         }
         Err(error) => (Err(chain(&error)), Err(error)),
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
     log.end(clock.now(), elapsed, &ended, code);
+    if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {
+        log.report_failing(&Screen { width: terminal.width, now: clock.now() });
+    }
     monitoring.write_metrics(
         code,
         elapsed,
@@ -153,6 +166,7 @@ fn run_locked(
         line_name: assembly.name.clone(),
         log: log.clone(),
         is_named: !settings.limits.named.is_empty(),
+        is_webhook: matches!(settings.handler, Some(Handler::Post(_))),
         clock,
         terminal: console.terminal.clone(),
         most: settings.limits.max_records.unwrap_or(u64::MAX),
@@ -402,6 +416,7 @@ struct PassObserver {
     log: PassLog,
     /// Whether a person has named the records.
     is_named: bool,
+    is_webhook: bool,
     clock: Clock,
     terminal: Terminal,
     /// Maximum number of attempts.
@@ -467,6 +482,10 @@ impl Observer for PassObserver {
     fn wants_log_line(&mut self, error: &str) -> bool {
         !self.is_named
             && (!self.terminal.folds || self.logged_causes.insert(Cause::of(Some(error))))
+    }
+
+    fn may_report(&mut self) -> bool {
+        !self.is_webhook || self.log.may_report(self.clock.now())
     }
 
     fn archived(&mut self, record: &Record, error: Option<&str>) -> bool {

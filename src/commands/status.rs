@@ -237,11 +237,13 @@ fn report_on(
         })?;
     }
     let paused = state.pause(&queue.name, &database.table().name, now);
-    let passes = passes::report(&state, lines, unread.as_ref(), recent, now);
+    let (table, policy) = (database.table().name.clone(), String::new());
+    let of_queue = LineName { queue: queue.name.clone(), table, policy };
+    let passes = passes::report(&state, &of_queue, lines, unread.as_ref(), recent, now);
     Ok(StatusReport {
-        queue: queue.name.clone(),
+        queue: of_queue.queue,
         db: database.place(),
-        table: database.table().name.clone(),
+        table: of_queue.table,
         now,
         counts,
         of_records,

@@ -76,6 +76,11 @@ pub trait Observer {
         true
     }
 
+    /// Whether to report that handlers cannot be run or reached: of a webhook, cron's mail has it once an hour.
+    fn may_report(&mut self) -> bool {
+        true
+    }
+
     /// A record was archived. Returns whether that is logged.
     fn archived(&mut self, _record: &Record, _error: Option<&str>) -> bool {
         true

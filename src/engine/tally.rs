@@ -69,6 +69,8 @@ pub struct SettledAttempt<'a> {
     /// Before it; `None` where the table has no counter.
     pub failures: Option<u32>,
     pub inserted_at: Option<Instant>,
+    /// Whether the row showed no failure.
+    pub was_new: bool,
     /// What was written; `None` if the row was left to the application.
     pub status: Option<Status>,
 }

@@ -53,6 +53,9 @@ pub const FIGURES: &[Figure] = &[
         .help("attempts that failed in the last 24 hours"),
     Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
         .help("attempts that succeeded in the last 24 hours"),
+    Figure::new("failing", Begun(|passes| passes.failing.as_ref().map(|failing| failing.since)))
+        .help("time in which nothing succeeded, if at least 10 new records failed and an hour is over")
+        .metric("backlog_failing_seconds", "Seconds in which nothing succeeded and new records failed."),
     Figure::new("paused", Flag(|report| report.paused.is_some()))
         .help("1 if the queue or its table is paused")
         .metric("backlog_paused", "Whether the queue or the table is paused."),
@@ -97,11 +100,13 @@ pub enum Source {
     LastDay(fn(&Counts) -> u64),
     /// Number of crontab lines for which the function returns a time.
     Lines(fn(&LinePasses, Instant) -> Option<i64>),
+    /// Time since the beginning of a state that lasts, otherwise 0.
+    Begun(fn(&Passes) -> Option<Instant>),
     /// Time since the latest event of any line.
     Since(fn(&LinePasses) -> Option<Instant>),
 }
 
-use Source::{Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};
+use Source::{Begun, Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};
 
 /// A line of text: a label, and a note behind the figure, in which `{line}` is the schedule.
 pub enum Line {
@@ -146,7 +151,7 @@ impl Figure {
 
     /// Whether it is a time in seconds.
     pub fn is_time(&self) -> bool {
-        matches!(self.source, Due(_) | Oldest(_) | Since(_))
+        matches!(self.source, Due(_) | Oldest(_) | Begun(_) | Since(_))
     }
 
     /// A value as text: `4055` or `1h 59m`.
@@ -193,6 +198,7 @@ impl Figure {
                 count(entries.map(|entry| part(&entry.counts)).fold(0, u64::saturating_add))
             }
             Lines(time) => count(lines()?.filter_map(|line| time(line, report.now)).count() as u64),
+            Begun(begin) => lines().map(|_| Some(begin(&report.passes).map_or(0, since)))?,
             Since(event) => lines()?.filter_map(event).max().map(|at| since(at).max(0)),
         })
     }
@@ -221,7 +227,7 @@ impl RecordFigures {
                 Pending(matches) if matches(state) => matching.number += 1,
                 Oldest(matches) if matches(state) => keep_older(&mut matching.oldest, record),
                 Judged(_) | Pending(_) | Oldest(_) => {}
-                Due(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Since(_) => {}
+                Due(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Begun(_) | Since(_) => {}
             }
         }
     }

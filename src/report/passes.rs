@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use backlog_schedule::{HOUR, Instant, rough_span};
-use backlog_store::{Counts, INTERVAL_ENTRIES, LineHistory, PassEnd, PassEntry, signal_name};
+use backlog_store::{
+    Counts, Failing, INTERVAL_ENTRIES, LineHistory, PassEnd, PassEntry, signal_name,
+};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
@@ -13,6 +15,8 @@ use super::screen::{Column, Screen, grouped, table};
 /// The passes of a queue that are recorded in a state directory.
 pub struct Passes {
     pub now: Instant,
+    /// The table's failures since the last success, if they are reported.
+    pub failing: Option<Failing>,
     pub directory: String,
     /// User and host, if others may work on the table.
     pub worker: Option<(String, String)>,
@@ -338,8 +342,8 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     text + &recent_text(passes, screen)
 }
 
-/// Sentences about the passes, and whether each is an alarm: each follows the policy of its line if there are
-/// several.
+/// Sentences about the passes, and whether each is an alarm: that nothing succeeds, and those about a line, which follow
+/// its policy if there are several.
 pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)> {
     let of_line = |line: &LinePasses| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
@@ -348,7 +352,9 @@ pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)>
         let named = sentences.map(|(sentence, is_alarm)| (format!("{policy}{sentence}"), is_alarm));
         named.collect::<Vec<_>>()
     };
-    passes.lines().flat_map(of_line).collect()
+    let failing = passes.failing.iter();
+    let failing = failing.map(|failing| (failing.sentence(|at| screen.at(at)), true));
+    failing.chain(passes.lines().flat_map(of_line)).collect()
 }
 
 /// A table of the last passes, if any are wanted.
@@ -405,6 +411,7 @@ pub fn passes_json(passes: &Passes) -> Json {
     let entry = |(entry, history): (&PassEntry, &LineHistory)| entry_json(entry, history);
     let recent: Vec<_> = passes.recent().into_iter().map(entry).collect();
     json!({
+        "failing": passes.failing,
         "directory": passes.directory,
         "user": user,
         "host": host,

@@ -253,6 +253,7 @@ mod tests {
             line: Some("--ndays 1".into()),
             passes: Passes {
                 now: NOW,
+                failing: None,
                 directory: "/state".into(),
                 worker: None,
                 errors: Vec::new(),
@@ -312,6 +313,7 @@ mod tests {
             ("snoozed", 107),
             ("in_hand", 108),
             ("archived", 112),
+            ("failing", 0),
             ("archived_24h", 0),
             ("failed_24h", 0),
             ("succeeded_24h", 0),

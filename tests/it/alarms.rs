@@ -173,3 +173,81 @@ fn passes_that_cannot_be_read_are_no_quiet_day() {
     let said = alarm(&env, MIDNIGHT + MINUTE);
     assert!(said.starts_with("3 UNKNOWN: archived_24h: could not open "), "{said}");
 }
+
+/// Passes at an even pace, each with a new record, and what each says.
+fn night(env: &TestEnv, passes: std::ops::Range<i64>, minutes: i64, line: &[&str]) -> Vec<String> {
+    let pass = |tick: i64| {
+        let now = MIDNIGHT + tick * minutes * MINUTE;
+        env.insert_one(1_000 + tick, now - 30);
+        env.run_at(now, &[&["process"], line].concat()).stderr
+    };
+    passes.map(pass).collect()
+}
+
+/// The passes that say something, with the number of their lines.
+fn mails(said: &[String]) -> Vec<(usize, usize)> {
+    let lines = said.iter().map(|said| said.lines().count()).enumerate();
+    lines.filter(|(_, lines)| *lines > 0).collect()
+}
+
+#[test]
+fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
+    for schedule in
+        [&["--progressive"][..], &["--fibonacci"], &["--ndays", "360"], &["--policy", "even"]]
+    {
+        let env = TestEnv::new();
+        let [broken, fine] = ["echo no route >&2; exit 1", "true"]
+            .map(|script| [schedule, &["--", "sh", "-c", script]].concat());
+        let said = night(&env, 0..12, 5, &broken);
+        assert_eq!(mails(&said), [], "{schedule:?}: {said:?}");
+        let said = night(&env, 12..24, 5, &broken);
+        let says = "backlog: no record has succeeded since 2026-11-21T00:00:00Z (13 new ones tried): no route\n";
+        assert_eq!((&said[0][..], mails(&said)), (says, vec![(0, 1)]), "{schedule:?}");
+        let said = alarm_by(&env, MIDNIGHT + 2 * HOUR, schedule);
+        assert!(said.starts_with("2 CRITICAL: ") && said.contains("failing 2h (>1h)"), "{said}");
+        let status = env.run_at(MIDNIGHT + 2 * HOUR, &[&["status"], schedule].concat()).stdout;
+        let says = says.trim_start_matches("backlog: ").replace("13", "24");
+        assert!(status.contains(says.trim()), "{status}");
+        // It goes on, is over, and the next one is told again after an hour.
+        if schedule[0] == "--ndays" {
+            assert_eq!(mails(&night(&env, 40..50, 30, &broken)), []);
+            assert_eq!(mails(&night(&env, 50..51, 30, &broken)), [(0, 1)]);
+            assert_eq!(mails(&night(&env, 60..61, 30, &fine)), []);
+            assert_eq!(mails(&night(&env, 370..384, 5, &broken)), [(12, 1)]);
+        }
+    }
+}
+
+#[test]
+fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures_has_new_ones() {
+    let env = TestEnv::new();
+    env.insert(12, MIDNIGHT - MINUTE);
+    let broken = ["--ndays", "360", "--", "false"];
+    let pass =
+        |env: &TestEnv, now: i64| env.run_at(now, &[&["process"], &broken[..]].concat()).stderr;
+    let said: Vec<_> = (0..30).map(|hours| pass(&env, MIDNIGHT + hours * HOUR)).collect();
+    assert_eq!(mails(&said), [(1, 1)]);
+    // No column shows that a record failed. One new record in each of three passes is not ten.
+    let env = TestEnv::new();
+    env.sql("CREATE TABLE outbox (id INTEGER PRIMARY KEY, created_at TEXT NOT NULL, sent_at TEXT)");
+    let config = "[queue.outbox]\ndb = 'test.db'\ntable = 'outbox'\nstatus = false\nwhere = 'sent_at IS NULL'\n\
+                  date_inserted = 'created_at'\non_success = { sent_at = '{now}' }\nndays = 9\nexec = ['false']\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let passes = |hours: std::ops::Range<i64>, new: i64| -> Vec<String> {
+        let pass = |hour: i64| {
+            let rows = format!(
+                "INSERT INTO outbox (created_at) SELECT datetime({}, 'unixepoch') FROM \
+                json_each('{:?}')",
+                MIDNIGHT + hour * HOUR - 5,
+                vec![0; usize::try_from(new).unwrap()]
+            );
+            env.sql(&rows);
+            let now = format!("@{}", MIDNIGHT + hour * HOUR);
+            let mut command = env.command(&["process", "--now", &now]);
+            ran(&command.env_remove("BACKLOG_DB").output().unwrap()).stderr
+        };
+        hours.map(pass).collect()
+    };
+    assert_eq!(mails(&passes(0..3, 3)), [], "9 of them");
+    assert_eq!(mails(&passes(3..4, 1)), [(0, 1)]);
+}

@@ -259,6 +259,12 @@ fn a_status_has_the_form_of_its_schema() {
     env.kill(&mut killed);
     looks(1, &env, MIDNIGHT, &[]);
 
+    // One in which nothing succeeds.
+    let failing = TestEnv::new();
+    failing.insert(10, MIDNIGHT - MINUTE);
+    failing.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "false"]).silent();
+    looks(1, &failing, MIDNIGHT + HOUR, &[]);
+
     // Several queues, one of which is not there.
     let config = "[defaults]\ndb = 'test.db'\n[queue.a]\nndays = 9\n[queue.gone]\ntable = 'gone'\n";
     std::fs::write(env.path("backlog.toml"), config).unwrap();

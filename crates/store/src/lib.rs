@@ -72,8 +72,9 @@ pub use retry::Retry;
 pub use scheme::is_url;
 pub use sqlite::kept_beside;
 pub use state_dir::{
-    Counts, Failures, INTERVAL_ENTRIES, Line, LineHistory, LineName, LineState, NewFailures,
-    PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler, StateDir,
+    Counts, Failing, Failures, INTERVAL_ENTRIES, Line, LineHistory, LineName, LineState,
+    NewFailures, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler,
+    StateDir,
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use store::{Claim, Claiming, Found, IsDue, MOST_IDS, Moved, Page, Reader, Store};

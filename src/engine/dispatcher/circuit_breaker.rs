@@ -108,8 +108,10 @@ impl Dispatcher {
             let is_first = self.tally.attempts() == 0 && self.breaker.in_a_row.is_empty();
             self.breaker.last = if is_first { None } else { self.restart_key(record) };
             self.stop(Stopped::Stuck(format!("record {} {what}; the pass stops here", record.id)));
-        } else {
+        } else if self.pass.observer.may_report() {
             self.breaker.log(&record.id, what);
+        } else {
+            log::warn!("record {} {what}", record.id);
         }
     }
 

@@ -95,6 +95,8 @@ impl Dispatcher {
             unstored,
             failures: self.rule.capabilities.has_counter.then_some(record.failures),
             inserted_at: record.inserted_at,
+            was_new: record.status == Status::New
+                && (record.failures, record.last_failure_at) == (0, None),
             status: written.map(|settlement| settlement.status(record.status)),
         };
         self.pass.observer.attempted(&settled, &self.tally);

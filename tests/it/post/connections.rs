@@ -1,7 +1,7 @@
 //! How servers are reached, and what becomes of records where they are not.
 
 use super::*;
-use crate::testenv::MIDNIGHT;
+use crate::testenv::{HOUR, MIDNIGHT};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -138,13 +138,24 @@ fn blunt() -> u16 {
 }
 
 #[test]
-fn a_server_without_tls_is_told_from_one_that_is_not_believed() {
-    let env = one_record();
+fn a_server_without_tls_costs_two_records_an_attempt_and_cron_one_mail_an_hour() {
+    let env = records(5);
     let (file, _) = trusted(&env, "127.0.0.1", "one");
     let port = blunt();
-    pass(&env, &format!("https://127.0.0.1:{port}/"), &["--ca-file", &file]).silent();
-    let begins = unknown(&format!("could not agree on TLS with 127.0.0.1:{port}: "));
-    assert!(env.query(ROW).starts_with(&begins), "{}", env.query(ROW));
+    let url = format!("https://127.0.0.1:{port}/");
+    let pass = |now: i64| {
+        let args = ["process", "--ndays", "1", "--post", &url, "--ca-file", &file, "--jobs", "1"];
+        env.run_at(now, &args).fails(1, &[]).stderr
+    };
+    let says = format!(
+        "backlog: record 3 stays as it was: could not agree on TLS with 127.0.0.1:{port}: its answer is not \
+         TLS; is the URL http://?\n"
+    );
+    let said = pass(MIDNIGHT);
+    assert!(said.starts_with(&says), "{said}");
+    assert_eq!(env.statuses(), "1|NEW\n2|NEW\n3|NEW\n4|ERROR\n5|ERROR");
+    assert_eq!(pass(MIDNIGHT + HOUR - 1), "");
+    assert_ne!(pass(MIDNIGHT + HOUR), "");
 }
 
 #[test]

@@ -17,6 +17,13 @@ pub struct LineName {
     pub policy: String,
 }
 
+impl LineName {
+    /// The name under which all lines of the queue share an entry.
+    pub fn of_queue(&self) -> Self {
+        Self { policy: String::new(), ..self.clone() }
+    }
+}
+
 impl std::fmt::Display for LineName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.queue, self.table, self.policy)

@@ -4,9 +4,11 @@
 //! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
 //! has the tokens of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db` with its journal
 //! (state_db.rs) what passes remember: what the next pass of a line continues from (lines.rs), the last 1,500 passes of
-//! each line (passes.rs, history.rs), and the causes of failures (failures.rs).
+//! each line (passes.rs, history.rs), the causes of failures (failures.rs), and queues in which nothing succeeds
+//! (failing.rs).
 
 mod directory;
+mod failing;
 mod failures;
 mod history;
 mod lines;
@@ -32,6 +34,7 @@ use crate::system_error::chain;
 use directory::{CLAIMS, Directory, LINES, PASSES, Place, Purpose, not_opened};
 use state_db::StateDb;
 
+pub use failing::Failing;
 pub use failures::{Failures, NewFailures};
 pub use history::{INTERVAL_ENTRIES, LineHistory, PASSES_OF_A_DAY, SlowHandler};
 pub use lines::{LineName, LineState};

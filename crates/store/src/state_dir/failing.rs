@@ -1,0 +1,123 @@
+//! Queues in which nothing succeeds: the new records that failed since the last success, counted over all lines of the
+//! queue.
+
+use anyhow::Result;
+use backlog_schedule::{DAY, HOUR, Instant, cut_line};
+use rusqlite::{Connection, OptionalExtension};
+use serde::Serialize;
+
+use super::StateDir;
+use super::lines::LineName;
+use super::state_db::{COMMAND_WAIT, PASS_WAIT};
+
+/// The table is created when an outcome is first written, so that a `state.db` of an older version gets it too.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS failing (
+    queue INTEGER PRIMARY KEY, tried INTEGER, since INTEGER, latest INTEGER, error TEXT, reported INTEGER
+)";
+
+/// Fewer failures, or failures within less time, may be chance.
+const LEAST_TRIED: u64 = 10;
+const LEAST_TIME: i64 = HOUR;
+
+/// The first attempts that failed since any attempt succeeded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Failing {
+    pub tried: u64,
+    /// The first of them.
+    pub since: Instant,
+    #[serde(skip)]
+    latest: Instant,
+    /// The error of the latest.
+    pub error: String,
+    /// When cron's mail had it.
+    #[serde(skip)]
+    reported: Option<Instant>,
+}
+
+impl Failing {
+    /// Whether it is reported.
+    pub fn is_serious(&self, now: Instant) -> bool {
+        self.tried >= LEAST_TRIED && now.0.saturating_sub(self.since.0) >= LEAST_TIME
+    }
+
+    /// Whether cron's mail has it now: once, and again after a day in which another new record failed.
+    pub fn is_due(&self, now: Instant) -> bool {
+        let is_news = |at: Instant| self.latest > at && !(0..DAY).contains(&(now.0 - at.0));
+        self.is_serious(now) && self.reported.is_none_or(is_news)
+    }
+
+    /// `no record has succeeded since 02:10 (212 new ones tried): connection refused`
+    pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
+        let Self { tried, since, error, .. } = self;
+        format!("no record has succeeded since {} ({tried} new ones tried): {error}", shown(*since))
+    }
+}
+
+/// The outcomes of a pass that are not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    has_success: bool,
+    /// After the last success.
+    failing: Option<Failing>,
+}
+
+impl Outcomes {
+    pub fn succeeded(&mut self) {
+        *self = Self { has_success: true, failing: None };
+    }
+
+    pub fn failed(&mut self, error: &str, now: Instant) {
+        let failing = self.failing.get_or_insert(Failing { since: now, ..Failing::default() });
+        (failing.tried, failing.latest, failing.error) = (failing.tried + 1, now, cut_line(error));
+    }
+
+    pub fn write(&self, connection: &Connection, queue: i64) -> rusqlite::Result<()> {
+        if self.has_success || self.failing.is_some() {
+            connection.execute_batch(TABLE)?;
+        }
+        if self.has_success {
+            connection.execute("DELETE FROM failing WHERE queue = ?1", [queue])?;
+        }
+        if let Some(Failing { tried, since, latest, error, .. }) = &self.failing {
+            connection.execute(
+                "INSERT INTO failing VALUES (?1, ?2, ?3, ?4, ?5, NULL) ON CONFLICT DO UPDATE
+                 SET tried = tried + ?2, since = min(since, ?3), latest = ?4, error = ?5",
+                (queue, i64::try_from(*tried).unwrap_or(i64::MAX), since.0, latest.0, error),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl StateDir {
+    /// The failures of the line's queue since the last success, if there are any.
+    pub fn failing(&self, line: &LineName) -> Result<Option<Failing>> {
+        let queue = self.line_id(&line.of_queue());
+        let read = self.read_state(COMMAND_WAIT, &|connection| {
+            if !connection.table_exists(None, "failing")? {
+                return Ok(None);
+            }
+            let mut read = connection.prepare_cached("SELECT * FROM failing WHERE queue = ?1")?;
+            let failing = read.query_row([queue], |row| {
+                Ok(Failing {
+                    tried: u64::try_from(row.get::<_, i64>("tried")?).unwrap_or_default(),
+                    since: Instant(row.get("since")?),
+                    latest: Instant(row.get("latest")?),
+                    error: row.get("error")?,
+                    reported: row.get::<_, Option<i64>>("reported")?.map(Instant),
+                })
+            });
+            failing.optional()
+        });
+        Ok(read?.flatten())
+    }
+
+    /// Cron's mail has the failures of the line's queue.
+    pub fn note_failing_reported(&self, line: &LineName, now: Instant) {
+        let queue = self.line_id(&line.of_queue());
+        let noted = self.change_state(PASS_WAIT, &|connection| {
+            connection.execute("UPDATE failing SET reported = ?2 WHERE queue = ?1", (queue, now.0))
+        });
+        self.or_report(noted, now);
+    }
+}

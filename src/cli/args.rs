@@ -245,8 +245,8 @@ pub struct List {
 pub struct Failures {
     /// Only NEW, ERROR or ARCHIVED records
     ///
-    /// By default, only records that will be tried again are grouped. NEW records may have failed too, if
-    /// the table cannot distinguish new records from failed ones.
+    /// By default, pending records are grouped, and ARCHIVED ones below them. NEW records may have failed too,
+    /// if the table cannot distinguish new records from failed ones.
     #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
     pub status: Vec<RecordStatus>,

@@ -51,7 +51,7 @@ impl ArchivedRecords {
         for (cause, group) in ranked.iter().take(CAUSES) {
             let cause_id = ["--failure".into(), cause.id()];
             let back = table_command("restore", cause_id, resolved, queue, true)?;
-            log::error!("{} archived: {}; back with: {back}", group.records, cause.text());
+            log::error!("{} archived: {}; back with: {back}", group.records, group.error);
         }
         if let Some(more) = ranked.len().checked_sub(CAUSES).filter(|more| *more > 0) {
             let causes = counted(more as u64, "more cause");

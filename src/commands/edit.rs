@@ -125,6 +125,7 @@ const EDITED: usize = 200;
 
 /// The verb of an edit: the statuses that it starts from, and the transition that it makes.
 pub struct Verb {
+    command: &'static str,
     /// As in `archived 3 records`.
     done: &'static str,
     /// As in `would archive 3 records`.
@@ -138,6 +139,7 @@ pub struct Verb {
 }
 
 pub const ARCHIVE: Verb = Verb {
+    command: "archive",
     done: "archived",
     would: "archive",
     from: &Status::PENDING,
@@ -147,6 +149,7 @@ pub const ARCHIVE: Verb = Verb {
 };
 
 pub const RESTORE: Verb = Verb {
+    command: "restore",
     done: "restored",
     would: "restore",
     from: &[Status::Archived],
@@ -157,6 +160,7 @@ pub const RESTORE: Verb = Verb {
 
 /// Sets NEW, which is due by every policy.
 pub const RETRY: Verb = Verb {
+    command: "retry",
     done: "made due",
     would: "make due",
     from: &[Status::Error, Status::Archived, Status::New],
@@ -209,7 +213,9 @@ pub fn edit(
     (verb.require)(table)?;
     let id_columns = table.id.len();
     let now = console.clock.now();
-    let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, &from);
+    let filter = |meant: &String| {
+        CauseFilter::new(meant, resolved, &mut *database, &from, (verb.command, verb.from))
+    };
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age));
     let choice = Choice { verb, queue: &queue, from, before, cause, now };

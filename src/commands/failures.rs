@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, last_error};
+use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, counted, last_error};
 use backlog_store::system_error::chain;
 use backlog_store::{Access, Database, Failures, LineHistory, SlowHandler, StateDir, Table};
 
+use super::queue_arguments::table_command;
 use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
@@ -18,18 +19,31 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let failed = Failed::of(&queue, &*database)?;
-    let statuses = if args.status.is_empty() { &Status::PENDING[..] } else { &args.status };
-    if statuses.contains(&Status::Success) {
+    if args.status.contains(&Status::Success) {
         bail!(usage("what has SUCCESS has not failed; legal are NEW, ERROR and ARCHIVED"));
     }
-    let causes = failed.causes(&queue, &mut *database, statuses)?;
-    let text = if args.json {
-        report::failures_json(&causes, &queue.name)
-    } else if causes.is_empty() {
-        "nothing has failed\n".into()
-    } else {
-        report::failures_text(&causes, &console.screen)
+    let parts = match &args.status[..] {
+        [] => vec![&Status::PENDING[..], &[Status::Archived]],
+        statuses => vec![statuses],
     };
+    let mut text = String::new();
+    for (statuses, part) in parts.into_iter().zip(0..) {
+        let causes = failed.causes(&queue, &mut *database, statuses)?;
+        if args.json {
+            text += &report::failures_json(&causes, &queue.name, statuses);
+            continue;
+        }
+        if part > 0 && !causes.is_empty() {
+            let group = ["--failure", "GROUP"].map(String::from);
+            let back = table_command("restore", group, resolved, &queue, true)?;
+            text += if text.is_empty() { "" } else { "\n" };
+            text += &console.screen.wrap(&format!("archived; this brings them back: {back}"));
+        }
+        text += &report::failures_text(&causes, &console.screen);
+    }
+    if text.is_empty() && !args.json {
+        text += "nothing has failed\n";
+    }
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
@@ -42,17 +56,41 @@ pub struct CauseFilter {
 }
 
 impl CauseFilter {
-    /// Finds the cause among those of records with these statuses.
+    /// Finds the cause among those of records with these statuses. If only records with other statuses have it, the
+    /// error names the command for them: `command` if it takes them.
     pub fn new(
         meant: &str,
-        queue: &Queue,
+        resolved: &Resolved<'_>,
         database: &mut dyn Database,
         statuses: &[Status],
+        (command, takes): (&str, &[Status]),
     ) -> Result<Self> {
+        let queue = &resolved.queue()?;
         let failed = Failed::of(queue, database)?;
         let causes = failed.causes(queue, database, statuses)?;
-        let found = causes.find(meant);
-        let cause = found.map_err(|why| usage(format!("--failure: {why}")))?;
+        let others = [Status::Archived, Status::Error, Status::New];
+        let is_found = !causes.matching(meant).is_empty() || meant.trim().is_empty();
+        for status in others.into_iter().filter(|other| !is_found && !statuses.contains(other)) {
+            let others = failed.causes(queue, database, &[status])?;
+            let groups = others.matching(meant);
+            let records: u64 = groups.iter().map(|(_, group)| group.records).sum();
+            if records > 0 {
+                let mut words = vec!["--failure".into(), meant.into()];
+                let command = if takes.contains(&status) {
+                    words.extend(["--status", status.name()].map(String::from));
+                    command
+                } else if status == Status::Archived {
+                    "restore"
+                } else {
+                    "retry"
+                };
+                let command = table_command(command, words, resolved, queue, true)?;
+                let records = counted(records, &format!("{} record", status.name()));
+                let why = format!("{meant:?} matches only {records}; for these: {command}");
+                bail!(usage(format!("--failure: {why}")));
+            }
+        }
+        let cause = causes.find(meant).map_err(|why| usage(format!("--failure: {why}")))?;
         Ok(Self { failed, cause, causes })
     }
 

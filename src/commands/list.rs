@@ -33,7 +33,9 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
     let rule = assembly.map(|assembly| assembly.line.due_rule(now, false));
     let known = Failed::of(&queue, &*database)?;
     let all = if statuses.is_empty() { &Status::OURS[..] } else { &statuses };
-    let filter = |meant: &String| CauseFilter::new(meant, &queue, &mut *database, all);
+    let filter = |meant: &String| {
+        CauseFilter::new(meant, resolved, &mut *database, all, ("list", &Status::OURS))
+    };
     let cause = args.failure.as_ref().map(filter);
     let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
     let counts = database.table().failures.is_some();

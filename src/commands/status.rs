@@ -181,7 +181,6 @@ fn report_on(
     let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
     let (recent, most_archived) =
         if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
-    let of_a_day = if args.has_limits() { PASSES_OF_A_DAY } else { 0 };
     let now = clock.now();
     let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), clock)?;
     let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
@@ -191,7 +190,7 @@ fn report_on(
     };
     let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
     let state = state_dir(queue, &*database)?;
-    let (histories, unread) = match state.histories(recent.max(of_a_day)) {
+    let (histories, unread) = match state.histories(recent.max(PASSES_OF_A_DAY)) {
         Ok(histories) => (histories, None),
         Err(error) => (Vec::new(), Some(error)),
     };

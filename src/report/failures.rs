@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use backlog_schedule::{Cause, CauseGroup, Causes, Id, json_line, one_line};
+use backlog_schedule::{Cause, CauseGroup, Causes, Id, Status, json_line, one_line};
 use serde_json::{Value as Json, json};
 
 use super::screen::{Column, Screen, grouped, table};
@@ -17,7 +17,7 @@ fn columns() -> Vec<Column> {
         Column::text("SINCE", 20).wide(60),
         Column::text("UNTIL", 20).wide(100),
         Column::text("IDS", 12).wide(100),
-        Column::text("ERROR", 5),
+        Column::text("LAST ERROR", 10),
     ]
 }
 
@@ -29,7 +29,7 @@ fn row((cause, group): &(&Cause, &CauseGroup), screen: &Screen) -> Vec<String> {
         at(group.since),
         at(group.until),
         samples(group),
-        one_line(cause.text()),
+        one_line(&group.error),
     ]
 }
 
@@ -48,8 +48,11 @@ pub(super) fn samples(group: &CauseGroup) -> String {
     if shown < group.records { text + " ..." } else { text }
 }
 
-/// All causes of one queue.
+/// All causes of one queue, or nothing where nothing failed.
 pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
+    if causes.is_empty() {
+        return String::new();
+    }
     let rows: Vec<_> = causes.ranked().iter().map(|group| row(group, screen)).collect();
     table(columns(), &rows, screen)
 }
@@ -79,7 +82,12 @@ pub fn top_failures(queues: &[(&str, &Causes)], screen: &Screen) -> String {
     table(queue_column.into_iter().chain(columns()).collect(), &rows, screen) + &more
 }
 
-pub(super) fn group_json((cause, group): (&Cause, &CauseGroup), queue: &str) -> Json {
+/// `statuses` are those of the records.
+pub(super) fn group_json(
+    (cause, group): (&Cause, &CauseGroup),
+    queue: &str,
+    statuses: &[Status],
+) -> Json {
     json!({
         "queue": queue,
         "group": cause.id(),
@@ -87,15 +95,18 @@ pub(super) fn group_json((cause, group): (&Cause, &CauseGroup), queue: &str) -> 
         "since": group.since,
         "until": group.until,
         "ids": group.samples,
-        "error": cause.text(),
+        "error": group.error,
+        "pattern": cause.text(),
+        "statuses": statuses.iter().map(|status| status.name()).collect::<Vec<_>>(),
     })
 }
 
-pub fn failures_json(causes: &Causes, queue: &str) -> String {
-    let groups = causes.ranked().into_iter().map(|group| group_json(group, queue));
+pub fn failures_json(causes: &Causes, queue: &str, statuses: &[Status]) -> String {
+    let groups = causes.ranked().into_iter().map(|group| group_json(group, queue, statuses));
     groups.map(|group| json_line(&group)).collect()
 }
 
 pub fn top_failures_json(causes: &Causes, queue: &str) -> Json {
-    causes.ranked().into_iter().take(TOP).map(|group| group_json(group, queue)).collect()
+    let groups = causes.ranked().into_iter().take(TOP);
+    groups.map(|group| group_json(group, queue, &Status::PENDING)).collect()
 }

@@ -1,7 +1,7 @@
 //! The figures of a queue, a row of `FIGURES` for each. Text, JSON, page, metrics and limits of `status` are made from
 //! these rows, and nothing else calculates a figure.
 
-use backlog_schedule::{Causes, DAY, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
+use backlog_schedule::{Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
 use backlog_store::{Count, Counts, Pause};
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub const FIGURES: &[Figure] = &[
         .line(Line::IfAny("never due", "too old for this line, or undated")),
     Figure::new("snoozed", Pending(|record| record.is_snoozed))
         .help("pending records that are put off by their handler")
-        .column(Column::number("SNOOZED", 7).wide(70))
+        .column(Column::number("SNOOZED", 7).wide(90))
         .metric("backlog_snoozed_records", "Pending records that are put off by their handler."),
     Figure::new("failed", Pending(|record| record.has_failed && !record.is_snoozed))
         .help("pending records whose last attempt failed")
@@ -46,9 +46,13 @@ pub const FIGURES: &[Figure] = &[
         .metric("backlog_failed_records", "Pending records whose last attempt failed."),
     Figure::new("in_hand", Pending(|record| record.is_in_hand))
         .help("pending records that a running pass most likely has in hand"),
-    Figure::new("archived", Statuses(&[Status::Archived])).help("records that are ARCHIVED"),
+    Figure::new("archived", Statuses(&[Status::Archived]))
+        .help("records that are ARCHIVED")
+        .column(Column::number("ARCHIVED", 8)),
     Figure::new("archived_24h", LastDay(|counts| counts.archived))
-        .help("records that passes archived in the last 24 hours"),
+        .help("records that passes archived in the last 24 hours")
+        .line(Line::IfAny("archived 24h", "`backlog failures` says why"))
+        .column(Column::number("IN 24H", 6).wide(60)),
     Figure::new("failed_24h", LastDay(|counts| counts.failed.saturating_add(counts.archived)))
         .help("attempts that failed in the last 24 hours"),
     Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
@@ -96,7 +100,7 @@ pub enum Source {
     Statuses(&'static [Status]),
     /// 1 or 0.
     Flag(fn(&StatusReport) -> bool),
-    /// Number of attempts of the last 24 hours. A running pass counts with what it has noted.
+    /// Number of attempts of the last 24 hours.
     LastDay(fn(&Counts) -> u64),
     /// Number of crontab lines for which the function returns a time.
     Lines(fn(&LinePasses, Instant) -> Option<i64>),
@@ -191,12 +195,7 @@ impl Figure {
                 count(counts.map(|count| count.rows).sum())
             }
             Flag(is_set) => Some(is_set(report).into()),
-            LastDay(part) => {
-                let entries = lines()?.flat_map(|line| &line.history.entries);
-                let begin = report.now.saturating_sub(DAY);
-                let entries = entries.filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
-                count(entries.map(|entry| part(&entry.counts)).fold(0, u64::saturating_add))
-            }
+            LastDay(part) => lines().map(|_| count(report.passes.of_last_day(part)))?,
             Lines(time) => count(lines()?.filter_map(|line| time(line, report.now)).count() as u64),
             Begun(begin) => lines().map(|_| Some(begin(&report.passes).map_or(0, since)))?,
             Since(event) => lines()?.filter_map(event).max().map(|at| since(at).max(0)),

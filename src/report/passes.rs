@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use backlog_schedule::{HOUR, Instant, rough_span};
+use backlog_schedule::{DAY, HOUR, Instant, rough_span};
 use backlog_store::{
     Counts, Failing, INTERVAL_ENTRIES, LineHistory, PassEnd, PassEntry, signal_name,
 };
@@ -33,6 +33,14 @@ impl Passes {
         let is_any = self.lines.iter().any(LinePasses::is_scheduled);
         let is_line = |line: &&LinePasses| line.is_scheduled() || line.history.running().is_some();
         self.lines.iter().filter(move |line| !is_any || is_line(line))
+    }
+
+    /// Number of attempts of the last 24 hours that one of the counts has. A running pass counts with what it has noted.
+    pub(super) fn of_last_day(&self, count: fn(&Counts) -> u64) -> u64 {
+        let begin = self.now.saturating_sub(DAY);
+        let entries = self.lines.iter().flat_map(|line| &line.history.entries);
+        let entries = entries.filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
+        entries.map(|entry| count(&entry.counts)).fold(0, u64::saturating_add)
     }
 
     /// The last passes of all lines, the latest first, each with its line.
@@ -397,7 +405,10 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
                 None => "killed".into(),
                 Some(PassEnd::Failed) => "failed".into(),
                 Some(PassEnd::Paused) if last.did_nothing() => "paused".into(),
-                _ if counts == Counts::default() => "ok".into(),
+                _ if counts == Counts::default() => match passes.of_last_day(|day| day.archived) {
+                    0 => "ok".into(),
+                    archived => format!("{} archived in 24 h", grouped(archived)),
+                },
                 Some(_) => counts_text(&counts),
             };
             format!("{}: {end}", screen.distance(last.last_began()))

@@ -135,7 +135,11 @@ impl Thresholds {
         let why = why.collect::<Vec<_>>().join(", ");
         // A person who is woken need not look for why.
         let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
-        (worst, paused.map_or(why.clone(), |paused| format!("{why}; {paused}")))
+        let archived = Some(report.passes.of_last_day(|day| day.archived));
+        let archived = archived.filter(|records| *records > 0 && !why.contains("archived_24h"));
+        let archived = archived.map(|records| format!("{records} archived in 24 h"));
+        let parts = [Some(why), paused, archived].into_iter().flatten();
+        (worst, parts.collect::<Vec<_>>().join("; "))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::archived::follow;
 use crate::testenv::{DAY, HOUR, MIDNIGHT, MINUTE, TestEnv};
 
 /// Records of a table without a column for errors, some of which fail by several causes.
@@ -24,7 +25,7 @@ fn groups(env: &TestEnv, args: &[&str]) -> Vec<(String, u64, String)> {
     let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
         .map(|it| {
-            let text = |name: &str| it[name].as_str().unwrap().to_string();
+            let text = |name: &str| it[name].as_str().unwrap_or_default().to_string();
             (text("error"), it["records"].as_u64().unwrap(), text("since"))
         })
         .collect()
@@ -38,8 +39,8 @@ fn failures_are_grouped_by_cause_also_without_a_column_for_errors() {
     let ran = env.run(&["failures"]).success();
     assert_eq!(
         ran.stdout,
-        "GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR\n\
-         0b5de352        9  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  1 2 3 ...     could not connect to *: connection refused\n\
+        "GROUP     RECORDS  SINCE                 UNTIL                 IDS           LAST ERROR\n\
+         0b5de352        9  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  1 2 3 ...     could not connect to 10.0.0.9:80: connection refused\n\
          cdf66eff        4  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  10 11 12 ...  HTTP 503 Service Unavailable\n\
          c7a652f8        1  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  14            HTTP 422 Unprocessable Entity\n"
     );
@@ -147,7 +148,7 @@ fn errors_in_a_column_of_the_table_are_grouped_as_they_are() {
     let found = groups(&env, &[]);
     let shown: Vec<_> =
         found.iter().map(|(error, records, _)| (error.as_str(), *records)).collect();
-    assert_eq!(shown, [("order * is unknown", 3), ("busy", 1)]);
+    assert_eq!(shown, [("order 3 is unknown", 3), ("busy", 1), ("order 5 is unknown", 1)]);
     assert_eq!(found[0].2, "2026-11-21T01:00:01Z");
     let archived = env.run(&["failures", "--json", "--status", "archived"]).success().stdout;
     assert!(archived.contains("\"ids\":[5]"), "{archived}");
@@ -186,6 +187,52 @@ fn all_that_failed_by_one_cause_is_retried_by_one_command() {
     let ran = env.run(&["archive", "--failure", "422"]).success();
     assert_eq!(ran.stdout, "archived 1 record\n");
     assert_eq!(env.run(&["restore", "--failure", "422"]).success().stdout, "restored 1 record\n");
+}
+
+#[test]
+fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_them() {
+    let (env, handler) = flaky();
+    env.sql("ALTER TABLE BACKLOG ADD FAILURES INTEGER DEFAULT 0");
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &handler]).silent();
+    let line = ["process", "--ndays", "1", "--max-attempts", "2", "--where", "ID < 14", "--"];
+    env.run_at(MIDNIGHT + HOUR, &[&line[..], &[&handler]].concat()).fails(1, &["13 records were"]);
+    let shown = env.run(&["failures"]).success().stdout;
+    let (pending, archived) = shown.split_once("\n\n").unwrap();
+    assert!(pending.ends_with(" 14            HTTP 422 Unprocessable Entity"), "{shown}");
+    let heading = "archived; this brings them back: backlog restore --db ";
+    assert!(archived.starts_with(heading), "{shown}");
+    assert!(archived.contains(" --failure GROUP\nGROUP     RECORDS  SINCE "), "{shown}");
+    assert!(archived.contains("\n0b5de352        9  "), "{shown}");
+    let lines: Vec<Value> = env
+        .run(&["failures", "--json"])
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |name: &str| lines.iter().map(|line| line[name].to_string()).collect::<Vec<_>>();
+    assert_eq!(of("statuses"), [r#"["NEW","ERROR"]"#, r#"["ARCHIVED"]"#, r#"["ARCHIVED"]"#]);
+    assert_eq!(of("pattern")[1], r#""could not connect to *: connection refused""#);
+    assert!(of("error")[1].starts_with(r#""could not connect to 10.0.0."#), "{lines:?}");
+    // By the text of the group and by that of the newest error.
+    let newest = lines[1]["error"].as_str().unwrap();
+    for (words, meant, command) in [
+        (&["retry"][..], "refused", "retry"),
+        (&["archive"], newest, "restore"),
+        (&["list", "--status", "NEW,ERROR"], "connect to *", "list"),
+    ] {
+        let ran = env.run(&[words, &["--failure", meant]].concat());
+        let ran = ran.fails(2, &["matches only 9 ARCHIVED records; for these: "]);
+        let (_, line) = ran.stderr.trim_end().split_once("for these: ").unwrap();
+        assert!(line.starts_with(&format!("backlog {command} ")), "{line}");
+        let dry = if command == "list" { "" } else { " --dry-run" };
+        let followed = follow(&env, &format!("{line}{dry}")).success().stdout;
+        assert_eq!(followed.matches("ARCHIVED").count(), 9, "{followed}");
+    }
+    let back = env.run(&["restore", "--failure", "422"]);
+    back.fails(2, &["\"422\" matches only 1 ERROR record; for these: backlog retry "]);
+    // As ever if both match, and where nothing does.
+    env.run(&["retry", "--failure", "422", "--dry-run"]).success();
+    env.run(&["retry", "--failure", "no such"]).fails(2, &["no cause matches \"no such\""]);
 }
 
 #[test]

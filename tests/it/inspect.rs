@@ -44,7 +44,7 @@ next due        now
 
 no pass is recorded
 
-GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR
+GROUP     RECORDS  SINCE                 UNTIL                 IDS           LAST ERROR
 e8721114        2  2026-11-20T23:58:00Z  2026-11-20T23:58:00Z  2 8           no route
 ",
         env.db().canonicalize().unwrap().display()

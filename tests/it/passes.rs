@@ -212,7 +212,8 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     );
     // What is in hand has not failed.
     let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
-    assert!(status.contains("\"failed\":0,\"in_hand\":1,\"failures\":[]"), "{status}");
+    assert!(status.contains("\"failed\":0,\"in_hand\":1,"), "{status}");
+    assert!(status.contains("\"failures\":[]"), "{status}");
     let second = |at: i64| env.run_at(at, &[&line[..], &["--", "true"]].concat());
     second(MIDNIGHT + 2 * HOUR).silent();
     let late = MIDNIGHT + 2 * HOUR + 1;

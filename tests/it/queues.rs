@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::testenv::{MIDNIGHT, Ran, TestEnv, limited, ran};
+use crate::testenv::{DAY, HOUR, MIDNIGHT, Ran, TestEnv, limited, ran};
 
 /// Two queues, of which one is on fire, and one whose table is not there.
 pub fn env(queues: &str) -> TestEnv {
@@ -57,11 +57,11 @@ fn status_shows_all_queues_in_one_table() {
     let env = env(&[ORDERS, MAILS].concat());
     run(&env, &["process", "--all-queues"]).silent();
     let expected = "\
-QUEUE       PENDING    0-1d    1-7d   7-30d   older     DUE  FAILED  SNOOZED  OLDEST DUE  LAST PASS
-orders            3       2       1       0       0       3       3        0  4 d ago     now: 3 failed
-mails             0       0       0       0       0       0       0        0  -           now: ok
+QUEUE       PENDING    0-1d    1-7d   7-30d   older     DUE  FAILED  ARCHIVED  IN 24H  SNOOZED  OLDEST DUE  LAST PASS
+orders            3       2       1       0       0       3       3         0       0        0  4 d ago     now: 3 failed
+mails             0       0       0       0       0       0       0         0       0        0  -           now: ok
 
-QUEUE       GROUP     RECORDS  SINCE                 UNTIL                 IDS           ERROR
+QUEUE       GROUP     RECORDS  SINCE                 UNTIL                 IDS           LAST ERROR
 orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3         HTTP 503
 ";
     for args in [&["status"][..], &["status", "--all-queues"]] {
@@ -74,6 +74,38 @@ orders      d7a839de        3  2026-11-21T00:00:00Z  2026-11-21T00:00:00Z  2 1 3
     // One of them as ever.
     let one = run(&env, &["status", "--queue", "mails"]).success().stdout;
     assert!(one.starts_with("mails in "), "{one}");
+}
+
+#[test]
+fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
+    let give_up = "[queue.orders]\ntable = 'orders'\ngive_up_on = [65]\nexec = ['/bin/sh', '-c', 'exit 65']\n";
+    let env = env(&[give_up, MAILS].concat());
+    run(&env, &["process", "--queue", "orders"]).fails(1, &["record 3 "]);
+    let overview = |now: i64| {
+        let now = format!("@{now}");
+        let mut status = env.command(&["status", "--now", &now]);
+        ran(&status.env_remove("BACKLOG_DB").output().unwrap()).success().stdout
+    };
+    assert!(
+        overview(MIDNIGHT).contains("         3       3        0  -           now: 3 archived\n")
+    );
+    run(&env, &["process", "--queue", "orders"]).silent();
+    let shown = overview(MIDNIGHT + HOUR);
+    assert!(shown.contains("  1 h ago: 3 archived in 24 h\n"), "{shown}");
+    let next_day = overview(MIDNIGHT + DAY + 1);
+    assert!(
+        next_day.contains("         3       0        0  -           1 d ago: ok\n"),
+        "{next_day}"
+    );
+    let one = run(&env, &["status", "--queue", "orders"]).success().stdout;
+    assert!(one.contains("\narchived 24h    3 (`backlog failures` says why)\n"), "{one}");
+    let ran = run(&env, &["status", "--all-queues", "--fail-if", "due>0"]);
+    assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: queue mails: due 1 (>0)\n"));
+    let ran = run(&env, &["status", "--queue", "orders", "--fail-if", "due>0"]);
+    assert_eq!((ran.exit, &*ran.stdout), (Some(0), "OK: due 0; 3 archived in 24 h\n"));
+    let json = run(&env, &["status", "--queue", "orders", "--json"]).success().stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["archived"], &json["archived_24h"]), (&3.into(), &3.into()));
 }
 
 #[test]

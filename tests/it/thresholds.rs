@@ -79,7 +79,7 @@ fn each_figure_is_what_its_name_says() {
     answers(
         &status(&env, now + 3 * HOUR, &["--fail-if", "overdue_lines>0"]),
         2,
-        "CRITICAL: overdue_lines 1 (>0)",
+        "CRITICAL: overdue_lines 1 (>0); 1 archived in 24 h",
     );
     // A day later nothing of it is of the last 24 hours.
     let later = now + 24 * HOUR;

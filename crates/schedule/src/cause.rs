@@ -18,6 +18,8 @@ const OF_A_NAME: usize = 2;
 const ANY: char = '*';
 /// How much of an error is looked at.
 pub const COMPARED: usize = 500;
+/// Maximum number of characters of an error that a group keeps.
+const KEPT: usize = 4096;
 /// Words before a number that is an error's own.
 const TELLING: [&str; 10] =
     ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate", "curl"];
@@ -34,8 +36,7 @@ pub struct Cause(String);
 impl Cause {
     /// The cause of a record's last error; the notes in front of that say nothing of it.
     pub fn of(last_error: Option<&str>) -> Self {
-        let error = last_error.map(last_error::bare).filter(|error| !error.trim().is_empty());
-        Self(error.map_or_else(|| UNKNOWN.into(), fold))
+        Self(bare(last_error).map_or_else(|| UNKNOWN.into(), fold))
     }
 
     pub fn text(&self) -> &str {
@@ -48,8 +49,15 @@ impl Cause {
     }
 }
 
+/// The error of a record without notes, unless it is blank.
+fn bare(last_error: Option<&str>) -> Option<&str> {
+    last_error.map(last_error::bare).filter(|error| !error.trim().is_empty())
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CauseGroup {
+    /// The error of the record that failed last, on one line.
+    pub error: String,
     pub records: u64,
     /// When the first and the last of them failed, as far as is known.
     pub since: Option<Instant>,
@@ -58,7 +66,11 @@ pub struct CauseGroup {
 }
 
 impl CauseGroup {
-    fn add(&mut self, id: &Id, at: Option<Instant>) {
+    fn add(&mut self, id: &Id, error: &str, at: Option<Instant>) {
+        if at >= self.until {
+            let error: String = error.chars().take(KEPT).collect();
+            self.error = on_one_line(&error);
+        }
         self.records += 1;
         self.since = self.since.into_iter().chain(at).min();
         self.until = self.until.max(at);
@@ -82,7 +94,9 @@ impl Causes {
         if self.0.len() >= MOST_GROUPS && !self.0.contains_key(&cause) {
             cause = Cause(TOO_MANY.into());
         }
-        self.0.entry(cause).or_default().add(id, at);
+        let text = cause.0.clone();
+        let group = self.0.entry(cause).or_default();
+        group.add(id, bare(error).filter(|_| text != TOO_MANY).unwrap_or(&text), at);
     }
 
     /// Sets when causes were met first and last, by their ids, where somebody knows better than the
@@ -115,31 +129,40 @@ impl Causes {
         if self.0.contains_key(&cause) { cause } else { Cause(TOO_MANY.into()) }
     }
 
-    /// The cause that is meant by its id, or by a text that the causes of one group alone hold.
+    /// The group with an id, or else those whose pattern or newest error contains a text.
+    pub fn matching(&self, meant: &str) -> Vec<(&Cause, &CauseGroup)> {
+        let mut groups = self.ranked();
+        if let Some(at) = groups.iter().position(|(cause, _)| cause.id() == meant) {
+            return vec![groups.swap_remove(at)];
+        }
+        let wanted = meant.to_lowercase();
+        // Nobody means records without an error by a text of one.
+        groups.retain(|(cause, group)| {
+            let texts = [&cause.0, &group.error];
+            cause.0 != UNKNOWN && texts.iter().any(|text| text.to_lowercase().contains(&wanted))
+        });
+        groups
+    }
+
+    /// The cause that is meant by its id, or by a text that matches one group only.
     pub fn find(&self, meant: &str) -> Result<Cause, String> {
         if meant.trim().is_empty() {
             return Err("write the id of a group, or a text of its error".into());
         }
-        if let Some(cause) = self.0.keys().find(|cause| cause.id() == meant) {
-            return Ok(cause.clone());
-        }
-        let wanted = meant.to_lowercase();
-        let holding = self.ranked().into_iter().map(|(cause, _)| cause);
-        // Nobody means records without an error by a text of one.
-        let told = holding.filter(|cause| cause.0 != UNKNOWN);
-        let holding: Vec<_> =
-            told.filter(|cause| cause.0.to_lowercase().contains(&wanted)).collect();
-        let shown = |cause: &&Cause| format!("{} {}", cause.id(), cut_line(&cause.0));
-        match holding[..] {
-            [cause] => Ok(cause.clone()),
+        let matching = self.matching(meant);
+        let shown = |(cause, group): &(&Cause, &CauseGroup)| {
+            format!("{} {}", cause.id(), cut_line(&group.error))
+        };
+        match matching[..] {
+            [(cause, _)] => Ok(cause.clone()),
             [] if self.0.len() > MOST_GROUPS => Err(format!(
                 "no cause matches {meant:?} among the first {MOST_GROUPS}; choose by --where"
             )),
             [] => Err(format!("no cause matches {meant:?}; `backlog failures` lists them")),
             _ => Err(format!(
                 "{} causes match {meant:?}, name one by its id: {}",
-                holding.len(),
-                holding.iter().take(5).map(shown).collect::<Vec<_>>().join("; ")
+                matching.len(),
+                matching.iter().take(5).map(shown).collect::<Vec<_>>().join("; ")
             )),
         }
     }
@@ -148,10 +171,9 @@ impl Causes {
 /// An error without what differs from record to record.
 fn fold(error: &str) -> String {
     let error: String = error.chars().take(COMPARED).collect();
-    let error = without_colours(&error);
-    let error: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let error = on_one_line(&error);
     let mut folded = String::with_capacity(error.len());
-    let mut rest = error.trim();
+    let mut rest = &*error;
     while let Some(first) = rest.chars().next() {
         rest = if let Some(behind) = behind_quoted(rest, &folded) {
             folded.extend([first, ANY, first]);
@@ -166,6 +188,12 @@ fn fold(error: &str) -> String {
         };
     }
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An error without colours and control characters, and with one blank between words.
+fn on_one_line(error: &str) -> String {
+    let error = without_colours(error).replace(char::is_control, " ");
+    error.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Without the sequences that colour a text on a terminal (ECMA-48, control sequences).
@@ -351,6 +379,26 @@ mod tests {
             causes.find("nothing").unwrap_err(),
             "no cause matches \"nothing\"; `backlog failures` lists them"
         );
+    }
+
+    #[test]
+    fn a_group_shows_its_newest_error_whole() {
+        let mut causes = Causes::default();
+        let long = "x".repeat(COMPARED);
+        for (at, error) in
+            [(7, "timed out after 5s"), (9, "timed out after 6s"), (8, "timed out after 7s")]
+        {
+            causes.add_error(&Id::Integer(at), Some(error), Some(Instant(at)));
+        }
+        causes.add_error(&Id::Integer(1), Some(&format!("\u{1b}[31m{long}\n 17\u{1b}[0m")), None);
+        causes.add_error(&Id::Integer(1), Some(" "), None);
+        let shown: Vec<_> = causes.ranked().iter().map(|(_, group)| group.error.clone()).collect();
+        assert_eq!(shown, ["timed out after 6s", UNKNOWN, &format!("{long} 17")]);
+        // By the pattern, and by the error that is shown.
+        for meant in ["after *s", "AFTER 6S"] {
+            assert_eq!(causes.find(meant).unwrap().text(), "timed out after *s");
+        }
+        assert!(causes.find("after 7s").is_err());
     }
 
     #[test]

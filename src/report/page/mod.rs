@@ -82,7 +82,7 @@ fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     });
     queue["in_words"] = words.collect();
     let causes = report.causes.ranked().into_iter().map(|group| {
-        let mut row = group_json(group, "");
+        let mut row = group_json(group, "", &[]);
         row["samples"] = samples(group.1).into();
         row
     });

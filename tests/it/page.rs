@@ -72,7 +72,7 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
         "Failed 1 of 1 pending",
         "Due now 0",
         "Waiting 1 the next is due in 30 s",
-        "Archived 1 given up, or put aside",
+        "Archived 1 0 in the last 24 h",
         "Last pass 30 s ago: 2 failed",
     ] {
         assert!(text.contains(says), "{says}: {text}");
@@ -88,7 +88,7 @@ fn the_page_says_what_fails_why_and_when_it_is_tried_next() {
         assert!(page.contains(&format!("<path class=\"{class}\" d=\"M291 ")), "{page}");
     }
     let ages = section(&page, "Records by status and age");
-    for row in ["ERROR 0 1 0 0 0 0 0 0 1", "SUCCESS 0 3 0", "ARCHIVED 0 1 0", "Total 0 5 0"] {
+    for row in ["ERROR 1 0 1 0 0 0 0 0 0", "SUCCESS 3 0 3", "ARCHIVED 1 0 1", "Total 5 0 5"] {
         assert!(ages.contains(row), "{row}: {ages}");
     }
 }
@@ -164,11 +164,11 @@ fn several_queues_stand_on_one_page_each_below_its_link() {
         assert!(ran.stderr.starts_with("backlog: queue a-b: "), "{ran:?}");
         let page = read(&env);
         let all = section(&page, "All queues");
-        assert!(all.contains("orders 3 3 not known 3 0 0 now: 3 failed"), "{all}");
-        assert!(all.contains("mails 0 0 none 0 0 0 now: "), "{all}");
+        assert!(all.contains("orders 3 0 0 3 not known 3 0 now: 3 failed"), "{all}");
+        assert!(all.contains("mails 0 0 0 0 none 0 0 now: "), "{all}");
         assert!(all.contains("a-b not known: ") && all.contains("no table"), "{all}");
         let summary = between(&page, "<p class=\"summary bad\">", "</p>");
-        assert_eq!(summary, "nothing is known of 1 queue; 3 records have failed");
+        assert_eq!(summary, "1 queue cannot be read; 3 records have failed");
         for (number, name) in [(1, "orders"), (2, "mails"), (3, "a-b")] {
             assert!(page.contains(&format!("<a href=\"#q{number}\">{name}</a>")), "{page}");
             assert!(page.contains(&format!("<h2 id=\"q{number}\">{name}</h2>")), "{page}");
@@ -305,6 +305,29 @@ fn a_page_that_cannot_be_written_is_said_once() {
 }
 
 #[test]
+fn records_that_were_given_up_are_red_for_a_day_and_failed_ones_amber() {
+    let env = TestEnv::new();
+    env.insert(3, MIDNIGHT);
+    let summary = |now: i64| {
+        let page = page(&env, now, &["--fibonacci"]);
+        let summary = between(&page, "<p class=\"summary", "</p>").replace("\">", ": ");
+        (summary, between(&page, "<ul class=\"figures\">", "</ul>").to_string())
+    };
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "sh", "-c", "[ $BACKLOG_ID != 1 ]"]);
+    let (amber, cards) = summary(MIDNIGHT);
+    assert_eq!(amber, " warning: 1 record has failed");
+    assert!(cards.contains("<li class=\"warning\"><span class=\"label\">Failed"), "{cards}");
+    let last = ["process", "--fibonacci", "--max-attempts", "2", "--", "false"];
+    env.run_at(MIDNIGHT + HOUR, &last).fails(1, &["record 1 failed after 2 attempts"]);
+    let (red, cards) = summary(MIDNIGHT + 2 * HOUR);
+    assert_eq!(red, " bad: 1 record was archived in the last 24 hours");
+    assert!(seen(&cards).starts_with("Failed 0 of 0 pending Archived 1 1 in the last 24 h"));
+    assert!(cards.contains("<li class=\"bad\"><span class=\"label\">Archived"), "{cards}");
+    assert!(!cards.contains("class=\"well\""), "{cards}");
+    assert_eq!(summary(MIDNIGHT + 2 * DAY).0, ": 1 record is archived");
+}
+
+#[test]
 fn a_pause_is_the_first_thing_that_the_page_says() {
     let env = TestEnv::new();
     env.insert(1, MIDNIGHT);
@@ -390,7 +413,11 @@ fn a_killed_pass_is_marked_and_told() {
     for class in ["succeeded", "failed", "archived"] {
         assert!(page.contains(&format!("<path class=\"{class}\" d=\"M2")), "{class}: {page}");
     }
-    assert!(page.contains("passes need attention in 1 queue"), "{page}");
+    let summary = between(&page, "<p class=\"summary bad\">", "</p>");
+    assert!(
+        summary.starts_with("1 queue needs attention; 5 records were archived in"),
+        "{summary}"
+    );
 }
 
 #[test]

@@ -57,8 +57,21 @@ pub fn run(
     let has_login = url.is_some_and(|url| without_login(&url) != url);
     let sets_ping = resolved.typed.set.iter().any(|setting| setting.key == "ping");
     let variables = variables(&chosen, &queue, has_login, sets_ping, environment)?;
-    if has_login {
-        text += "# The URL's login is left out: give it as a header, Authorization: Basic ...\n";
+    let db = environment.typed_or(resolved.typed.layer.text("db"), "db")?;
+    let password = match queue.db.password_from() {
+        Some("the URL") if db.is_some() => Some("the password in the URL"),
+        Some("PGPASSWORD") => Some("PGPASSWORD"),
+        Some(_) | None => None,
+    };
+    let is_empty = |(name, value): &(String, String)| value.ends_with("...").then(|| name.clone());
+    let login = "the URL's login is left out: give it as a header, Authorization: Basic ...";
+    let to_password = |what| format!("{what} is left out: write the password into ~/.pgpass");
+    let to_secret = |name| format!("{name} is left out, because it is secret: fill it in");
+    let left_out = password.map(to_password).into_iter().chain(has_login.then(|| login.into()));
+    for note in left_out.chain(variables.iter().filter_map(is_empty).map(to_secret)) {
+        // Standard output may be the input of crontab.
+        log::error!("{note}");
+        text += &format!("# {note}\n");
     }
     if args.systemd.is_none() {
         text += if is_first { "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n" } else { "" };

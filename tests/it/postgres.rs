@@ -70,7 +70,11 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     let crontab = ["crontab", "--progressive", "--", "/bin/true"];
     let mut lines = env.command(&crontab);
     lines.env("PGAPPNAME", "from cron").env("PGPASSWORD", "sesame");
-    let lines = ran(&lines.output().unwrap()).success().stdout;
+    let ran = ran(&lines.output().unwrap()).success();
+    let note = "PGPASSWORD is left out: write the password into ~/.pgpass\n";
+    assert_eq!(ran.stderr, format!("backlog: {note}"));
+    let lines = ran.stdout;
+    assert!(lines.contains(&format!("# {note}")), "{lines}");
     assert!(lines.contains("postgres://postgres@/test_"), "{lines}");
     assert!(lines.contains("\nPGAPPNAME=\"from cron\"\n"), "{lines}");
     let state = format!("--state-dir {}", env.path("state/backlog").display());

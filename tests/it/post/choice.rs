@@ -263,7 +263,7 @@ fn crontab_prints_no_login_and_no_header_of_the_environment() {
         let lines = printed(options, variables);
         assert!(lines.contains(placeholder), "{lines}");
         assert_eq!(
-            lines.contains("# The URL's login is left out"),
+            lines.contains("# the URL's login is left out"),
             variables.len() != 1 || options.is_empty()
         );
         let units = printed(&[options, &["--systemd"]].concat(), variables);

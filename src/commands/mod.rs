@@ -263,6 +263,9 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
     }
+    for why in resolved.strange_limits() {
+        log::warn!("{why}");
+    }
     resolved.require_database(args.dry_run)?;
     let queue = resolved.queue()?;
     let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use backlog_schedule::listed;
 use backlog_store::TOKEN;
 use backlog_store::ownership::{self, OwnerRule};
 
@@ -110,6 +111,19 @@ impl Environment {
     /// Whether there is a variable that is only about this queue.
     pub fn knows_queue(&self, queue: &str) -> bool {
         self.raw(&attempts_variable(queue)).is_some()
+    }
+
+    /// The variables that limit the attempts of another queue than these, each in a sentence.
+    pub fn strange_limits(&self, queues: &[String]) -> Vec<String> {
+        let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
+        let names = self.variables.keys().filter_map(|name| name.to_str());
+        let limits = names.filter(|it| it.starts_with("MAX_") && it.ends_with("_RETRY_ATTEMPTS"));
+        let mut strange: Vec<_> =
+            limits.filter(|name| !known.iter().any(|it| it == name)).collect();
+        strange.sort_unstable();
+        let legal = listed(known.iter().map(String::as_str));
+        let sentence = |name| format!("{name} is the limit of no queue here; legal are {legal}");
+        strange.into_iter().map(sentence).collect()
     }
 
     /// The user's directory for state.

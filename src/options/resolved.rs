@@ -231,6 +231,15 @@ impl Resolved<'_> {
         })
     }
 
+    /// Limits of attempts in the environment that match no queue of backlog.toml.
+    pub fn strange_limits(&self) -> Vec<String> {
+        let Ok(mut queues) = self.sources.queues() else { return Vec::new() };
+        if !queues.contains(&self.name) {
+            queues.push(self.name.clone());
+        }
+        self.sources.environment.strange_limits(&queues)
+    }
+
     /// For root: files that other users can change, each with what it is for.
     pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
         let environment = &self.sources.environment;

@@ -1175,3 +1175,31 @@ fn a_broken_line_is_not_called_good_as_well() {
     let found = findings(&env, "crontab", &[]);
     assert_eq!(found, ["error line 1: there is no /no/such/backlog"]);
 }
+
+#[test]
+fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
+    let env = TestEnv::new();
+    with_crontab(&env, "");
+    let config = "[defaults]\ndb = 'test.db'\nfibonacci = true\nexec = ['true']\n[queue.reports]\n\
+                  [queue.mails]\nmax_attempts = 5\nmax_age = '30d'\n";
+    std::fs::write(env.path("backlog.toml"), config).unwrap();
+    let none = "warning no max_attempts and no max_age: nobody is told of a record that always fails; with one, \
+                it is archived and cron mails that";
+    assert_eq!(findings(&env, "limits", &["--queue", "reports"]), [none]);
+    let both = "ok a failing record is archived after 5 attempts or an age of 30d";
+    assert_eq!(findings(&env, "limits", &["--queue", "mails"]), [both]);
+    let with = |name: &str, args: &[&str]| {
+        let mut command = env.command(args);
+        ran(&command.env_remove("BACKLOG_DB").env(name, "3").output().unwrap())
+    };
+    let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue here; legal are MAX_REPORTS_RETRY_ATTEMPTS, \
+                MAX_MAILS_RETRY_ATTEMPTS\n";
+    let check = with("MAX_REPORT_RETRY_ATTEMPTS", &["check", "--queue", "reports"]);
+    assert!(check.stdout.contains(&format!("warning  limits      {says}")), "{}", check.stdout);
+    let pass =
+        with("MAX_REPORT_RETRY_ATTEMPTS", &["process", "--queue", "reports", "-v"]).success();
+    assert!(pass.stderr.contains(says), "{}", pass.stderr);
+    let check = with("MAX_REPORTS_RETRY_ATTEMPTS", &["check", "--queue", "reports"]);
+    let ok = "ok       limits      a failing record is archived after 3 attempts\n";
+    assert!(check.stdout.contains(ok) && !check.stdout.contains("no queue"), "{}", check.stdout);
+}

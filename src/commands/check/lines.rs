@@ -146,7 +146,8 @@ impl Installed<'_> {
                 command.is_whole.then_some(()).ok_or_else(not_plain)?;
                 let errors = self.errors(command, &named, &resolved).into_iter();
                 let warnings = self.warnings(command, process.dry_run).into_iter();
-                let warnings = warnings.map(|why| (Level::Warning, why.into()));
+                let warnings = warnings.map(String::from).chain(resolved.strange_limits());
+                let warnings = warnings.map(|why| (Level::Warning, why));
                 let all = errors.map(|why| (Level::Error, why)).chain(warnings);
                 return Ok(Some(all.collect()));
             }

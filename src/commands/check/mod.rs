@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
-use backlog_schedule::{Instant, Status, counted, json_line, span};
+use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
 use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table};
 use serde_json::json;
@@ -35,6 +35,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     let mut findings = Findings::default();
     for complaint in resolved.complaints() {
         findings.error("options", complaint);
+    }
+    for why in resolved.strange_limits() {
+        findings.warning("limits", why);
     }
     let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
     let distrusted = resolved.complaints_of_owners();
@@ -81,6 +84,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             && findings.wrong("schedule", require_columns(table, schedule)).is_some()
         {
             findings.ok("schedule", schedule.policy.line());
+            check_limits(&mut findings, &schedule.limits);
         }
         let handler = chosen.as_ref().ok().and_then(Option::as_ref);
         findings.wrong("handler", require(handler, &queue, table));
@@ -137,6 +141,21 @@ fn print(findings: &Findings, queue: &Queue, json: bool, out: &mut dyn Write) ->
     };
     out.write_all(text.as_bytes())?;
     Ok(if ok { Exit::Done } else { Exit::Failed })
+}
+
+/// Reports when a record is archived: where it never is, a record that always fails is silent.
+fn check_limits(findings: &mut Findings, limits: &RetryLimits) {
+    let RetryLimits { max_attempts, is_per_record, max_age_secs } = *limits;
+    let own = is_per_record.then(|| "its own limit of attempts".into());
+    let attempts = max_attempts.map(|most| counted(most.into(), "attempt"));
+    let age = max_age_secs.map(|secs| format!("an age of {}", span(secs)));
+    let ends: Vec<_> = own.into_iter().chain(attempts).chain(age).collect();
+    if ends.is_empty() {
+        let what = "no max_attempts and no max_age: nobody is told of a record that always fails";
+        findings.warning("limits", format!("{what}; with one, it is archived and cron mails that"));
+    } else {
+        findings.ok("limits", format!("a failing record is archived after {}", ends.join(" or ")));
+    }
 }
 
 /// Checks where claims are kept, and whether there is a pause.

@@ -251,3 +251,32 @@ fn old_records_that_fail_in_vain_are_not_told_again_and_a_table_without_failures
     assert_eq!(mails(&passes(0..3, 3)), [], "9 of them");
     assert_eq!(mails(&passes(3..4, 1)), [(0, 1)]);
 }
+
+#[test]
+fn the_first_night_of_a_dead_receiver_sends_at_most_one_mail_an_hour() {
+    let nobody = ["--post", "http://127.0.0.1:1/"];
+    for lines in [
+        &[&["--progressive"][..]][..],
+        &[&["--fibonacci"]],
+        &[&["--ndays", "1"], &["--min-ndays", "1", "--ndays", "360"]],
+        &[&["--policy", "even"]],
+        &[&["--policy", "even", "--max-consecutive-failures", "2"]],
+    ] {
+        let env = table();
+        let mut mails = Vec::new();
+        for tick in 0..20 {
+            let now = MIDNIGHT + tick * 10 * MINUTE;
+            (0..3).for_each(|id| env.insert_one(1_000 + 10 * tick + id, now - 30));
+            for line in lines {
+                let ran = env.run_at(now, &[&["process"], *line, &nobody].concat());
+                mails.extend((!ran.stderr.is_empty()).then_some((now, ran.stderr)));
+            }
+        }
+        let apart = mails.windows(2).all(|two| two[1].0 - two[0].0 >= HOUR);
+        assert!(apart && mails.len() >= 3, "{lines:?}: {mails:#?}");
+        assert!(
+            mails.iter().any(|(_, said)| said.contains("no record has succeeded")),
+            "{mails:?}"
+        );
+    }
+}

@@ -58,8 +58,11 @@ pub const FIGURES: &[Figure] = &[
     Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
         .help("attempts that succeeded in the last 24 hours"),
     Figure::new("failing", Begun(|passes| passes.failing.as_ref().map(|failing| failing.since)))
-        .help("time in which nothing succeeded, if at least 10 new records failed and an hour is over")
-        .metric("backlog_failing_seconds", "Seconds in which nothing succeeded and new records failed."),
+        .help("time without a success, if it is an hour with 10 failed attempts at new records")
+        .metric(
+            "backlog_failing_seconds",
+            "Seconds in which nothing succeeded and new records failed.",
+        ),
     Figure::new("paused", Flag(|report| report.paused.is_some()))
         .help("1 if the queue or its table is paused")
         .metric("backlog_paused", "Whether the queue or the table is paused."),

@@ -201,7 +201,7 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
         let said = night(&env, 0..12, 5, &broken);
         assert_eq!(mails(&said), [], "{schedule:?}: {said:?}");
         let said = night(&env, 12..24, 5, &broken);
-        let says = "backlog: no record has succeeded since 2026-11-21T00:00:00Z (13 new ones tried): no route\n";
+        let says = "backlog: no record has succeeded since 2026-11-21T00:00:00Z (13 attempts at new records): no route\n";
         assert_eq!((&said[0][..], mails(&said)), (says, vec![(0, 1)]), "{schedule:?}");
         let said = alarm_by(&env, MIDNIGHT + 2 * HOUR, schedule);
         assert!(said.starts_with("2 CRITICAL: ") && said.contains("failing 2h (>1h)"), "{said}");

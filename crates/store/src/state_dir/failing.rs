@@ -46,10 +46,13 @@ impl Failing {
         self.is_serious(now) && self.reported.is_none_or(is_news)
     }
 
-    /// `no record has succeeded since 02:10 (212 new ones tried): connection refused`
+    /// `no record has succeeded since 02:10 (212 attempts at new records): connection refused`
     pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
         let Self { tried, since, error, .. } = self;
-        format!("no record has succeeded since {} ({tried} new ones tried): {error}", shown(*since))
+        format!(
+            "no record has succeeded since {} ({tried} attempts at new records): {error}",
+            shown(*since)
+        )
     }
 }
 

@@ -42,7 +42,14 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
         text += &report::failures_text(&causes, &console.screen);
     }
     if text.is_empty() && !args.json {
-        text += "nothing has failed\n";
+        let table = database.table();
+        let is_told = table.require_told_archived().is_ok() || table.require_archived("").is_err();
+        text += match is_told {
+            true => "nothing has failed\n",
+            false => {
+                "no pending record has failed; archived ones are not known without where_archived\n"
+            }
+        };
     }
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Done)

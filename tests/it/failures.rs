@@ -281,6 +281,15 @@ fn an_outbox_without_a_status_says_why_it_is_not_emptied() {
     assert!(listed.ends_with("broker is away\n"), "{listed}");
     let explained = env.run(&[&["explain", "a"], &queue[..]].concat()).success().stdout;
     assert!(explained.contains(": broker is away\n"), "{explained}");
+    // Once it is archived, no column says so.
+    let file = std::fs::read_to_string(env.path("backlog.toml")).unwrap();
+    let file = file + "on_archive = { published_at = 'never' }\n";
+    std::fs::write(env.path("backlog.toml"), file).unwrap();
+    env.run(&[&["archive", "a"], &queue[..]].concat()).success();
+    let failures = env.run(&[&["failures"], &queue[..]].concat()).success().stdout;
+    let unknown =
+        "no pending record has failed; archived ones are not known without where_archived\n";
+    assert_eq!(failures, unknown);
 }
 
 #[test]

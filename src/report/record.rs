@@ -286,8 +286,9 @@ fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> St
         };
     }
     match then {
-        Verdict::Archive(_) | Verdict::Never(Obstacle::NotPending) => {
-            "not tried, or not any more: it is not pending".into()
+        Verdict::Archive(_) => "not tried, or not any more: it was to be archived".into(),
+        Verdict::Never(obstacle @ Obstacle::NotPending) => {
+            format!("not tried, or not any more: it {}", obstacle_text(obstacle, record))
         }
         _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
             "not tried: the record is younger than that".into()

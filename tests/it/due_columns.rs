@@ -555,6 +555,10 @@ fn a_success_without_a_status_column_is_counted_as_one() {
         let listed =
             it.env.run(&["list", "--queue", "jobs", "--status", "SUCCESS"]).success().stdout;
         assert!(listed.lines().count() == 2 && listed.contains("\n1 "), "{listed}");
+        let explained =
+            it.env.run_at(MIDNIGHT, &["explain", "--queue", "jobs", "--ndays", "1", "1"]);
+        let explained = explained.success().stdout;
+        assert!(explained.contains("not tried, or not any more: it is SUCCESS\n"), "{explained}");
         // An archived record might hold the same, unless `where_archived` tells.
         let archives = "on_archive={done_at=\"{now}\",result=\"ok\"}";
         let status = it.env.run(&["status", "--queue", "jobs", "--set", archives]).success().stdout;

@@ -48,7 +48,8 @@ fn what_gives_up_must_know_how_the_table_archives() {
     ];
     let process = [&["process", "--ndays", "1"], &table[..]].concat();
     let args = [&process[..], &["--give-up-on", "9", "--", "sh", "-c", "exit 9"]].concat();
-    env.run_at(MIDNIGHT, &args).fails(1, &["--give-up-on archives records", "status.archived"]);
+    env.run_at(MIDNIGHT, &args)
+        .fails(1, &["--give-up-on needs to know how table ", "status.archived"]);
     assert_eq!(env.query("SELECT sent FROM BACKLOG"), "0");
     // A co-process may say so at any time; then it is a failure like others.
     let handler = answering(&env, "give_up");

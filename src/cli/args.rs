@@ -339,7 +339,7 @@ pub struct Prune {
     pub yes: bool,
 
     /// Count the records, and do nothing
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
 }
 

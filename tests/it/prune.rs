@@ -33,7 +33,7 @@ const BY_INSERTION: [&str; 2] = ["--set", "finished_at=DATE_INSERTED"];
 fn archived_records_go_by_their_last_failure_and_others_stay() {
     let env = env();
     let prune = ["prune", "--older-than", "30d", "--status", "ARCHIVED"];
-    let counted = env.run_at(MIDNIGHT, &[&prune[..], &["--dry-run"]].concat()).success();
+    let counted = env.run_at(MIDNIGHT, &[&prune[..], &["-n"]].concat()).success();
     assert_eq!(counted.stdout, "would delete 8 records\n");
     assert_eq!(counts(&env), [40; 4]);
     let pruned = env.run_at(MIDNIGHT, &prune).success();

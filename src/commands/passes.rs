@@ -33,8 +33,8 @@ pub struct PassLog {
     state: StateDir,
     line: LineName,
     by_hand: bool,
-    /// Whether the table shows that a record has failed.
-    shows_failures: bool,
+    /// When the last pass of the line began, if the table does not show that a record has failed: later records are new.
+    new_since: Option<Instant>,
     notes: Arc<Mutex<Notes>>,
 }
 
@@ -73,8 +73,10 @@ impl PassLog {
         let notes = Arc::new(Mutex::new(notes));
         let shows_failures =
             table.statuses.tell() || table.failures.is_some() || table.last_failure.is_some();
+        let last = assembly.last.as_ref().and_then(|last| last.state.began_at);
+        let new_since = (!shows_failures).then(|| last.unwrap_or(Instant(i64::MIN)));
         let (state, line) = (assembly.state.clone(), assembly.name.clone());
-        Self { run, began, state, line, by_hand, shows_failures, notes }
+        Self { run, began, state, line, by_hand, new_since, notes }
     }
 
     pub fn attempted(&self, attempt: &SettledAttempt, tally: &Tally, now: Instant) {
@@ -99,18 +101,13 @@ impl PassLog {
             self.state.add_failures(&self.line.table, failures, now);
         }
         if let Some(record) = record {
-            match outcome {
-                Outcome::Success => record.succeeded(),
-                Outcome::Failure { error }
-                | Outcome::Unanswered { error, .. }
-                | Outcome::GiveUp { error }
-                | Outcome::Unable { error, .. } => {
-                    if attempt.was_new || !self.shows_failures {
-                        let inserted_at = attempt.inserted_at;
-                        record.new_one_failed(inserted_at, self.shows_failures, error, now);
-                    }
-                }
-                Outcome::Snooze { .. } | Outcome::Interrupted => {}
+            let is_since = |since| attempt.inserted_at >= Some(since);
+            let is_new = self.new_since.map_or(attempt.was_new, is_since);
+            let is_snooze = matches!(outcome, Outcome::Snooze { .. });
+            match outcome.error() {
+                Some(error) if is_new && !is_snooze => record.outcomes.failed(error, now),
+                None if *outcome == Outcome::Success => record.outcomes.succeeded(),
+                Some(_) | None => {}
             }
             record.entry.counts = counts(tally);
             record.note_progress(now);
@@ -134,7 +131,8 @@ impl PassLog {
     /// Reports that nothing in the queue succeeds. Cron's mail has it once a day, and only with what else it has of the
     /// queue in this hour.
     pub fn report_failing(&self, screen: &Screen) {
-        let failing = self.record(|record| record.failing()).flatten();
+        let failing = self.state.failing(&self.line);
+        let failing = failing.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
         let is_due = |failing: &Failing| match self.by_hand {
             true => failing.is_serious(screen.now),
             false => failing.is_due(screen.now) && self.may_report(screen.now),

@@ -17,7 +17,7 @@ use ureq::config::Config;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+    ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
 };
 use ureq::{Agent, Error, ProxyProtocol};
 
@@ -54,20 +54,31 @@ pub fn agent(
     Agent::with_parts(config, Connecting { probed, ..Connecting::default() }, lookup)
 }
 
-/// Why no request was sent: the error of the connection, or the end of a probe that could connect.
+/// Why no request was sent.
 #[derive(Debug)]
-pub struct NotSent(pub Option<Error>);
+pub enum NotSent {
+    /// The host has no address that may be connected to.
+    NoAddress {
+        message: String,
+        reach: Reach,
+    },
+    NotConnected(Error),
+    /// A probe could connect.
+    Probed,
+}
 
 impl fmt::Display for NotSent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |error| error.fmt(f))
+        write!(f, "{self:?}")
     }
 }
 
 impl std::error::Error for NotSent {}
 
-fn not_sent(error: Option<Error>) -> Error {
-    Error::Other(Box::new(NotSent(error)))
+impl From<NotSent> for Error {
+    fn from(why: NotSent) -> Self {
+        Self::Other(Box::new(why))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -77,56 +88,22 @@ struct Connecting {
 }
 
 impl Connector for Connecting {
-    type Out = Connection;
+    type Out = Box<dyn Transport>;
 
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,
         chained: Option<()>,
-    ) -> Result<Option<Connection>, Error> {
+    ) -> Result<Option<Self::Out>, Error> {
         let connected = self.connector.connect(details, chained).map_err(|error| {
             // Otherwise it is of the lookup, or of the connection to a proxy.
             let is_own = !matches!(error, Error::Other(_));
-            if is_own { not_sent(Some(error)) } else { error }
+            if is_own { NotSent::NotConnected(error).into() } else { error }
         })?;
         match self.probed.as_ref() == Some(details.uri) {
-            true => Err(not_sent(None)),
-            false => Ok(connected.map(Connection)),
+            true => Err(NotSent::Probed.into()),
+            false => Ok(connected),
         }
-    }
-}
-
-/// The beginning of a TLS alert, with which some servers answer a request that is not encrypted.
-const ALERT: [u8; 2] = [21, 3];
-
-/// A connection that knows a port for TLS by its answer.
-#[derive(Debug)]
-struct Connection(Box<dyn Transport>);
-
-impl Transport for Connection {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.0.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.0.transmit_output(amount, timeout)
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let has_more = self.0.await_input(timeout)?;
-        if !self.0.is_tls() && self.0.buffers().input().starts_with(&ALERT) {
-            let error = Error::Tls("the port is for TLS: write https:// in the URL");
-            return Err(not_sent(Some(error)));
-        }
-        Ok(has_more)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.0.is_open()
-    }
-
-    fn is_tls(&self) -> bool {
-        self.0.is_tls()
     }
 }
 
@@ -188,21 +165,6 @@ impl Proxy {
     }
 }
 
-/// Why a host has no address that may be connected to.
-#[derive(Debug)]
-pub struct NoAddress {
-    pub message: String,
-    pub reach: Reach,
-}
-
-impl fmt::Display for NoAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for NoAddress {}
-
 /// A resolver of hosts.
 #[derive(Debug, Default)]
 struct Lookup<R = DefaultResolver> {
@@ -219,10 +181,10 @@ impl<R: Resolver> Resolver for Lookup<R> {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
         let host = uri.host().unwrap_or_default();
-        let none = |reach, message| Error::Other(Box::new(NoAddress { message, reach }));
+        let none = |reach, message| NotSent::NoAddress { message, reach }.into();
         let found = self.system.resolve(uri, config, timeout).map_err(|error| {
             if matches!(error, Error::Timeout(_)) {
-                return error;
+                return NotSent::NotConnected(error).into();
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
@@ -412,7 +374,8 @@ mod lookup_tests {
             &["[::ffff:10.0.0.1]:80"],
         ] {
             let Err(Error::Other(error)) = resolved(true, addresses) else { panic!() };
-            let Some(NoAddress { message: error, reach: Reach::NotSent }) = error.downcast_ref()
+            let Some(NotSent::NoAddress { message: error, reach: Reach::NotSent }) =
+                error.downcast_ref()
             else {
                 panic!()
             };

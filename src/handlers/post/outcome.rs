@@ -14,7 +14,7 @@ use rustls::{CertificateError, Error as TlsError};
 use serde_json::Value;
 use ureq::{Error, Timeout};
 
-use super::agent::{NoAddress, NotSent, Proxy};
+use super::agent::{NotSent, Proxy};
 use crate::handlers::GivesUp;
 
 /// Maximum number of characters of a server's message.
@@ -124,37 +124,44 @@ pub struct Exchange<'a> {
     pub ca: &'static str,
 }
 
-/// The outcome of a request without an answer; `Interrupted` for a probe that could connect. Nothing was sent before the connection, TLS included, was complete.
+/// The outcome of a request without an answer; `Interrupted` for a probe that could connect. Nothing was sent before the
+/// connection, TLS included, was complete, and a port that does not speak HTTP has processed nothing.
 pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
     // A message about the first connection, which leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
         None => message,
     };
-    let unsent = if let Error::Other(other) = error { other.downcast_ref() } else { None };
-    let (error, is_connected) = match unsent {
-        Some(NotSent(Some(error))) => (error, false),
-        Some(NotSent(None)) => return Outcome::Interrupted,
-        None => (error, !matches!(error, Error::Timeout(Timeout::Resolve))),
-    };
-    let (error, reach) = if let Error::Other(error) = error
-        && let Some(NoAddress { message, reach }) = error.downcast_ref()
-    {
-        let is_proxy = *reach == Reach::Nobody;
-        (if is_proxy { of_proxy(message.clone()) } else { message.clone() }, *reach)
-    } else if let Error::Io(error) = error
-        && let AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable =
-            error.kind()
-    {
-        let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
-        let message = format!("could not connect to {place}: {}", words(error));
-        (of_proxy(message), Reach::Nobody)
-    } else {
-        let reach = if is_connected { Reach::MayHaveWorked } else { Reach::Nobody };
-        (message(error, request, is_connected), reach)
+    let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
+    let (error, reach) = match unsent {
+        Some(NotSent::Probed) => return Outcome::Interrupted,
+        Some(NotSent::NoAddress { message, reach: Reach::Nobody }) => {
+            (of_proxy(message.clone()), Reach::Nobody)
+        }
+        Some(NotSent::NoAddress { message, reach }) => (message.clone(), *reach),
+        Some(NotSent::NotConnected(Error::Io(error)))
+            if matches!(
+                error.kind(),
+                AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable
+            ) =>
+        {
+            let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
+            let message = format!("could not connect to {place}: {}", words(error));
+            (of_proxy(message), Reach::Nobody)
+        }
+        Some(NotSent::NotConnected(error)) => (message(error, request, false), Reach::Nobody),
+        None if matches!(error, Error::Protocol(error) if error.to_string().ends_with(NO_HTTP)) => {
+            let place = place(request.uri);
+            let message = format!("the answer of {place} is not HTTP: is it a port for https://?");
+            (message, Reach::Nobody)
+        }
+        None => (message(error, request, true), Reach::MayHaveWorked),
     };
     Outcome::Unanswered { error, reach }
 }
+
+/// The error of an answer that does not begin with `HTTP/`.
+const NO_HTTP: &str = "invalid HTTP version";
 
 fn place(uri: &Uri) -> String {
     let port = if uri.scheme_str() == Some("https") { 443 } else { 80 };

@@ -58,7 +58,7 @@ impl Failing {
 
 /// The outcomes of a pass that are not written yet.
 #[derive(Debug, Default)]
-pub(super) struct Outcomes {
+pub struct Outcomes {
     has_success: bool,
     /// After the last success.
     failing: Option<Failing>,
@@ -69,12 +69,13 @@ impl Outcomes {
         *self = Self { has_success: true, failing: None };
     }
 
+    /// The first attempt at a record failed.
     pub fn failed(&mut self, error: &str, now: Instant) {
         let failing = self.failing.get_or_insert(Failing { since: now, ..Failing::default() });
         (failing.tried, failing.latest, failing.error) = (failing.tried + 1, now, cut_line(error));
     }
 
-    pub fn write(&self, connection: &Connection, queue: i64) -> rusqlite::Result<()> {
+    pub(super) fn write(&self, connection: &Connection, queue: i64) -> rusqlite::Result<()> {
         if self.has_success || self.failing.is_some() {
             connection.execute_batch(TABLE)?;
         }

@@ -10,10 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::StateDir;
-use super::failing::{Failing, Outcomes};
+use super::failing::Outcomes;
 use super::lines::{LineName, LineState};
 use super::state_db::{END_WAIT, Json, PASS_WAIT, together};
-use crate::system_error::chain;
 
 /// Number of entries kept for a line. Older ones are removed with every hundredth entry.
 const KEPT: i64 = 1_500;
@@ -205,7 +204,7 @@ pub struct PassRecord {
     pub entry: PassEntry,
     /// What the next pass continues from.
     pub next: LineState,
-    outcomes: Outcomes,
+    pub outcomes: Outcomes,
     /// The number of cursors in this second.
     cursors: u32,
     /// Whether a write failed in this second: no other is tried, so that no record waits for it.
@@ -274,33 +273,6 @@ impl PassRecord {
             save.execute((id, Json(next)))
         });
         self.is_refused = self.state.or_report(saved, self.entry.last_outcome).is_none();
-    }
-
-    /// An attempt succeeded.
-    pub fn succeeded(&mut self) {
-        self.outcomes.succeeded();
-    }
-
-    /// The first attempt at a record failed. If the table does not show that (`is_known`), a record is new if it was
-    /// inserted since the last pass of the line.
-    pub fn new_one_failed(
-        &mut self,
-        inserted_at: Option<Instant>,
-        is_known: bool,
-        error: &str,
-        now: Instant,
-    ) {
-        let last = self.before.as_ref().and_then(|before| before.last.as_ref());
-        let is_since = |(_, last): &(i64, PassEntry)| inserted_at >= Some(last.last_began());
-        if is_known || last.is_none_or(is_since) {
-            self.outcomes.failed(error, now);
-        }
-    }
-
-    /// What is known of the queue's failures since the last success.
-    pub fn failing(&self) -> Option<Failing> {
-        let failing = self.state.failing(&self.name);
-        failing.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
     }
 
     /// The counts have changed. The first outcome is written at once.

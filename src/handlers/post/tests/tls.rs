@@ -86,15 +86,16 @@ fn nothing_was_sent_to_a_server_without_tls() {
 }
 
 #[test]
-fn a_port_for_tls_has_processed_nothing_that_was_sent_in_the_clear() {
-    let alert = "\u{15}\u{3}\u{1}\0\u{2}\u{2}F";
-    let server = Server::new(&[("/", Answer::default().bytes(alert).close())]);
-    let sent = send(&client_of(webhook(&server.url("/"))));
-    let message = sent.error().unwrap();
-    assert_eq!(sent, unreachable(message));
-    assert!(message.ends_with("the port is for TLS: write https:// in the URL"), "{message}");
-    // Any other answer may come from a receiver that has done its work.
-    let server = Server::new(&[("/", Answer::default().bytes("220 mail\r\n").close())]);
+fn a_port_of_another_protocol_has_processed_nothing() {
+    for answer in ["\u{15}\u{3}\u{1}\0\u{2}\u{2}F", "220 mail\r\n", "SSH-2.0-x\r\n"] {
+        let server = Server::new(&[("/", Answer::default().bytes(answer).close())]);
+        let sent = send(&client_of(webhook(&server.url("/"))));
+        let message = sent.error().unwrap();
+        assert_eq!(sent, unreachable(message));
+        assert!(message.ends_with("is not HTTP: is it a port for https://?"), "{message}");
+    }
+    // This may come from a receiver that has done its work.
+    let server = Server::new(&[("/", Answer::default().bytes("HTTP/1.1 OK\r\n\r\n").close())]);
     let sent = send(&client_of(webhook(&server.url("/"))));
     assert!(matches!(sent, Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }), "{sent:?}");
 }

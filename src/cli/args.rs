@@ -271,6 +271,13 @@ pub struct Show {
 }
 
 #[derive(Args)]
+pub struct Stop {
+    /// Ids of records, or their first six or more characters
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Args)]
 pub struct Explain {
     /// Ids of records, or their first six or more characters
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]

@@ -35,7 +35,7 @@ const SYNONYMS: [(&[&str], &str); 28] = [
     (&["push", "enqueue", "insert"], "add"),
     (&["create", "setup", "migrate"], "init"),
     (&["import", "map"], "adopt"),
-    (&["stop"], "pause"),
+    (&["kill", "abort"], "stop"),
     (&["unpause"], "resume"),
     (&["doctor", "validate", "test"], "check"),
     (&["FAILED"], "ERROR"),

@@ -19,6 +19,7 @@ mod show;
 mod signals;
 mod simulate;
 mod status;
+mod stop;
 
 use std::fs;
 use std::io::Write;
@@ -117,6 +118,7 @@ fn run_command(
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
         Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
         Command::List(args) => list::run(&one()?, args, console),
+        Command::Stop(args) => stop::run(&one()?, args, console),
         Command::Show(args) => show::run(&one()?, args, console),
         Command::Explain(args) => explain::run(&one()?, &args.ids, console),
         Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),

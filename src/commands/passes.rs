@@ -308,7 +308,10 @@ fn hang(history: &LineHistory, now: Instant) -> Option<String> {
     let is_its_users = |found: Metadata| found.uid() == *uid;
     let is_here =
         *host == host_name() && fs::metadata(format!("/proc/{pid}")).is_ok_and(is_its_users);
+    let slow = history.slow_handlers();
+    let stop = slow.first().map(|(_, id)| format!(" `backlog stop {id}` ends its handler"));
     let advice = if is_here { format!(" `kill {pid}` ends it") } else { String::new() };
+    let advice = stop.unwrap_or(advice);
     Some(format!(
         "the pass of this line that began at {began} (pid {pid} on {host}) has had no outcome for \
          {silent}: does its handler hang?{advice}"

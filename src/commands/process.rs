@@ -501,6 +501,10 @@ impl Observer for PassObserver {
         self.log.record(|record| record.note_slow(records));
     }
 
+    fn stop_requests(&mut self) -> Vec<Id> {
+        self.log.record(|record| record.take_stop_requests()).unwrap_or_default()
+    }
+
     fn second(&mut self) {
         self.log.record(PassRecord::flush);
     }

@@ -26,7 +26,7 @@ use anyhow::{Context, Result};
 use backlog_schedule::{Cursor, Id, Instant, Order, Record};
 use backlog_store::{Clock, Stop, Store};
 
-use crate::handlers::{Handler, Script};
+use crate::handlers::{Handler, LOST_KILL_DELAY, Script};
 use cursor::PassCursor;
 use dispatcher::{Dispatcher, Step};
 use shared_dispatcher::SharedDispatcher;
@@ -98,6 +98,11 @@ pub trait Observer {
 
     /// Other records than before have slow handlers. Each is given with the start of its handler.
     fn slow_handlers(&mut self, _records: &[(Id, Instant)]) {}
+
+    /// The records whose handlers somebody wants to be stopped. Called each second while handlers are slow.
+    fn stop_requests(&mut self) -> Vec<Id> {
+        Vec::new()
+    }
 
     /// Called about once a second while the pass waits for handlers.
     fn second(&mut self) {}
@@ -177,7 +182,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
     let holder = handler.clone();
-    pass.store.on_loss(Arc::new(move |lost| holder.end(lost)));
+    pass.store.on_loss(Arc::new(move |lost| holder.end(lost, LOST_KILL_DELAY)));
     let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
     let by_main = handler.is_busy().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);

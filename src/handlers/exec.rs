@@ -22,7 +22,7 @@ use super::process::{
     termination_signal,
 };
 use super::tail::Tail;
-use super::workers::{LOST_KILL_DELAY, LostClaims};
+use super::workers::{LostClaims, grace_of};
 use super::{HandlerContext, Job, Workers, placeholders};
 
 /// EX_TEMPFAIL of sysexits.h.
@@ -51,7 +51,8 @@ pub struct Exec {
 enum Why {
     Timeout,
     Stop,
-    ClaimLost,
+    /// The claim was lost, or somebody has asked for it.
+    Ended,
 }
 
 struct Ended {
@@ -161,7 +162,7 @@ impl Exec {
         command
     }
 
-    /// Waits for the end of a command and ends its process group. `lost` becomes readable when the claim is lost.
+    /// Waits for the end of a command and ends its process group. `lost` becomes readable when the attempt is to end.
     fn stay(&self, mut process: Process<Why>, lost: Option<&OwnedFd>) -> io::Result<Ended> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
@@ -176,15 +177,14 @@ impl Exec {
             let left = process.deadline.or(timeout).map(|at| clock.until(at));
             // A command that was asked to end keeps its time.
             let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
-            let lost = lost.filter(|_| process.why != Some(Why::ClaimLost));
             // Without `lost`, the first is `stopped`, which the next iteration handles.
             let others = [lost, stopped].into_iter().flatten();
             match process.wait(others.map(|it| PollFd::new(it, PollFlags::IN)), left) {
                 Err(error) => break Err(error),
                 Ok([true, ..]) => break Ok(()),
                 Ok([_, has_output, has_errors, is_lost, _]) => {
-                    if is_lost && lost.is_some() {
-                        process.ask(Why::ClaimLost, clock.monotonic() + LOST_KILL_DELAY);
+                    if let Some(grace) = lost.filter(|_| is_lost).and_then(grace_of) {
+                        process.ask(Why::Ended, clock.monotonic() + grace);
                     }
                     if has_output {
                         read(&process.stdout, |chunk| output.push(chunk, |_| {}));
@@ -212,7 +212,7 @@ impl Exec {
             errors.last_line().or_else(|| output.last_line()).unwrap_or(otherwise)
         };
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
-            (Some(Why::Stop | Why::ClaimLost), _) => Outcome::Interrupted,
+            (Some(Why::Stop | Why::Ended), _) => Outcome::Interrupted,
             // Another process has ended it, for instance at a shutdown.
             (None, _)
                 if termination_signal(*status).is_some()

@@ -42,8 +42,9 @@ pub trait Handler: Send + Sync {
     /// Starts attempts. Beyond the capacity they wait for others to end.
     fn start(&self, jobs: Vec<Job>);
 
-    /// Interrupts the attempts at these records. Their claims are lost, so another pass may claim them at any moment.
-    fn end(&self, _lost: &[Id]) {}
+    /// Interrupts the attempts at these records: their claims are lost, or somebody has asked for it. A process that
+    /// does not end within `grace` is killed.
+    fn end(&self, _ids: &[Id], _grace: Duration) {}
 
     /// Whether its threads have work while records are in hand: then the main thread completes attempts.
     fn is_busy(&self) -> bool {
@@ -102,6 +103,9 @@ pub fn document(
             .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
     }
 }
+
+/// Grace of a handler whose claim is lost: another pass may claim the record at any moment.
+pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
 
 pub struct Job {
     pub record: Arc<Record>,

@@ -104,8 +104,8 @@ impl Handler for Workers {
         jobs.into_iter().for_each(|job| drop(self.jobs.send(Some(job))));
     }
 
-    fn end(&self, lost: &[Id]) {
-        self.lost.signal(lost);
+    fn end(&self, ids: &[Id], grace: Duration) {
+        self.lost.signal(ids, grace);
     }
 
     /// Jobs that wait are done before.
@@ -135,9 +135,8 @@ pub fn fitting(jobs: usize) -> usize {
     fitting
 }
 
-/// Time between SIGTERM and SIGKILL for a handler whose claim is lost: another pass may claim the record at any
-/// moment.
-pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
+/// Maximum grace: a year.
+const MOST_MILLIS: u64 = 366 * 86_400_000;
 
 thread_local! {
     /// The eventfd that wakes this worker. All commands of the worker share it.
@@ -149,12 +148,13 @@ thread_local! {
 pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
 
 impl LostClaims {
-    /// Wakes the workers of these records. A record that no worker has is ignored.
-    pub fn signal(&self, lost: &[Id]) {
+    /// Wakes the workers of these records with the grace in milliseconds. A record that no worker has is ignored.
+    pub fn signal(&self, ids: &[Id], grace: Duration) {
         let running = lock(&self.0);
-        for wakeup in lost.iter().filter_map(|id| running.get(id)) {
+        let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, MOST_MILLIS);
+        for wakeup in ids.iter().filter_map(|id| running.get(id)) {
             // The write fails only if the counter is full, and then the worker is awake anyway.
-            let _ = io::write(wakeup, &1u64.to_ne_bytes());
+            let _ = io::write(wakeup, &grace.to_ne_bytes());
         }
     }
 
@@ -181,10 +181,17 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Readable once the claim is lost.
+    /// Readable once the attempt is to end.
     pub fn fd(&self) -> Option<&OwnedFd> {
         self.wakeup.as_deref()
     }
+}
+
+/// The grace with which a worker was woken.
+pub fn grace_of(wakeup: &OwnedFd) -> Option<Duration> {
+    let mut grace = [0; 8];
+    io::read(wakeup, &mut grace).ok()?;
+    Some(Duration::from_millis(u64::from_ne_bytes(grace)))
 }
 
 impl Drop for Watch<'_> {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use backlog_schedule::{Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
@@ -369,6 +370,10 @@ impl Resolved<'_> {
     /// The schedule of the queue's passes, for a subcommand that has no option for it.
     pub fn schedule_of_passes(&self) -> Option<Schedule> {
         legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
+    }
+
+    pub fn grace_of_passes(&self) -> Duration {
+        legal(&self.all).unwrap_or_default().grace
     }
 
     /// The text of an option of the queue's passes, for a subcommand that does not have the option.

@@ -217,6 +217,10 @@ impl LinePasses {
             "running": history.running().map(|it| entry_json(it, history)),
             "last_outcome_at": history.running().map(|it| it.last_outcome),
             "hangs_for_secs": history.hangs_for(now),
+            "slow_handlers": history.slow_handlers()
+                .iter()
+                .map(|(since, id)| json!({ "id": id, "since": since }))
+                .collect::<Vec<_>>(),
             "no_pass_for_secs": self.overdue(now),
             "totals": history.totals,
         })
@@ -234,8 +238,19 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     };
     let hangs = history.hangs_for(screen.now).map_or("", |_| ": it hangs");
     let (since, pid) = (screen.at(running.began), running.pid);
-    format!("running since {since} (pid {pid}), {last}{hangs}")
+    let slow = history.slow_handlers();
+    let named = slow.iter().take(SLOW_NAMED);
+    let named = named.map(|(since, id)| format!("{id} since {}", screen.at(*since)));
+    let more = slow.len().saturating_sub(SLOW_NAMED) as u64;
+    let more = (more > 0).then(|| format!("{} more", grouped(more)));
+    let all = named.chain(more).collect::<Vec<_>>().join(", ");
+    let in_hand =
+        if all.is_empty() { all } else { format!("; in hand: {all} (pass {})", running.run) };
+    format!("running since {since} (pid {pid}), {last}{hangs}{in_hand}")
 }
+
+/// Maximum number of records with slow handlers that are named.
+const SLOW_NAMED: usize = 3;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
 fn with_separator(entry: &PassEntry) -> String {
@@ -386,9 +401,14 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
 /// The most urgent fact about a queue's passes. In this order: a hung pass, a missing one, the running one, the last one.
 pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     let lines = || passes.lines();
-    let hung = lines().find_map(|line| line.history.hangs_for(passes.now));
-    if let Some(silent) = hung {
-        return format!("hangs, no outcome for {}", rough_span(silent));
+    let hung = lines().find_map(|line| Some((line.history.hangs_for(passes.now)?, &line.history)));
+    if let Some((silent, history)) = hung {
+        let record = history.slow_handlers().first().map(|(_, id)| format!(", record {id}"));
+        return format!(
+            "hangs, no outcome for {}{}",
+            rough_span(silent),
+            record.unwrap_or_default()
+        );
     }
     if let Some(silent) = lines().find_map(|line| line.overdue(passes.now)) {
         return format!("none for {}", rough_span(silent));

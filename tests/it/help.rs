@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, skipped};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "",
     "adopt",
     "init",
@@ -17,6 +17,7 @@ const COMMANDS: [&str; 20] = [
     "list",
     "failures",
     "show",
+    "stop",
     "explain",
     "archive",
     "restore",
@@ -258,7 +259,7 @@ fn bash_completes_commands_options_values_and_queues() {
     fs::write(env.path("other.toml"), "[queue.other]\n").unwrap();
     for (words, expected) in [
         (&["backlog", "--config", "other.toml", "status", "--queue", ""][..], "other\n"),
-        (&["backlog", "st"], "status\n"),
+        (&["backlog", "sta"], "status\n"),
         (&["backlog", "process", "--dr"], "--dry-run --drain\n"),
         (&["backlog", "status", "--queue", ""], "mails orders\n"),
         (&["backlog", "--queue", "o"], "orders\n"),

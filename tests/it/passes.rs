@@ -231,6 +231,20 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     let said = format!("a pass      running since 2026-11-21T00:00:00Z (pid {pid}), last outcome");
     assert!(explained.contains(&said), "{explained}");
     assert!(explained.contains("it hangs; nothing else of this line is tried"), "{explained}");
+    // Which record it is, once the pass has noted it.
+    let noted = "INSERT INTO running SELECT run, '1', 0, 1795219200 FROM passes RETURNING run";
+    let run = env.state(noted);
+    let named = format!(": it hangs; in hand: 1 since 2026-11-21T00:00:00Z (pass {run})");
+    assert!(passes(&env, late)[0].ends_with(&named), "{:?}", passes(&env, late));
+    let listed = env.run_at(late, &["list"]).success().stdout;
+    assert!(listed.contains(&format!("in hand since 2026-11-21T00:00:00Z, pid 0, pass {run}")));
+    second(late + 2 * HOUR)
+        .fails(75, &["does its handler hang? `backlog stop 1` ends its handler"]);
+    let page = env.path("page.html");
+    let path = page.to_str().unwrap();
+    std::fs::write(env.path("backlog.toml"), "[queue.q]\n").unwrap();
+    env.run_at(late, &["status", "--html", path]).success();
+    assert!(std::fs::read_to_string(&page).unwrap().contains("in hand: 1 since"));
 
     env.kill(&mut pass);
     let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;

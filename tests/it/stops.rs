@@ -2,6 +2,7 @@
 //! server, the time that it has, the terminal that it was started from.
 
 use std::fs;
+use std::process::Child;
 use std::time::Duration;
 
 use crate::testenv::{MIDNIGHT, TestEnv, ran, signal, wait_until};
@@ -366,4 +367,63 @@ fn a_signal_ends_all_queues_while_a_later_one_is_opened() {
     let ended = pass.wait().unwrap();
     let signalled = std::os::unix::process::ExitStatusExt::signal(&ended);
     assert!(signalled == Some(15) || ended.code() == Some(143), "{ended:?}");
+}
+
+/// A pass with these options, which has handlers that hang at each record but the first one.
+fn hanging(env: &TestEnv, options: &[&str], handler: &[&str]) -> Child {
+    env.insert(3, MIDNIGHT);
+    let now = format!("@{MIDNIGHT}");
+    let line = ["process", "--fibonacci", "--grace", "1s", "--now", &now];
+    env.spawn(&[&line[..], options, &["--"], handler].concat())
+}
+
+#[test]
+fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
+    let env = TestEnv::new();
+    // One of them ignores SIGTERM.
+    let handler =
+        "[ $BACKLOG_ID = 1 ] && exit; echo $BACKLOG_ID >>begun; [ $BACKLOG_ID = 2 ] || trap '' TERM
+        while :; do sleep 1; done";
+    let mut pass = hanging(&env, &["--drain", "--jobs", "2"], &["sh", "-c", handler]);
+    let stop = |ids: &[&str]| env.run_at(MIDNIGHT, &[&["stop"], ids].concat());
+    wait_until("handlers have begun", || env.count("ERROR") == 2);
+    stop(&["9"]).fails(1, &["9: no such record"]);
+    let ran = stop(&["2"]).fails(75, &[""]);
+    let soon = "2: not stopped: its handler has run for less than 10 s, and passes note it after that; try again\n";
+    assert_eq!(ran.stdout, soon);
+    let ran = stop(&["1"]).fails(1, &[""]);
+    assert!(ran.stdout.contains(" has had it in hand for 10 s\n"), "{ran:?}");
+    wait_until("the records are noted", || env.state("SELECT count(*) FROM running") == "2");
+    let ran = stop(&["2", "3", "--set", "fibonacci=true"]).success();
+    let expected = "2: stopped; the attempt does not count; next attempt now\n3: stopped; the attempt \
+                    does not count; next attempt now\n";
+    assert_eq!(ran.stdout, expected);
+    assert!(pass.wait().unwrap().success());
+    assert_eq!(
+        env.query("SELECT STATUS, FAILURES FROM BACKLOG ORDER BY ID"),
+        "SUCCESS|0\nNEW|0\nNEW|0"
+    );
+    assert_eq!(fs::read_to_string(env.path("begun")).unwrap().lines().count(), 2);
+    assert_eq!(env.state("SELECT count(*) FROM stop_requests"), "0");
+    let status = env.run_at(MIDNIGHT, &["status"]).success().stdout;
+    assert!(status.contains(": 1 succeeded, 2 interrupted\n"), "{status}");
+}
+
+#[test]
+fn a_co_process_that_hangs_is_stopped_and_started_anew_for_the_others() {
+    let env = TestEnv::new();
+    let handler = env.script(
+        "co-process",
+        r#"read hello; while read line; do case $line in *'"backlog_id":"2"'*) sleep 99;; esac
+           id=${line##*backlog_id\":\"}; echo "{\"id\":\"${id%%\"*}\",\"outcome\":\"success\"}"; done"#,
+    );
+    let mut pass = hanging(&env, &["--stream"], &[&handler]);
+    wait_until("the pass has begun", || env.count("SUCCESS") == 1);
+    wait_until("the record is noted", || {
+        env.state("SELECT count(*) FROM running WHERE record = '2'") == "1"
+    });
+    let ran = env.run_at(MIDNIGHT, &["stop", "2"]).success();
+    assert_eq!(ran.stdout, "2: stopped; the attempt does not count\n");
+    assert!(pass.wait().unwrap().success());
+    assert_eq!(env.query("SELECT STATUS FROM BACKLOG ORDER BY ID"), "SUCCESS\nNEW\nSUCCESS");
 }

@@ -215,6 +215,7 @@ impl Dispatcher {
         }
         self.next_second = Some(now + SECOND);
         self.note_slow_handlers(now);
+        self.stop_slow_handlers();
         self.pass.observer.second();
         SECOND
     }

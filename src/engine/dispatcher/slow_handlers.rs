@@ -27,4 +27,18 @@ impl Dispatcher {
             self.slow_handlers.0 = slow;
         }
     }
+
+    /// Interrupts the attempts that somebody wants to be stopped. This pass does not try their records again.
+    pub(super) fn stop_slow_handlers(&mut self) {
+        if self.slow_handlers.0.is_empty() {
+            return;
+        }
+        let mut stopped = self.pass.observer.stop_requests();
+        stopped.retain(|id| self.in_hand.contains_key(id));
+        for id in &stopped {
+            log::warn!("record {id}: its handler is stopped, as somebody asked");
+            self.breaker.skipped.insert(id.clone());
+        }
+        self.handlers.handler.end(&stopped, self.pass.limits.grace);
+    }
 }

@@ -92,10 +92,10 @@ impl Handler for Post {
 
     /// Abandons the requests. A receiver may still work on one; the idempotency key shows it that the next request is the
     /// same.
-    fn end(&self, lost: &[Id]) {
+    fn end(&self, ids: &[Id], _: Duration) {
         let abandoned: Vec<_> = {
             let mut sending = lock(&self.shared.sending);
-            lost.iter().filter_map(|id| sending.remove(id)).collect()
+            ids.iter().filter_map(|id| sending.remove(id)).collect()
         };
         self.shared.abandon(abandoned);
     }

@@ -55,7 +55,7 @@ pub enum Why {
     },
     Broken,
     /// It has a record whose claim is lost.
-    ClaimLost,
+    Ended,
 }
 
 impl CoProcess {

@@ -4,7 +4,7 @@
 mod coprocess;
 mod supervisor;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -109,9 +109,9 @@ impl Handler for Stream {
         }
     }
 
-    fn end(&self, lost: &[Id]) {
+    fn end(&self, ids: &[Id], grace: Duration) {
         for mailbox in &self.mailboxes {
-            lock(&mailbox.lost).extend_from_slice(lost);
+            lock(&mailbox.lost).extend(ids.iter().map(|id| (id.clone(), grace)));
             mailbox.wake();
         }
     }
@@ -138,8 +138,8 @@ impl Handler for Stream {
 /// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,
-    /// Records whose claims are lost, including those of other mailboxes.
-    lost: Mutex<Vec<Id>>,
+    /// Records whose attempts are to end, each with its grace, including those of other mailboxes.
+    lost: Mutex<HashMap<Id, Duration>>,
     /// Number of records that were handed in and are not answered.
     in_hand: AtomicUsize,
     /// Wakes the supervisor.

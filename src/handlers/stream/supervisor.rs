@@ -19,7 +19,6 @@ use crate::handlers::command::Command;
 use crate::handlers::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
 };
-use crate::handlers::workers::LOST_KILL_DELAY;
 use crate::handlers::{Job, Submit, json_line};
 
 pub struct Supervisor {
@@ -75,20 +74,19 @@ impl Supervisor {
         if lost.is_empty() {
             return;
         }
-        let is_lost = |job: &Job| lost.contains(&job.record.id);
+        let is_lost = |job: &Job| lost.contains_key(&job.record.id);
         let queue = mem::take(&mut self.queue).into_iter();
         let (dropped, queue): (Vec<_>, _) = queue.partition(is_lost);
         self.queue = queue.into();
         self.submit(dropped.iter().map(|job| job.ended(Outcome::Interrupted)).collect());
-        let mut has_lost = false;
+        let mut least_grace = None;
         for sent in self.in_flight.sent.iter_mut().filter(|sent| is_lost(&sent.job)) {
-            (sent.is_lost, has_lost) = (true, true);
+            sent.is_lost = true;
+            let grace = lost.get(&sent.job.record.id).copied();
+            least_grace = least_grace.into_iter().chain(grace).min();
         }
-        if let Some(running) = self.running.as_mut().filter(|_| has_lost)
-            && running.process.why != Some(Why::ClaimLost)
-        {
-            let kill_at = self.shared.stop.clock.monotonic() + LOST_KILL_DELAY;
-            running.process.ask(Why::ClaimLost, kill_at);
+        if let (Some(running), Some(grace)) = (self.running.as_mut(), least_grace) {
+            running.process.ask(Why::Ended, self.shared.stop.clock.monotonic() + grace);
         }
     }
 
@@ -273,7 +271,7 @@ impl Supervisor {
             }
             (_, Err(error)) => self.was_no_reply(&error),
             // No record is to blame, and the next start is not a restart.
-            (Some(Why::ClaimLost), _) => self.last_end = None,
+            (Some(Why::Ended), _) => self.last_end = None,
             (Some(Why::Broken), _) => {}
             (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
             (Some(Why::Over) | None, _) => {

@@ -48,6 +48,13 @@ impl LineHistory {
         self.entries.last().filter(|last| self.is_running && last.ended.is_none())
     }
 
+    /// The records that have slow handlers, each after the start of its handler, the oldest first.
+    pub fn slow_handlers(&self) -> Vec<(Instant, &Id)> {
+        let mut slow: Vec<_> = self.slow.iter().map(|(id, it)| (it.since, id)).collect();
+        slow.sort_by_key(|(since, id)| (*since, id.text()));
+        slow
+    }
+
     /// All entries except the one of the running pass.
     fn over(&self) -> &[PassEntry] {
         &self.entries[..self.entries.len() - usize::from(self.running().is_some())]

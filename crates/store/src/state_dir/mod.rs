@@ -4,8 +4,8 @@
 //! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
 //! has the tokens of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db` with its journal
 //! (state_db.rs) what passes remember: what the next pass of a line continues from (lines.rs), the last 1,500 passes of
-//! each line (passes.rs, history.rs), the causes of failures (failures.rs), and queues in which nothing succeeds
-//! (failing.rs).
+//! each line (passes.rs, history.rs), the causes of failures (failures.rs), queues in which nothing succeeds
+//! (failing.rs), and requests of `stop` (stop_requests.rs).
 
 mod directory;
 mod failing;
@@ -16,6 +16,7 @@ mod pass_note;
 mod passes;
 mod pause;
 mod state_db;
+mod stop_requests;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

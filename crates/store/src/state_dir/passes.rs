@@ -308,6 +308,12 @@ impl PassRecord {
         self.state.or_report(written, self.entry.last_outcome);
     }
 
+    /// The records whose handlers somebody wants to be stopped.
+    pub fn take_stop_requests(&self) -> Vec<Id> {
+        let taken = self.state.take_stop_requests(&self.entry.run);
+        self.state.or_report(taken.map(Some), self.entry.last_outcome).unwrap_or_default()
+    }
+
     /// The pass has ended, as its entry says.
     pub fn end(&mut self) {
         let entry = &mut self.entry;

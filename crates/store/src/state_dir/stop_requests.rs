@@ -1,0 +1,59 @@
+//! Requests to stop the handler of a record, which `backlog stop` writes and the pass that has the record takes.
+
+use anyhow::Result;
+use backlog_schedule::{Id, exact_id};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::StateDir;
+use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
+
+/// The table is created with the first request, so that a `state.db` of an older version gets it too.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS stop_requests (
+    run TEXT, record TEXT, PRIMARY KEY (run, record)
+) WITHOUT ROWID";
+const DELETION: &str = "DELETE FROM stop_requests WHERE run = ?1 AND record = ?2";
+
+impl StateDir {
+    /// Asks the pass with this name to stop the handler of a record.
+    pub fn request_stop(&self, run: &str, id: &Id) -> Result<()> {
+        let requested = self.change_state(COMMAND_WAIT, &|connection| {
+            together(connection, || {
+                connection.execute_batch(TABLE)?;
+                let insertion = "REPLACE INTO stop_requests VALUES (?1, ?2)";
+                connection.execute(insertion, (run, exact_id::to_json(id).to_string()))
+            })
+        });
+        requested.map(drop)
+    }
+
+    /// Withdraws a request. Returns whether the pass had not taken it.
+    pub fn withdraw_stop(&self, run: &str, id: &Id) -> Result<bool> {
+        let record = exact_id::to_json(id).to_string();
+        let deleted = self.change_state(COMMAND_WAIT, &|it| it.execute(DELETION, (run, &record)));
+        Ok(deleted?.is_some_and(|count| count > 0))
+    }
+
+    /// Takes the requests to a pass.
+    pub(super) fn take_stop_requests(&self, run: &str) -> Result<Vec<Id>> {
+        let find = |connection: &Connection| {
+            // `table_exists` does not see a table that another process has just created.
+            let exists = "SELECT count(*) FROM sqlite_schema WHERE name = 'stop_requests'";
+            if connection.query_row(exists, [], |row| row.get::<_, i64>(0))? == 0 {
+                return Ok(Vec::new());
+            }
+            let mut find =
+                connection.prepare_cached("SELECT record FROM stop_requests WHERE run = ?1")?;
+            let found = find.query_map([run], |row| row.get::<_, Json<Value>>(0))?;
+            found.map(|found| found.map(|Json(id)| id)).collect()
+        };
+        let found = self.read_state(PASS_WAIT, &find)?.unwrap_or_default();
+        let mut taken = Vec::new();
+        for id in found {
+            let delete = |it: &Connection| it.execute(DELETION, (run, id.to_string()));
+            self.change_state(PASS_WAIT, &delete)?;
+            taken.extend(exact_id::from_json(&id));
+        }
+        Ok(taken)
+    }
+}

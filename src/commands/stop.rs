@@ -1,0 +1,103 @@
+//! `backlog stop`: has the pass that tries a record end its handler. Nothing is signalled from here.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use backlog_schedule::{Record, one_line};
+use backlog_store::{Access, Clock, Database, Found, SlowHandler, StateDir};
+
+use super::assemble::Assembly;
+use super::failures::Failed;
+use super::{Console, find, open, state_dir};
+use crate::cli::Stop;
+use crate::exit::Exit;
+use crate::options::Resolved;
+use crate::report::next_attempt;
+
+/// Time that a pass has to take a request and, after the grace, to write the outcome.
+const LEEWAY: Duration = Duration::from_secs(5);
+const ENDED: &str = "not stopped: its handler ended by itself";
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub fn run(resolved: &Resolved<'_>, args: &Stop, console: &mut Console<'_>) -> Result<Exit> {
+    let (queue, clock) = (resolved.queue()?, console.clock);
+    let mut database = open(&queue, Access::ReadOnly, clock)?;
+    let state = state_dir(&queue, &*database)?;
+    let columns = database.table().id.len();
+    // A pass reports errors of the schedule.
+    let schedule = resolved.schedule_of_passes();
+    let line = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
+    let wait = resolved.grace_of_passes().saturating_add(LEEWAY);
+    let mut worst = Exit::Done;
+    for typed in &args.ids {
+        let record = match find(&mut *database, typed, columns)? {
+            Ok(record) => record,
+            Err(why) => {
+                worst = worst.max(Exit::Failed);
+                log::error!("{}: {why}", one_line(typed));
+                continue;
+            }
+        };
+        let (exit, mut said) = stop(&record, &state, &*database, wait, clock)?;
+        let after = database.read(&record.id)?;
+        if let (Exit::Done, Found::Record(after)) = (exit, after) {
+            // The charge of an interrupted attempt is taken back.
+            let is_as_before = after.failures < record.failures || record.failures == 0;
+            let rule = line.as_ref().map(|line| line.line.due_rule(clock.now(), false));
+            said = match rule {
+                _ if !after.status.is_pending() || !is_as_before => ENDED.into(),
+                Some(rule) => {
+                    let next = next_attempt(&after, rule.verdict(after.facts()), &console.screen);
+                    format!("{said}; next attempt {next}")
+                }
+                None => said,
+            };
+        }
+        worst = worst.max(exit);
+        writeln!(console.out, "{}: {}", record.id, one_line(&said))?;
+    }
+    Ok(worst)
+}
+
+/// Has the pass end the handler of a record, and waits until it has let the record go. Returns what happened.
+fn stop(
+    record: &Record,
+    state: &StateDir,
+    database: &dyn Database,
+    wait: Duration,
+    clock: Clock,
+) -> Result<(Exit, String)> {
+    let handler = || -> Result<_> {
+        let known = Failed::new(state, database.table(), &state.histories(1)?);
+        Ok((known.slow_handler(&record.id).cloned(), known.has_in_hand(record)))
+    };
+    let SlowHandler { run, pid, .. } = match handler()? {
+        (Some(handler), _) => handler,
+        (None, true) => {
+            let why = "its handler has run for less than 10 s, and passes note it after that";
+            return Ok((Exit::TryLater, format!("not stopped: {why}; try again")));
+        }
+        (None, false) => {
+            let place = state.path().display();
+            let why = format!("no pass in {place} has had it in hand for 10 s");
+            let others = "; passes of another user have their own --state-dir";
+            let others = if state.is_of_a_server() { others } else { "" };
+            return Ok((Exit::Failed, format!("not stopped: {why}{others}")));
+        }
+    };
+    state.request_stop(&run, &record.id)?;
+    let until = clock.monotonic() + wait;
+    let is_in_hand = || Ok::<_, anyhow::Error>(handler()?.0.is_some_and(|it| it.run == run));
+    while is_in_hand()? && clock.monotonic() < until {
+        thread::sleep(PAUSE);
+    }
+    let was_taken = !state.withdraw_stop(&run, &record.id)?;
+    Ok(match (is_in_hand()?, was_taken) {
+        (false, true) => (Exit::Done, "stopped; the attempt does not count".into()),
+        (false, false) => (Exit::Done, ENDED.into()),
+        (true, _) => {
+            (Exit::TryLater, format!("not stopped: the pass, pid {pid}, has not let it go yet"))
+        }
+    })
+}

@@ -42,7 +42,8 @@ impl Failing {
 
     /// Whether cron's mail has it now: once, and again after a day in which another new record failed.
     pub fn is_due(&self, now: Instant) -> bool {
-        let is_news = |at: Instant| self.latest > at && !(0..DAY).contains(&(now.0 - at.0));
+        let is_news =
+            |at: Instant| self.latest > at && !(0..DAY).contains(&now.0.saturating_sub(at.0));
         self.is_serious(now) && self.reported.is_none_or(is_news)
     }
 

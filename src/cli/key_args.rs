@@ -17,7 +17,7 @@ pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
         _ => &[],
     };
     let single: &[&str] = match subcommand {
-        "list" | "check" => &["order"],
+        "list" => &["order"],
         "simulate" => {
             &["policy", "fibonacci", "progressive", "by_age", "every", "spread", "max_attempts"]
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use backlog_schedule::{Schedule, Shard, listed};
+use backlog_schedule::{Order, Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
 use backlog_store::{certificates, is_url, kept_beside};
 
@@ -398,6 +398,11 @@ impl Resolved<'_> {
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
         let environment = &self.sources.environment;
         Handler::chosen(&self.settings, &self.layers, queue, environment)
+    }
+
+    /// The column by which passes order the records, if it is not the insertion date.
+    pub fn order_of_passes(&self) -> Option<(String, Order)> {
+        self.all.settings().0.table.mapping.order
     }
 
     /// Errors in values that the subcommand does not use, and a pass would.

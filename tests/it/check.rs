@@ -894,7 +894,8 @@ fn what_a_pass_would_refuse_is_seen_before() {
         findings(&env, "options", &[]),
         [
             "error jobs = 0: write a whole number from 1 to 1,024",
-            "error order = \"new\": \"new\" is not one of newest, oldest",
+            "error order = \"new\": \"new\" is not an order; use one of newest, oldest, \"COLUMN asc\" or \
+             \"COLUMN desc\"",
         ]
     );
     assert_eq!(

@@ -655,7 +655,7 @@ fn a_backlog_toml_that_root_reads_must_be_roots_also_where_it_is_named() {
 }
 
 /// Every command that is about a table, with what it needs to be one.
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 20] = [
     &["adopt", "--table", "BACKLOG"],
     &["init"],
     &["add", "{}"],
@@ -667,7 +667,10 @@ const COMMANDS: [&[&str]; 17] = [
     &["status", "--html", "page.html"],
     &["list"],
     &["failures"],
+    &["show", "1"],
     &["explain", "1"],
+    &["stop", "1"],
+    &["prune", "--older-than", "1d", "--status", "ARCHIVED"],
     &["archive", "1"],
     &["restore", "1"],
     &["retry", "1"],

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, process};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use backlog_store::ownership::OwnerRule;
 use backlog_store::system_error::chain;
 use backlog_store::{Location, Table, secure_file};
@@ -125,6 +125,9 @@ impl Installed<'_> {
             anyhow!("{}", first.trim_start_matches("error: "))
         })?;
         let cli::Command::Process(process) = &typed.cli.command else { return Ok(None) };
+        if let Some(id) = process.ids.first() {
+            bail!("{id:?} is taken for the id of a record");
+        }
         let variables = self.line.variables.iter().map(|(name, it)| (name.into(), it.into()));
         let variables = variables.chain([("HOME".into(), self.home.clone().into())]).collect();
         let global = &typed.cli.global;

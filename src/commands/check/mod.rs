@@ -39,7 +39,8 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     for why in resolved.strange_limits() {
         findings.warning("limits", why);
     }
-    let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
+    let (mut queue, schedule) = (resolved.queue()?, resolved.schedule()?);
+    queue.mapping.order = resolved.order_of_passes();
     let distrusted = resolved.complaints_of_owners();
     for (about, why) in &distrusted {
         findings.error(about, why);

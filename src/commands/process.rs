@@ -210,19 +210,18 @@ pub fn run_named(
     }
     let columns = table.id.len();
     let assembly = Assembly::new(queue, &settings.schedule, &*database)?;
-    let rule = assembly.line.due_rule(clock.now(), false);
-    let mut ids = Vec::new();
-    let mut exit = Exit::Done;
+    let (line, has_schedule) = (assembly.line.clone(), resolved.schedule()?.is_some());
+    let (mut ids, mut exit) = (Vec::new(), Exit::Done);
     for typed in &args.ids {
         let found = find(&mut *database, typed, columns)?;
-        let why_not = match &found {
-            Err(why) => Some(why.clone()),
-            Ok(record) => untried(queue, record, args.again),
-        };
-        match (found, why_not) {
-            (Ok(record), None) if !ids.contains(&record.id) => ids.push(record.id),
-            (_, None) => {}
-            (_, Some(why)) => {
+        let found = found.and_then(|record| match untried(queue, &record, args.again) {
+            None => Ok(record.id),
+            Some(why) => Err(why),
+        });
+        match found {
+            Ok(id) if ids.contains(&id) => {}
+            Ok(id) => ids.push(id),
+            Err(why) => {
                 exit = Exit::Failed;
                 log::error!("{}: {why}", one_line(typed));
             }
@@ -240,17 +239,16 @@ pub fn run_named(
     log.add_failures(clock.now());
     let mut database = open(queue, Access::ReadOnly, clock)?;
     for id in &ids {
-        let record = match database.read(id)? {
-            Found::Record(record) if resolved.schedule()?.is_some() => Some(*record),
-            Found::Record(_) | Found::Gone | Found::Ambiguous => None,
-        };
-        let next = record.filter(|record| record.status.is_pending()).map(|record| {
-            let verdict = rule.verdict(record.facts());
-            format!("; next attempt {}", report::next_attempt(&record, verdict, &console.screen))
-        });
-        let result = log.result(id).unwrap_or_else(|| "not tried".into());
-        let line = format!("{id}: {result}{}", next.unwrap_or_default());
-        writeln!(console.out, "{}", one_line(&line))?;
+        let mut result = log.result(id).unwrap_or_else(|| "left as it was".into());
+        if let Found::Record(record) = database.read(id)?
+            && record.status.is_pending()
+            && has_schedule
+        {
+            let verdict = line.due_rule(clock.now(), false).verdict(record.facts());
+            let next = report::next_attempt(&record, verdict, &console.screen);
+            result += &format!("; next attempt {next}");
+        }
+        writeln!(console.out, "{id}: {}", one_line(&result))?;
     }
     let tally = done?;
     let outcome = outcome(&tally, true)?;

@@ -75,15 +75,16 @@ fn stop(
     let SlowHandler { run, pid, .. } = match handler()? {
         (Some(handler), _) => handler,
         (None, true) => {
-            let why = "its handler has run for less than 10 s, and passes note it after that";
-            return Ok((Exit::TryLater, format!("not stopped: {why}; try again")));
+            let why = "not stopped: passes note a handler after 10 s, and look for requests then";
+            return Ok((Exit::TryLater, format!("{why}; try again")));
         }
         (None, false) => {
-            let place = state.path().display();
-            let why = format!("no pass in {place} has had it in hand for 10 s");
             let others = "; passes of another user have their own --state-dir";
             let others = if state.is_of_a_server() { others } else { "" };
-            return Ok((Exit::Failed, format!("not stopped: {why}{others}")));
+            let place = state.path().display();
+            let why =
+                format!("not stopped: no pass in {place} has had it in hand for 10 s{others}");
+            return Ok((Exit::Failed, why));
         }
     };
     state.request_stop(&run, &record.id)?;

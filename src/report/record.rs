@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use backlog_schedule::{
     AgeWindow, Attempt, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle,
-    Outcome, PassTime, Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict,
-    counted, cut_line, days, format_secs, json_line, last_error, one_line, phase, span,
+    PassTime, Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted,
+    cut_line, days, format_secs, json_line, last_error, one_line, phase, span,
 };
 use backlog_store::{LineHistory, SlowHandler};
 use serde_json::json;
@@ -53,13 +53,8 @@ pub fn result_of(attempt: &SettledAttempt) -> String {
     let Some(status) = attempt.status else {
         return "changed by the application while its handler ran".into();
     };
-    let what = match outcome {
-        Outcome::Success | Outcome::Failure { .. } | Outcome::Unanswered { .. } => None,
-        Outcome::Snooze { .. } | Outcome::GiveUp { .. } | Outcome::Interrupted => {
-            Some(format!(", {}", outcome.name()))
-        }
-        Outcome::Unable { .. } => Some(", its handler could not be run".into()),
-    };
+    let name = Some(outcome.name()).filter(|name| !["success", "failure"].contains(name));
+    let what = name.map(|name| format!(", {name}"));
     let exit = exit.filter(|exit| *exit != 0).map(|exit| format!(", exit {exit}"));
     let error = outcome.error().map(|error| format!(": {error}"));
     let parts = [what, exit, error].into_iter().flatten().collect::<String>();

@@ -3,7 +3,7 @@
 use std::iter;
 
 use backlog_schedule::{Record, RetryLimits, Value, hexadecimal, one_line};
-use serde::de::IgnoredAny;
+use serde_json::Value as Json;
 
 use super::record::headline;
 use super::screen::Screen;
@@ -41,11 +41,7 @@ fn value_text(record: &Record, value: &Value) -> String {
         Value::Null => "NULL".into(),
         // It would look like no value.
         Value::Text(text) if text.is_empty() || text == "NULL" => format!("'{text}'"),
-        Value::Text(text) | Value::Json(text) => {
-            let is_document = text.trim_start().starts_with(['{', '[']);
-            let is_json = is_document && serde_json::from_str::<IgnoredAny>(text).is_ok();
-            if is_json { indented(text) } else { text.clone() }
-        }
+        Value::Text(text) | Value::Json(text) => indented(text).unwrap_or_else(|| text.clone()),
         Value::Blob(bytes) if record.id.has_part(bytes) => hexadecimal(bytes),
         Value::Blob(bytes) | Value::Bytes(bytes) => match bytes.get(..MOST_BYTES) {
             Some(first) if bytes.len() > MOST_BYTES => {
@@ -57,48 +53,11 @@ fn value_text(record: &Record, value: &Value) -> String {
     }
 }
 
-/// A JSON document with each member on a line of its own. Numbers and strings stay as they are spelt.
-fn indented(json: &str) -> String {
-    let (mut text, mut depth, mut is_string, mut is_escaped) = (String::new(), 0, false, false);
-    for c in json.chars() {
-        if is_string || c == '"' {
-            is_string = !is_string || c != '"' || is_escaped;
-            is_escaped = c == '\\' && !is_escaped;
-            text.push(c);
-            continue;
-        }
-        match c {
-            '}' | ']' => {
-                depth -= 1;
-                let is_empty = text.trim_end().ends_with(['{', '[']);
-                text.truncate(text.trim_end().len());
-                if !is_empty {
-                    text += &format!("\n{}", "  ".repeat(depth));
-                }
-                text.push(c);
-            }
-            '{' | '[' | ',' => {
-                depth += usize::from(c != ',');
-                text += &format!("{c}\n{}", "  ".repeat(depth));
-            }
-            ':' => text += ": ",
-            _ if c.is_whitespace() => {}
-            _ => text.push(c),
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_is_indented_and_nothing_in_it_changes() {
-        let json = r#"{"a":[1.50, 1e400,{"b\\":"x, {\"y\"}: [z"}],"c":{ },"d":[],"a":null}"#;
-        let expected = "{\n  \"a\": [\n    1.50,\n    1e400,\n    {\n      \"b\\\\\": \"x, {\\\"y\\\"}: [z\"\n    }\n  ],\n  \
-                        \"c\": {},\n  \"d\": [],\n  \"a\": null\n}";
-        assert_eq!(indented(json), expected);
-        assert_eq!(indented(expected), expected);
-    }
+/// A JSON document with each member on a line of its own, if nothing but white space changes.
+fn indented(text: &str) -> Option<String> {
+    let is_document = text.trim_start().starts_with(['{', '[']);
+    let json: Json = serde_json::from_str(text).ok().filter(|_| is_document)?;
+    let indented = serde_json::to_string_pretty(&json).ok()?;
+    let bare = |text: &str| text.split_whitespace().collect::<String>();
+    (bare(&indented) == bare(text)).then_some(indented)
 }

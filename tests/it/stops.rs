@@ -389,7 +389,8 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
     wait_until("handlers have begun", || env.count("ERROR") == 2);
     stop(&["9"]).fails(1, &["9: no such record"]);
     let ran = stop(&["2"]).fails(75, &[""]);
-    let soon = "2: not stopped: its handler has run for less than 10 s, and passes note it after that; try again\n";
+    let soon =
+        "2: not stopped: passes note a handler after 10 s, and look for requests then; try again\n";
     assert_eq!(ran.stdout, soon);
     let ran = stop(&["1"]).fails(1, &[""]);
     assert!(ran.stdout.contains(" has had it in hand for 10 s\n"), "{ran:?}");

@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use backlog_schedule::{Id, exact_id};
-use rusqlite::Connection;
 use serde_json::Value;
 
 use super::StateDir;
@@ -12,7 +11,6 @@ use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS stop_requests (
     run TEXT, record TEXT, PRIMARY KEY (run, record)
 ) WITHOUT ROWID";
-const DELETION: &str = "DELETE FROM stop_requests WHERE run = ?1 AND record = ?2";
 
 impl StateDir {
     /// Asks the pass with this name to stop the handler of a record.
@@ -29,31 +27,25 @@ impl StateDir {
 
     /// Withdraws a request. Returns whether the pass had not taken it.
     pub fn withdraw_stop(&self, run: &str, id: &Id) -> Result<bool> {
+        let deletion = "DELETE FROM stop_requests WHERE run = ?1 AND record = ?2";
         let record = exact_id::to_json(id).to_string();
-        let deleted = self.change_state(COMMAND_WAIT, &|it| it.execute(DELETION, (run, &record)));
+        let deleted = self.change_state(COMMAND_WAIT, &|it| it.execute(deletion, (run, &record)));
         Ok(deleted?.is_some_and(|count| count > 0))
     }
 
     /// Takes the requests to a pass.
     pub(super) fn take_stop_requests(&self, run: &str) -> Result<Vec<Id>> {
-        let find = |connection: &Connection| {
+        let taken = self.change_state(PASS_WAIT, &|connection| {
             // `table_exists` does not see a table that another process has just created.
             let exists = "SELECT count(*) FROM sqlite_schema WHERE name = 'stop_requests'";
             if connection.query_row(exists, [], |row| row.get::<_, i64>(0))? == 0 {
                 return Ok(Vec::new());
             }
-            let mut find =
-                connection.prepare_cached("SELECT record FROM stop_requests WHERE run = ?1")?;
-            let found = find.query_map([run], |row| row.get::<_, Json<Value>>(0))?;
-            found.map(|found| found.map(|Json(id)| id)).collect()
-        };
-        let found = self.read_state(PASS_WAIT, &find)?.unwrap_or_default();
-        let mut taken = Vec::new();
-        for id in found {
-            let delete = |it: &Connection| it.execute(DELETION, (run, id.to_string()));
-            self.change_state(PASS_WAIT, &delete)?;
-            taken.extend(exact_id::from_json(&id));
-        }
-        Ok(taken)
+            let take = "DELETE FROM stop_requests WHERE run = ?1 RETURNING record";
+            let mut take = connection.prepare_cached(take)?;
+            let taken = take.query_map([run], |row| row.get::<_, Json<Value>>(0))?;
+            taken.map(|taken| taken.map(|Json(id)| exact_id::from_json(&id))).collect()
+        });
+        Ok(taken?.unwrap_or_default().into_iter().flatten().collect())
     }
 }

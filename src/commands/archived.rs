@@ -2,6 +2,8 @@
 //! command that restores them.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
+use backlog_store::Table;
+use backlog_store::system_error::chain;
 
 use super::queue_arguments::table_command;
 use crate::exit::ExitError;
@@ -17,9 +19,16 @@ pub struct ArchivedRecords {
     count: u64,
     first: Vec<Id>,
     causes: Causes,
+    /// Why `restore` cannot bring them back, if so.
+    unrestorable: Option<String>,
 }
 
 impl ArchivedRecords {
+    pub fn new(table: &Table) -> Self {
+        let unrestorable = table.require_told_archived().err().map(|error| chain(&error));
+        Self { unrestorable, ..Self::default() }
+    }
+
     /// Notes an archived record. Returns whether the log names it.
     pub fn add(&mut self, id: &Id, error: Option<&str>, now: Instant) -> bool {
         self.count += 1;
@@ -32,11 +41,13 @@ impl ArchivedRecords {
 
     /// Logs how to restore the records that were named, or sums up all by cause.
     pub fn sum_up(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<(), ExitError> {
-        let Self { count, first, causes } = self;
+        let Self { count, first, causes, unrestorable } = self;
         if *count == 0 {
             return Ok(());
         }
-        if *count <= NAMED {
+        if let Some(why) = unrestorable {
+            log::error!("{why}");
+        } else if *count <= NAMED {
             let it = if *count == 1 { "it" } else { "them" };
             let is_plain = first.iter().all(|id| !id.text().starts_with('-'));
             let ids = (!is_plain).then(|| "--".into()).into_iter();
@@ -44,6 +55,8 @@ impl ArchivedRecords {
             // Archived records may not match the condition any more.
             let back = table_command("restore", ids, resolved, queue, false)?;
             log::error!("this brings {it} back: {back}");
+        }
+        if *count <= NAMED {
             return Ok(());
         }
         log::error!("{} were archived; {NAMED} of them are named above", counted(*count, "record"));
@@ -51,7 +64,8 @@ impl ArchivedRecords {
         for (cause, group) in ranked.iter().take(CAUSES) {
             let cause_id = ["--failure".into(), cause.id()];
             let back = table_command("restore", cause_id, resolved, queue, true)?;
-            log::error!("{} archived: {}; back with: {back}", group.records, group.error);
+            let back = unrestorable.as_ref().map_or(format!("; back with: {back}"), |_| "".into());
+            log::error!("{} archived: {}{back}", group.records, group.error);
         }
         if let Some(more) = ranked.len().checked_sub(CAUSES).filter(|more| *more > 0) {
             let causes = counted(more as u64, "more cause");

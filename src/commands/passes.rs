@@ -68,7 +68,7 @@ impl PassLog {
         // A pgmq message can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
         let failures = NewFailures::new(keeps_errors);
-        let (archived, results) = (ArchivedRecords::default(), HashMap::new());
+        let (archived, results) = (ArchivedRecords::new(table), HashMap::new());
         let notes = Notes { record, failures, archived, results, may_report: None };
         let notes = Arc::new(Mutex::new(notes));
         let shows_failures =

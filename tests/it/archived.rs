@@ -77,6 +77,26 @@ fn of_many_archived_records_ten_are_named_and_all_are_summed_up_by_cause() {
 }
 
 #[test]
+fn a_table_that_cannot_show_archived_records_names_no_command_for_them() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, created_at TEXT, sent_at TEXT);
+         INSERT INTO outbox (created_at) SELECT '2026-11-20T23:00:00Z' FROM pragma_function_list LIMIT 12",
+    );
+    let config = "[queue.outbox]\ntable = 'outbox'\nid = 'id'\nstatus = false\nndays = 1\n\
+                  where = 'sent_at is null'\ndate_inserted = 'created_at'\n\
+                  on_success = { sent_at = '{now}' }\non_archive = { sent_at = 'never' }\n\
+                  give_up_on = [65]\nexec = ['/bin/sh', '-c', 'exit 65']\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    let why = "`restore` cannot tell the archived records of table outbox from others: ";
+    for (condition, lines) in [("id = 1", 2), ("id > 1", 13)] {
+        let ran = env.run_at(MIDNIGHT, &["process", "--queue", "outbox", "--where", condition]);
+        let ran = ran.fails(1, &[why]);
+        assert_eq!(ran.stderr.lines().count(), lines, "{}", ran.stderr);
+        assert!(!ran.stderr.contains("backlog restore"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn the_command_finds_records_that_the_condition_of_the_pass_does_not_hold_for_any_more() {
     let env = TestEnv::with_schema(
         "CREATE TABLE BACKLOG (ID TEXT PRIMARY KEY, STATUS TEXT DEFAULT 'NEW', DATE_INSERTED TEXT,

@@ -398,7 +398,7 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     env.work("jobs", &[], &[&says]).silent();
     let failures = env.run(&["failures", "--pgmq", "jobs", "--json"]).success().stdout;
     let group: serde_json::Value = serde_json::from_str(&failures).unwrap();
-    assert_eq!((&group["records"], &group["error"]), (&2.into(), &"order * is unknown".into()));
+    assert_eq!((&group["records"], &group["pattern"]), (&2.into(), &"order * is unknown".into()));
     let explained = env.run(&["explain", "--pgmq", "jobs", "2"]).success().stdout;
     assert!(explained.contains(": order 2 is unknown\n"), "{explained}");
     // What waits cannot be told from what another worker has in hand.

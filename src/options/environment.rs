@@ -131,18 +131,14 @@ impl Environment {
         Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
     }
 
-    /// The user's directory for configuration.
-    pub fn config_dir(&self) -> Option<PathBuf> {
-        self.of_user("XDG_CONFIG_HOME", ".config")
-    }
-
     fn of_user(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         self.path(variable).or_else(|| Some(self.path("HOME")?.join(in_home)))
     }
 
     /// The default files, in the order in which they are looked for.
     pub fn default_files(&self) -> Vec<PathBuf> {
-        let user = self.config_dir().map(|directory| directory.join("backlog/config.toml"));
+        let user = self.of_user("XDG_CONFIG_HOME", ".config");
+        let user = user.map(|directory| directory.join("backlog/config.toml"));
         let files = [Some(self.directory.join("backlog.toml")), user];
         files.into_iter().flatten().chain(["/etc/backlog.toml".into()]).collect()
     }

@@ -134,7 +134,11 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
     };
     let (defaults, queues) = (table("defaults")?, table("queue")?);
     if let Some((name, value)) = file.iter().next() {
-        return Err(no_section(name, value));
+        let legal = match value.is_table() {
+            true => "legal are [defaults] and [queue.NAME]",
+            false => "write a key below [defaults] or [queue.NAME]",
+        };
+        return Err(format!("no section {name:?}; {legal}"));
     }
     let section = |keys, name: &str| {
         let layer = layer(keys, Some(directory), Origin::File);
@@ -163,11 +167,3 @@ pub fn require_queue_name(name: &str) -> Result<(), String> {
 }
 
 pub const LONGEST_NAME: usize = 64;
-
-/// The error about something outside of the sections.
-fn no_section(name: &str, value: &Value) -> String {
-    if !value.is_table() {
-        return format!("no section {name:?}; write a key below [defaults] or [queue.NAME]");
-    }
-    format!("no section {name:?}; legal are [defaults] and [queue.NAME]")
-}

@@ -6,6 +6,7 @@ use super::key::Kind::{Assignments, Column, Command, List, Optional, Path, Value
 use super::key::{EXEC, Key, POST, Role};
 use super::ping::Ping;
 use super::settings::Settings;
+use super::table::{COLUMNS_TO_SET, assignments};
 use super::value::{
     age, at_least_one, command, days, days_above_zero, duration_up_to_a_year, give_up_on, handler,
     parse_percent, prune_after, replace, set, tiers, timeout, up_to_1024, whole_secs,
@@ -143,7 +144,7 @@ const MAPPING: &[Key] = &[
     Key::file_only(
         "payload",
         Value,
-        |to, raw| to.table.set_payload(raw),
+        |to, raw| set(&mut to.table.mapping.payload, raw.into_text()),
         "Column that is sent unchanged as the handler's standard input or the webhook's body, instead of the \
          whole record as JSON.",
     )
@@ -162,7 +163,7 @@ const MAPPING: &[Key] = &[
     Key::file_only(
         "on_failure",
         Assignments,
-        |to, raw| to.table.set_on_failure(raw),
+        |to, raw| replace(&mut to.table.mapping.on_failure, assignments(raw, COLUMNS_TO_SET)),
         "Columns that a failure sets in addition to the status; {error} is the text of the error. A column \
          set to {next}, the next attempt by the policy, also decides when the record is due. `retry` then \
          sets the column to now, and a policy that counts failures needs no last_failure.",
@@ -179,7 +180,7 @@ const MAPPING: &[Key] = &[
     Key::file_only(
         "on_restore",
         Assignments,
-        |to, raw| to.table.set_on_restore(raw),
+        |to, raw| replace(&mut to.table.mapping.on_restore, assignments(raw, COLUMNS_TO_SET)),
         "Columns that are set when an archived record is restored, or when `retry` makes it due. Without a \
          status column they must make `where` true again.",
     )
@@ -187,7 +188,7 @@ const MAPPING: &[Key] = &[
     Key::file_only(
         "where_archived",
         Value,
-        |to, raw| to.table.set_where_archived(raw),
+        |to, raw| set(&mut to.table.mapping.archived, raw.into_text()),
         "SQL condition that archived rows meet, while they do not meet `where`. `status` and `list` show \
          these rows, and `restore` brings them back. If there is a status column, they have one of its \
          values for NEW, ERROR or ARCHIVED.",

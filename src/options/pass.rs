@@ -60,7 +60,6 @@ impl PassSettings {
                 max_records: settings.max_records,
                 max_runtime: settings.max_runtime,
                 grace: settings.grace,
-                drain: false,
                 max_consecutive_failures: settings.max_consecutive_failures,
                 rate: settings.rate,
                 ..PassLimits::default()

@@ -32,14 +32,12 @@ pub enum Event {
 impl Ping {
     /// Parses a URL, or a table of URLs. The error shows nothing of them.
     pub fn parse(raw: Raw) -> Result<Self, String> {
-        let ping = match raw.into_toml()? {
-            Value::String(url) => Self::Check(url),
-            Value::Table(urls) => each(urls)?,
-            Value::Integer(_)
-            | Value::Float(_)
-            | Value::Boolean(_)
-            | Value::Datetime(_)
-            | Value::Array(_) => return Err("write a URL, or { start, success, failure }".into()),
+        let ping = match raw {
+            Raw::Toml(Value::Table(urls)) => each(urls)?,
+            Raw::Toml(ref value) if !value.is_str() => {
+                return Err("write a URL, or { start, success, failure }".into());
+            }
+            Raw::Words(_) | Raw::Toml(_) => Self::Check(raw.into_text()?),
         };
         ping.require_usable()?;
         Ok(ping)

@@ -39,14 +39,6 @@ impl Raw {
         }
     }
 
-    /// A value of TOML; words become text.
-    pub fn into_toml(self) -> Result<Value, String> {
-        match self {
-            Self::Toml(value) => Ok(value),
-            Self::Words(_) => self.into_text().map(Value::String),
-        }
-    }
-
     /// One text. A number is legal too.
     pub fn into_text(self) -> Result<String, String> {
         match self {

@@ -11,7 +11,7 @@ use backlog_store::{
 use toml::{Table, Value};
 
 use super::raw::{OPEN, Raw};
-use super::value::{at_least_one, chosen, replace, set, several};
+use super::value::{at_least_one, chosen, replace, several};
 use crate::exit::{ExitError, usage};
 
 /// The error about a question of `adopt` without an answer.
@@ -105,10 +105,6 @@ impl TableSettings {
         replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
     }
 
-    pub fn set_payload(&mut self, raw: Raw) -> Result<(), String> {
-        set(&mut self.mapping.payload, raw.into_text())
-    }
-
     pub fn set_on_success(&mut self, raw: Raw) -> Result<(), String> {
         let mapping = &mut self.mapping;
         if raw.as_str() == Some("delete") {
@@ -119,21 +115,9 @@ impl TableSettings {
         replace(&mut mapping.on_success, assignments(raw, legal))
     }
 
-    pub fn set_on_failure(&mut self, raw: Raw) -> Result<(), String> {
-        replace(&mut self.mapping.on_failure, assignments(raw, COLUMNS_TO_SET))
-    }
-
     pub fn set_on_archive(&mut self, raw: Raw) -> Result<(), String> {
         let legal = format!("{COLUMNS_TO_SET}; a command is exec_on_archive = [\"...\"]");
         replace(&mut self.mapping.on_archive, assignments(raw, &legal))
-    }
-
-    pub fn set_on_restore(&mut self, raw: Raw) -> Result<(), String> {
-        replace(&mut self.mapping.on_restore, assignments(raw, COLUMNS_TO_SET))
-    }
-
-    pub fn set_where_archived(&mut self, raw: Raw) -> Result<(), String> {
-        set(&mut self.mapping.archived, raw.into_text())
     }
 
     /// The mapping for rows that meet these conditions.
@@ -155,7 +139,7 @@ const DATE_FORM: &str = "write a column, { column or sql, format, zone }, or fal
 
 const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";
 
-const COLUMNS_TO_SET: &str = "write columns to set, { tried_at = \"{now}\" }";
+pub const COLUMNS_TO_SET: &str = "write columns to set, { tried_at = \"{now}\" }";
 
 /// The parts of a value: `{ column = "state", new = 1 }`. One that is only a column is such a table too.
 struct Parts(Table);
@@ -189,7 +173,7 @@ fn format(raw: Raw) -> Result<Format, String> {
 }
 
 /// Columns with their new values; `legal` is the error about a value that is not a table of them.
-fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
+pub fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
     let Raw::Toml(Value::Table(columns)) = raw else { return Err(legal.into()) };
     let assignment = |(column, value): (String, Value)| {
         let to = assigned(value).map_err(|error| format!("{column}: {error}"))?;

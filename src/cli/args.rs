@@ -270,15 +270,9 @@ pub struct Show {
     pub json: bool,
 }
 
+/// The records that `explain` and `stop` are about.
 #[derive(Args)]
-pub struct Stop {
-    /// Ids of records, or their first six or more characters
-    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
-    pub ids: Vec<String>,
-}
-
-#[derive(Args)]
-pub struct Explain {
+pub struct Ids {
     /// Ids of records, or their first six or more characters
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
@@ -400,15 +394,8 @@ pub struct Simulate {
 #[derive(Args)]
 pub struct Completions {
     /// Name of the shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
+    #[arg(value_parser = ["bash", "zsh", "fish"])]
+    pub shell: String,
 }
 
 #[derive(Args)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
-use super::{Shell, whole_command};
+use super::whole_command;
 use crate::options::{Environment, Sources};
 
 /// The variable by which the shell asks for completions.
@@ -16,14 +16,9 @@ pub const REQUEST: &str = "_BACKLOG_COMPLETE";
 const PROGRAM: &str = "backlog";
 
 /// The script that a shell reads to complete the command lines of this program.
-pub fn registration(shell: Shell) -> io::Result<Vec<u8>> {
+pub fn registration(shell: &str) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let name = match shell {
-        Shell::Bash => "bash",
-        Shell::Zsh => "zsh",
-        Shell::Fish => "fish",
-    };
-    of(name)?.write_registration(REQUEST, PROGRAM, PROGRAM, PROGRAM, &mut text)?;
+    of(shell)?.write_registration(REQUEST, PROGRAM, PROGRAM, PROGRAM, &mut text)?;
     Ok(text)
 }
 

@@ -35,7 +35,8 @@ fn described(arg: Arg) -> Arg {
         return arg;
     };
     let help = help.to_string();
-    let key = key_of(&arg);
+    // The id of a key's option is the name of the key.
+    let key = Key::named(arg.get_id().as_str()).filter(|key| key.is_option);
     let text = match (key, arg.get_long_help()) {
         (Some(Key { help: [phrase, sentences], .. }), _) if !sentences.is_empty() => {
             format!("{phrase}\n\n{sentences}")
@@ -57,11 +58,6 @@ fn described(arg: Arg) -> Arg {
     let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
     let text = if notes.is_empty() { text } else { format!("{text}\n\n{}", notes.join(" ")) };
     arg.help(short.unwrap_or(help)).long_help(text)
-}
-
-/// The key of an option, if it is the option of a key: the id is then the name of the key.
-fn key_of(arg: &Arg) -> Option<&'static Key> {
-    Key::named(arg.get_id().as_str()).filter(|key| key.is_option)
 }
 
 /// The example of a key as it is typed: `--jobs 4`, `--header 'X-Source: shop'`.

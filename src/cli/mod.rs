@@ -24,8 +24,8 @@ use key_args::{
 };
 
 pub use args::{
-    Add, Adopt, Check, Completions, Crontab, Edit, Explain, Failures, Init, List, Man, Pause,
-    Process, Prune, Shell, Show, Simulate, Status, Stop, Systemd,
+    Add, Adopt, Check, Completions, Crontab, Edit, Failures, Ids, Init, List, Man, Pause, Process,
+    Prune, Show, Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use help::document;
@@ -135,13 +135,13 @@ pub enum Command {
     /// Explain when records are tried, and why
     ///
     /// Shows why each record was or was not tried, and its next attempts.
-    Explain(Box<Explain>),
+    Explain(Box<Ids>),
     /// Stop handlers that hang
     ///
     /// The pass that has the record sends its handler SIGTERM, and SIGKILL after --grace. The attempt does not
     /// count, and the pass goes on. It looks for requests when a handler has run for 10 seconds. A co-process
     /// is started anew, and a webhook is no longer waited for.
-    Stop(Box<Stop>),
+    Stop(Box<Ids>),
     /// Stop trying pending records, and keep them
     Archive(Box<Edit>),
     /// Make archived records NEW again, without failures
@@ -186,8 +186,7 @@ impl Command {
             "list" => List::augment_args,
             "failures" => Failures::augment_args,
             "show" => Show::augment_args,
-            "stop" => Stop::augment_args,
-            "explain" => Explain::augment_args,
+            "explain" | "stop" => Ids::augment_args,
             "archive" | "restore" | "retry" => Edit::augment_args,
             "prune" => Prune::augment_args,
             "check" => Check::augment_args,

@@ -129,7 +129,7 @@ fn run_command(
         Command::Resume => pause::resume(&one()?, console),
         Command::Simulate(args) => simulate::run(&one()?, args, console),
         Command::Completions(args) => {
-            console.out.write_all(&cli::registration(args.shell)?)?;
+            console.out.write_all(&cli::registration(&args.shell)?)?;
             Ok(Exit::Done)
         }
         Command::Man(args) => man(&args.directory, console),

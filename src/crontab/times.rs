@@ -35,19 +35,12 @@ fn are_values(text: &str, (first, last, names): Field) -> bool {
 
 /// Whether five fields, or the word in their place, are times of a line.
 pub fn is_time(times: &str) -> bool {
-    let words = [
-        "@reboot",
-        "@hourly",
-        "@daily",
-        "@midnight",
-        "@weekly",
-        "@monthly",
-        "@yearly",
-        "@annually",
-    ];
+    let words =
+        ["reboot", "hourly", "daily", "midnight", "weekly", "monthly", "yearly", "annually"];
     let fields: Vec<_> = times.split(' ').collect();
     let all_legal = || fields.iter().zip(FIELDS).all(|(text, field)| are_values(text, field));
-    words.contains(&times) || fields.len() == FIELDS.len() && all_legal()
+    times.strip_prefix('@').is_some_and(|word| words.contains(&word))
+        || fields.len() == FIELDS.len() && all_legal()
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! Monitoring of passes and queues: pings of a service, the file of metrics, and the page. It changes neither what a
 //! pass does nor how it exits, and no later pass waits for it.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow};
 use backlog_schedule::{Instant, fnv1a64};
-use backlog_store::system_error::chain;
-use backlog_store::system_error::words;
+use backlog_store::system_error::{chain, words};
 use backlog_store::{Clock, Counts, LineName, StateDir, secure_file};
 
 use super::Console;

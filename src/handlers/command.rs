@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_this_process_ignores_is_left_to_be_ignored_except_sigpipe() {
-        let reset = |mask| reset_signals(IgnoredSignals::from_mask(mask));
+        let reset = |mask| reset_signals(IgnoredSignals(mask));
         let has = |set: SigSet| {
             let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGPIPE, Signal::SIGKILL];
             signals.map(|signal| set.contains(signal))

@@ -13,8 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::one_line;
-use backlog_store::secure_file::open_regular;
-use backlog_store::secure_file::reopen;
+use backlog_store::secure_file::{open_regular, reopen};
 use backlog_store::system_error::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, MemfdFlags, OFlags, access, memfd_create};
@@ -24,7 +23,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, pidfd_send_signal,
     waitpid,
 };
-
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::command::Command;

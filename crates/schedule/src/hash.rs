@@ -52,17 +52,13 @@ pub fn phase31(id: &Id) -> u32 {
             first >> 1
         }
     };
-    low_bits(place)
+    u32::try_from(place & u64::from(MOST_PHASE)).unwrap_or_default()
 }
 
 /// The sum of the lowest 31 bits and of those above them.
 fn folded(bits: u64) -> u64 {
     let mask = u64::from(MOST_PHASE);
     (bits & mask) + ((bits >> 31) & mask)
-}
-
-fn low_bits(bits: u64) -> u32 {
-    u32::try_from(bits & u64::from(MOST_PHASE)).unwrap_or_default()
 }
 
 fn bits(id: &Id) -> u64 {

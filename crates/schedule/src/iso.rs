@@ -29,13 +29,14 @@ impl<'a> Iso<'a> {
         let date = read_day(day, is_extended)?;
         if rest.is_empty() {
             let at = date.and_hms_opt(0, 0, 0)?;
+            let [separator, clock, zone] = [""; 3];
             return is_extended.then_some(Self {
                 at,
                 has_zone: false,
                 day,
-                separator: "",
-                clock: "",
-                zone: "",
+                separator,
+                clock,
+                zone,
             });
         }
         let (separator, rest) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;

@@ -57,7 +57,7 @@ impl LineLock {
             return Ok(None);
         }
         if !is_free {
-            lock_range(&file, offset, 1, true)?;
+            lock_byte(&file, offset, true)?;
         }
         Ok(Some(Self { _file: Some(file) }))
     }
@@ -90,7 +90,7 @@ const GONE_TRIES: u32 = 100;
 /// write locks: a read lock is that of somebody who may only read the file, and must not pass for one.
 pub fn lock_at(file: &File, offset: u64) -> Result<bool> {
     for _ in 0..GONE_TRIES {
-        if lock_range(file, offset, 1, false)? {
+        if lock_byte(file, offset, false)? {
             return Ok(true);
         }
         let lock = lock_on(file, offset)?;
@@ -121,19 +121,18 @@ pub fn is_locked_at(file: &File, offset: u64) -> io::Result<bool> {
 
 /// What keeps a write lock on one byte of a file from being taken.
 fn lock_on(file: &File, offset: u64) -> io::Result<libc::flock> {
-    let mut lock = flock(libc::F_WRLCK, offset, 1);
+    let mut lock = flock(libc::F_WRLCK, offset);
     fcntl(file, F_OFD_GETLK(&mut lock))?;
     Ok(lock)
 }
 
 pub fn unlock_at(file: &File, offset: u64) {
     // Unlocking a range that is locked cannot fail.
-    let _ = fcntl(file, F_OFD_SETLK(&flock(libc::F_UNLCK, offset, 1)));
+    let _ = fcntl(file, F_OFD_SETLK(&flock(libc::F_UNLCK, offset)));
 }
 
-/// A length of 0 goes to the end, wherever that comes to be.
-fn lock_range(file: &File, offset: u64, length: i64, wait: bool) -> io::Result<bool> {
-    let lock = flock(libc::F_WRLCK, offset, length);
+fn lock_byte(file: &File, offset: u64, wait: bool) -> io::Result<bool> {
+    let lock = flock(libc::F_WRLCK, offset);
     loop {
         match fcntl(file, if wait { F_OFD_SETLKW(&lock) } else { F_OFD_SETLK(&lock) }) {
             Ok(_) => return Ok(true),
@@ -144,13 +143,13 @@ fn lock_range(file: &File, offset: u64, length: i64, wait: bool) -> io::Result<b
     }
 }
 
-fn flock(kind: libc::c_int, offset: u64, length: i64) -> libc::flock {
+fn flock(kind: libc::c_int, offset: u64) -> libc::flock {
     #[expect(clippy::cast_possible_truncation, reason = "F_WRLCK and SEEK_SET are small constants")]
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: offset.cast_signed(),
-        l_len: length,
+        l_len: 1,
         l_pid: 0,
     }
 }
@@ -215,7 +214,7 @@ mod tests {
         let path = dir.path().join("claims");
         let mut claims = open(&path);
         let reader = File::open(&path).unwrap();
-        let lock = flock(libc::F_RDLCK, 0, 0);
+        let lock = flock(libc::F_RDLCK, 7);
         fcntl(&reader, F_OFD_SETLK(&lock)).unwrap();
         for error in [
             claims.claim(&Id::Integer(7)).map(drop).unwrap_err(),

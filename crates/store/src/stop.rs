@@ -207,7 +207,7 @@ pub fn signal_name(signal: i32) -> String {
 /// The signals that this process ignores, as its parent had it do (`nohup`) or its own runtime: a set in
 /// which the lowest bit is the first signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IgnoredSignals(u64);
+pub struct IgnoredSignals(pub u64);
 
 impl IgnoredSignals {
     /// Those of this process, as the kernel shows them: proc_pid_status(5), SigIgn. None if it does not.
@@ -217,11 +217,7 @@ impl IgnoredSignals {
 
     fn from_status(status: &str) -> Option<Self> {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-        u64::from_str_radix(mask.trim(), 16).ok().map(Self::from_mask)
-    }
-
-    pub fn from_mask(mask: u64) -> Self {
-        Self(mask)
+        u64::from_str_radix(mask.trim(), 16).ok().map(Self)
     }
 
     pub fn contains(self, signal: i32) -> bool {
@@ -329,6 +325,6 @@ mod tests {
         assert_eq!(of("0000000000000000"), Some(vec![]));
         assert_eq!(of("soon"), None);
         assert_eq!(IgnoredSignals::from_status(""), None);
-        assert!(!IgnoredSignals::from_mask(u64::MAX).contains(0));
+        assert!(!IgnoredSignals(u64::MAX).contains(0));
     }
 }

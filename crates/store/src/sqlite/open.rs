@@ -90,7 +90,7 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
         Access::Pass(most) => PASS.min(most),
         Access::ReadOnly | Access::ReadWrite => COMMAND,
     };
-    let connection = connect(&path, OpenFlags::empty(), limit)?;
+    let connection = connect(&path, limit)?;
     let statements = HashMap::new();
     let engine =
         SqliteEngine { connection, statements, overrides_conflict_clauses: false, path, found };
@@ -202,7 +202,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     }
     let is_new = found.as_ref().is_none_or(|found| found.len() == 0);
     require_files(&path.canonicalize().unwrap_or_else(|_| path.into()), found.as_ref())?;
-    let mut connection = connect(path, OpenFlags::empty(), COMMAND)?;
+    let mut connection = connect(path, COMMAND)?;
     let run = |connection: &mut Connection| -> rusqlite::Result<bool> {
         if is_new {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -243,8 +243,8 @@ impl Drop for Unlimited<'_> {
     }
 }
 
-fn connect(path: &Path, extra: OpenFlags, limit: Duration) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+fn connect(path: &Path, limit: Duration) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<_> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         wait_for_locks(&mut connection, path, limit, None)?;

@@ -9,6 +9,7 @@ use super::key::Role;
 use super::layers::Layers;
 use super::queue::Queue;
 use super::settings::Settings;
+use super::value::{exit_codes, refusals};
 use crate::exit::{ExitError, usage};
 use crate::handlers::{
     GivesUp, Header, Hosts, IdempotencyKey, Proxies, Secret, Signing, StreamSettings, Target,
@@ -42,7 +43,7 @@ fn webhook(
         target: Target::new(url).map_err(wrong("--post"))?,
         headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
         ca_file: settings.ca_file.clone(),
-        gives_up: settings.give_up_on.refusals().map_err(usage)?,
+        gives_up: refusals(&settings.give_up_on).map_err(usage)?,
         signing: signing(settings, environment)?,
         hosts: hosts.map_err(wrong("--allow-host"))?,
         key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
@@ -147,7 +148,7 @@ impl Handler {
         if settings.stream {
             return Ok(Some(Self::Stream(StreamSettings { argv, window: settings.window })));
         }
-        let give_up_on = settings.give_up_on.exit_codes().map_err(usage)?;
+        let give_up_on = exit_codes(&settings.give_up_on).map_err(usage)?;
         Ok(Some(Self::Exec { argv, give_up_on }))
     }
 

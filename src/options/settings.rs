@@ -10,8 +10,9 @@ use backlog_store::Name;
 use super::Ping;
 use super::raw::Raw;
 use super::table::TableSettings;
-use super::value::{Attempts, GiveUpOn, PruneAfter, at_least_one, order};
+use super::value::{Attempts, PruneAfter, at_least_one, order};
 use crate::engine::RateLimit;
+use crate::handlers::GivesUp;
 
 /// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
 /// whole seconds.
@@ -52,7 +53,7 @@ pub struct Settings {
     pub metrics: Option<PathBuf>,
 
     pub exec: Vec<OsString>,
-    pub give_up_on: GiveUpOn,
+    pub give_up_on: GivesUp,
     pub stream: bool,
     pub window: usize,
     pub post: Option<String>,

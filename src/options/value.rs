@@ -194,24 +194,18 @@ pub fn several(raw: Raw) -> Result<Vec<String>, String> {
     if is_empty { Err("must not be empty".into()) } else { Ok(values) }
 }
 
-/// Exit codes of a command, or refusals of a webhook.
-#[derive(Debug, Clone, Default)]
-pub struct GiveUpOn {
-    on_4xx: bool,
-    codes: Vec<u16>,
-}
-
 const EXITS: RangeInclusive<u16> = 1..=255;
 const STATUSES: RangeInclusive<u16> = 300..=599;
 
-pub fn give_up_on(raw: Raw) -> Result<GiveUpOn, String> {
-    let mut give_up_on = GiveUpOn::default();
+/// Exit codes of a command, or statuses of a webhook.
+pub fn give_up_on(raw: Raw) -> Result<GivesUp, String> {
+    let mut gives_up = GivesUp::default();
     // A text has commas between the codes.
     for text in raw.into_texts()?.iter().flat_map(|text| split_id(text)) {
         let code = text.trim().parse().ok();
         match code.filter(|code| EXITS.contains(code) || STATUSES.contains(code)) {
-            Some(code) => give_up_on.codes.push(code),
-            None if text.trim() == "4xx" => give_up_on.on_4xx = true,
+            Some(code) => gives_up.on.push(code),
+            None if text.trim() == "4xx" => gives_up.on_4xx = true,
             None => {
                 return Err(format!(
                     "{text:?} is neither an exit code from 1 to 255, nor an HTTP status from 300 to \
@@ -220,23 +214,21 @@ pub fn give_up_on(raw: Raw) -> Result<GiveUpOn, String> {
             }
         }
     }
-    Ok(give_up_on)
+    Ok(gives_up)
 }
 
-impl GiveUpOn {
-    pub fn exit_codes(&self) -> Result<Vec<i32>, String> {
-        if self.on_4xx || self.codes.iter().any(|code| !EXITS.contains(code)) {
-            return Err("--give-up-on: a command has exit codes from 1 to 255".into());
-        }
-        Ok(self.codes.iter().copied().map(i32::from).collect())
+pub fn exit_codes(gives_up: &GivesUp) -> Result<Vec<i32>, String> {
+    if gives_up.on_4xx || gives_up.on.iter().any(|code| !EXITS.contains(code)) {
+        return Err("--give-up-on: a command has exit codes from 1 to 255".into());
     }
+    Ok(gives_up.on.iter().copied().map(i32::from).collect())
+}
 
-    pub fn refusals(&self) -> Result<GivesUp, String> {
-        if self.codes.iter().any(|code| !STATUSES.contains(code)) {
-            return Err("--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599".into());
-        }
-        Ok(GivesUp { on_4xx: self.on_4xx, on: self.codes.clone() })
+pub fn refusals(gives_up: &GivesUp) -> Result<GivesUp, String> {
+    if gives_up.on.iter().any(|code| !STATUSES.contains(code)) {
+        return Err("--give-up-on: with --post use 4xx or HTTP statuses from 300 to 599".into());
     }
+    Ok(gives_up.clone())
 }
 
 /// The command after `--`, or the words of an array.

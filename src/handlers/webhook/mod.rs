@@ -37,11 +37,11 @@ pub struct Webhook {
     pub proxies: Proxies,
 }
 
-/// The answers by which a record is given up.
+/// The answers of a webhook by which a record is given up, or the exit codes of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GivesUp {
     pub on_4xx: bool,
-    /// Further statuses.
+    /// Statuses, or exit codes.
     pub on: Vec<u16>,
 }
 

@@ -2,6 +2,8 @@
 //! each event. They are secrets, because anybody who knows one can report in place of a pass. No message
 //! shows them.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use backlog_schedule::unknown_name;
 use toml::{Table, Value};
@@ -18,8 +20,8 @@ const EVENTS: [&str; 3] = ["start", "success", "failure"];
 pub enum Ping {
     /// The URL of a check. The event is appended to its path.
     Check(String),
-    /// A URL for each event, or none for an event that is not reported.
-    Each { start: Option<String>, success: Option<String>, failure: Option<String> },
+    /// A URL for each of [`EVENTS`] that is reported.
+    Each(HashMap<String, String>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +48,7 @@ impl Ping {
     fn require_usable(&self) -> Result<(), String> {
         let urls = match self {
             Self::Check(url) => vec![url],
-            Self::Each { start, success, failure } => {
-                [start, success, failure].into_iter().flatten().collect()
-            }
+            Self::Each(urls) => urls.values().collect(),
         };
         if urls.is_empty() {
             return Err(format!("there is no URL; write one for {}", EVENTS.join(", ")));
@@ -69,14 +69,15 @@ impl Ping {
 
     /// Where an event of a run is reported, if it is.
     pub fn target(&self, event: Event, run: &str) -> Option<Result<Target>> {
-        let url = match (self, event) {
-            (Self::Check(url), Event::Start) => behind(url, "start", run),
-            (Self::Check(url), Event::End(exit)) => behind(url, &exit.to_string(), run),
-            (Self::Each { start, .. }, Event::Start) => start.clone()?,
-            (Self::Each { success, .. }, Event::End(0)) => success.clone()?,
-            (Self::Each { failure, .. }, Event::End(_)) => failure.clone()?,
-        };
-        Some(Target::new(&url))
+        Some(match (self, event) {
+            (Self::Check(url), Event::Start) => Target::new(&behind(url, "start", run)),
+            (Self::Check(url), Event::End(exit)) => {
+                Target::new(&behind(url, &exit.to_string(), run))
+            }
+            (Self::Each(urls), Event::Start) => Target::new(urls.get("start")?),
+            (Self::Each(urls), Event::End(0)) => Target::new(urls.get("success")?),
+            (Self::Each(urls), Event::End(_)) => Target::new(urls.get("failure")?),
+        })
     }
 }
 
@@ -94,16 +95,13 @@ fn as_uuid(run: &str) -> String {
     format!("00000000-0000-0000-{high}-{low}")
 }
 
-fn each(mut urls: Table) -> Result<Ping, String> {
-    if let Some(other) = urls.keys().find(|key| !EVENTS.contains(&key.as_str())) {
-        return Err(unknown_name("key", other, EVENTS));
-    }
-    let mut url = |event: &str| match urls.remove(event) {
-        None => Ok(None),
-        Some(Value::String(url)) => Ok(Some(url)),
-        Some(_) => Err(format!("{event} is not text; write its URL in quotes")),
+fn each(urls: Table) -> Result<Ping, String> {
+    let url = |(event, url): (String, Value)| match url.as_str() {
+        _ if !EVENTS.contains(&&*event) => Err(unknown_name("key", &event, EVENTS)),
+        None => Err(format!("{event} is not text; write its URL in quotes")),
+        Some(url) => Ok((event, url.into())),
     };
-    Ok(Ping::Each { start: url("start")?, success: url("success")?, failure: url("failure")? })
+    urls.into_iter().map(url).collect::<Result<_, _>>().map(Ping::Each)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::adopt::{is_known, is_like_a_queue, propose};
 use crate::cli::{Adopt, Check};
 use crate::exit::{Exit, usage};
 use crate::options::keys::all;
-use crate::options::{DEFAULT_QUEUE, Environment, Resolved, Sources, TypedOptions, location};
+use crate::options::{DEFAULT_QUEUE, Environment, File, Resolved, Sources, TypedOptions, location};
 
 pub fn run(
     typed: &TypedOptions,
@@ -85,7 +85,8 @@ pub fn run(
     if proposal.questions == 0 {
         // With the database as it was typed: its URL may have a password.
         let path = environment.directory.join("backlog.toml, as proposed");
-        let sources = Sources::proposed(path, &section(&db), environment.clone())?;
+        let file = Some(File::proposed(path, &section(&db))?);
+        let sources = Sources { environment: environment.clone(), file };
         let known = all().map(|key| key.name).collect();
         let typed = TypedOptions { known, ..TypedOptions::default() };
         let resolved = sources.resolve(&typed, Some(&proposal.queue))?;

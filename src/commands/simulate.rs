@@ -14,13 +14,13 @@ use super::{Console, open};
 use crate::cli::Simulate;
 use crate::engine::CronLine;
 use crate::exit::Exit;
-use crate::options::Resolved;
+use crate::options::{Resolved, simulated};
 use crate::report;
 use crate::simulation::{self, Run, Scenario};
 
 pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;
-    let schedules = resolved.simulated()?;
+    let schedules = simulated(&resolved.settings)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {
         (of_table(resolved, &schedules, *clock)?, clock.now(), 7 * DAY)
     } else {

@@ -19,7 +19,7 @@ mod toml_layer;
 pub mod value;
 
 pub use environment::Environment;
-pub use file::LONGEST_NAME;
+pub use file::{File, LONGEST_NAME};
 pub use handler::{Handler, WEBHOOK_SECRET};
 pub use key::Key;
 pub use layers::Origin;
@@ -27,7 +27,7 @@ pub use pass::PassSettings;
 pub use ping::{Event, Ping};
 pub use queue::{Queue, location};
 pub use resolved::{Resolved, Sources, TypedOptions};
-pub use schedule::unknown_schedule;
+pub use schedule::{simulated, unknown_schedule};
 pub use toml_layer::Setting;
 
 /// The name of a queue that has none.

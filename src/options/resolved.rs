@@ -16,7 +16,7 @@ use super::keys::group;
 use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;
-use super::schedule::{chosen_schedule, no_schedule, simulated};
+use super::schedule::{chosen_schedule, no_schedule};
 use super::settings::Settings;
 use super::toml_layer::{Setting, layer};
 use super::{DEFAULT_QUEUE, Handler};
@@ -41,7 +41,6 @@ pub struct TypedOptions {
     pub set: Vec<Setting>,
     /// The name of the queue.
     pub name: Option<String>,
-    /// Whether the subcommand takes --all-queues.
     pub takes_all_queues: bool,
     /// Whether it also works if none of several queues is chosen.
     pub works_without_queue: bool,
@@ -94,15 +93,6 @@ impl Sources {
             environment.require_trusted(path, Kind::Config)?;
         }
         Ok(Self { file: path.map(read).transpose()?, environment })
-    }
-
-    /// With a file that is only proposed, for this path.
-    pub fn proposed(
-        path: PathBuf,
-        text: &str,
-        environment: Environment,
-    ) -> Result<Self, ExitError> {
-        Ok(Self { file: Some(File::proposed(path, text)?), environment })
     }
 
     /// The names of the queues of backlog.toml, of which there is at least one.
@@ -388,11 +378,6 @@ impl Resolved<'_> {
         let settings = legal(&layer)?;
         let schedule = chosen_schedule(&settings).ok().flatten()?;
         Some((schedule, layer.conditions, settings.shard))
-    }
-
-    /// The schedules that a simulation compares.
-    pub fn simulated(&self) -> Result<Vec<Schedule>, ExitError> {
-        simulated(&self.settings)
     }
 
     pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {

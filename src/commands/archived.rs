@@ -13,7 +13,6 @@ use crate::options::{Queue, Resolved};
 const NAMED: u64 = 10;
 const CAUSES: usize = 5;
 
-/// The records that a pass has archived.
 #[derive(Default)]
 pub struct ArchivedRecords {
     count: u64,

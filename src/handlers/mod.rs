@@ -65,7 +65,6 @@ pub trait Handler: Send + Sync {
     }
 }
 
-/// The context of the handlers of a pass.
 #[derive(Clone, Default)]
 pub struct HandlerContext {
     pub queue: String,

@@ -173,7 +173,6 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// A file in memory.
 fn memory_file() -> rustix::io::Result<OwnedFd> {
     let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
     // Some kernels require the flag, and those before 6.3 do not have it.
@@ -296,7 +295,6 @@ fn first_line(file: &Path) -> Option<Vec<u8>> {
     Some(line.to_vec())
 }
 
-/// The file of a program, if there is one.
 pub fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program)).filter(|path| path.exists());

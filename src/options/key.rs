@@ -68,7 +68,6 @@ pub enum Role {
     Independent,
     /// Chooses the schedule.
     Schedule,
-    /// A detail of the chosen schedule.
     ScheduleDetail,
     /// The command, or how it is run.
     Command,
@@ -78,7 +77,6 @@ pub enum Role {
     GiveUpOn,
 }
 
-/// The database.
 pub const DB: &str = "db";
 /// The command that handles the records.
 pub const EXEC: &str = "exec";

@@ -490,7 +490,6 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().flat_map(|(_, keys)| *keys)
 }
 
-/// The keys of a group.
 pub fn group(name: &str) -> &'static [Key] {
     KEYS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, keys)| keys)
 }

@@ -188,7 +188,6 @@ impl Metrics {
     }
 }
 
-/// Whether labels begin with others.
 fn begins_with(labels: &str, others: &str) -> bool {
     labels.strip_prefix(others).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }

@@ -68,7 +68,6 @@ impl Screen {
         if self.is_terminal() { cut_to(text, BRIEF, "…") } else { text }
     }
 
-    /// A sentence, wrapped on a terminal.
     pub fn wrap(&self, sentence: &str) -> String {
         wrapped(sentence, self.width.unwrap_or(usize::MAX))
     }

@@ -97,7 +97,6 @@ impl Thresholds {
         Ok(Self(all))
     }
 
-    /// Whether any limit is for such a figure.
     pub fn any(&self, is_meant: fn(&Figure) -> bool) -> bool {
         self.0.iter().any(|(_, limit)| is_meant(limit.figure))
     }

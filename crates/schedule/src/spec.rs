@@ -51,7 +51,6 @@ pub fn format_secs(secs: i64) -> String {
 /// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
 pub type Shape = (Delays, Option<(Delays, Jitter)>);
 
-/// The formula of a policy.
 type Formula = fn(&Keys, PolicyOptions) -> Result<Shape, String>;
 
 const FORMS: [(Form, Formula); 10] = [

@@ -30,8 +30,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Interruptible {
     // They end before the store does, whose connection they hold on to.
     interrupter: Option<OwnedThread>,
-    heartbeat: Option<OwnedThread>,
-    silence_watch: Option<OwnedThread>,
+    /// The heartbeat, and the watch for a silent server.
+    keepers: Vec<OwnedThread>,
     store: Arc<Mutex<Claiming>>,
     stop: Arc<StoreStop>,
 }
@@ -42,8 +42,7 @@ impl Interruptible {
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
         let retry = Retry::new(Some(stop.clone()), clock);
         let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
-        let mut opened =
-            Self { interrupter: None, heartbeat: None, silence_watch: None, store, stop };
+        let mut opened = Self { interrupter: None, keepers: Vec::new(), store, stop };
         if opened.stop.stop.deadline.is_some() {
             opened.start_interrupter()?;
         }
@@ -157,11 +156,11 @@ impl Store for Interruptible {
         if let Some(sessions) = sessions.clone() {
             let stop = self.stop.stop.clone();
             let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
-            self.silence_watch = Some(OwnedThread::start("silence watch", watch)?);
+            self.keepers.push(OwnedThread::start("silence watch", watch)?);
         }
         let store = self.store.clone();
         let keep = move |end: &OwnedFd| keep_claims(&store, sessions.as_deref(), interval, end);
-        self.heartbeat = Some(OwnedThread::start("session heartbeat", keep)?);
+        self.keepers.push(OwnedThread::start("session heartbeat", keep)?);
         Ok(())
     }
 
@@ -190,7 +189,7 @@ impl Store for Interruptible {
     }
 
     fn finish(&mut self) -> Result<()> {
-        (self.heartbeat, self.silence_watch) = (None, None);
+        self.keepers.clear();
         self.during(Operation::Settlement, |store| store.finish())
     }
 }

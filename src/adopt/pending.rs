@@ -95,7 +95,7 @@ impl Columns<'_> {
         let choices: Vec<_> = choices.chain([delete]).collect();
         let answers: Vec<_> = choices.iter().map(|(answer, _)| answer.clone()).collect();
         let question = "which rows are pending, and what becomes of a finished one?";
-        let chosen = proposal.ask(question, &answers)?;
+        let chosen = proposal.terminal.choose(question, &answers)?;
         match chosen.and_then(|at| statuses.iter().chain(dates).nth(at).zip(Some(at))) {
             Some((column, at)) if at < statuses.len() => self.by_status(column, proposal),
             Some((column, _)) => self.by_date(column, proposal),
@@ -216,7 +216,7 @@ impl Columns<'_> {
                     );
                     let answers = KEYS.iter().map(|(.., word)| *word).chain(["none of these"]);
                     let answers: Vec<_> = answers.map(String::from).collect();
-                    let answer = proposal.ask(&question, &answers)?;
+                    let answer = proposal.terminal.choose(&question, &answers)?;
                     answer.map(|at| KEYS.get(at).map_or(Meaning::LeftAlone, |key| key.1))
                 }
             };

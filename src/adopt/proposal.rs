@@ -19,7 +19,7 @@ pub struct Proposal<'a> {
     table: String,
     /// The lines below the name of the table.
     pub lines: String,
-    terminal: &'a Terminal,
+    pub terminal: &'a Terminal,
 }
 
 /// An answer to a question, and the lines of the section that it stands for.
@@ -60,11 +60,6 @@ impl<'a> Proposal<'a> {
         self.comment(&format!("QUESTION: {question}"));
     }
 
-    /// Asks somebody at the terminal, if anybody is there.
-    pub fn ask(&self, question: &str, answers: &[String]) -> Result<Option<usize>> {
-        self.terminal.choose(question, answers)
-    }
-
     /// Asks. Without an answer the question stays open in the file; `remedy` says how to answer it there.
     pub fn ask_or_leave_open(
         &mut self,
@@ -72,7 +67,7 @@ impl<'a> Proposal<'a> {
         answers: &[String],
         remedy: &str,
     ) -> Result<Option<usize>> {
-        let answer = self.ask(question, answers)?;
+        let answer = self.terminal.choose(question, answers)?;
         if answer.is_none() {
             self.question(&format!("{question} {remedy}"));
         }
@@ -88,7 +83,7 @@ impl<'a> Proposal<'a> {
         open: &str,
     ) -> Result<Option<usize>> {
         let answers: Vec<_> = choices.iter().map(|(answer, _)| answer.clone()).collect();
-        let chosen = self.ask(question, &answers)?;
+        let chosen = self.terminal.choose(question, &answers)?;
         self.answer(question, choices, open, chosen);
         Ok(chosen)
     }

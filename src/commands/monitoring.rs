@@ -33,10 +33,11 @@ pub struct Monitoring<'a> {
     run: String,
     complaints: Complaints,
     /// Whether another pass has the line, which reports itself.
-    is_busy: bool,
+    pub is_busy: bool,
     pings: Option<Pings>,
     has_metrics: bool,
-    summary: String,
+    /// The last ping sends it.
+    pub summary: String,
 }
 
 impl<'a> Monitoring<'a> {
@@ -60,10 +61,6 @@ impl<'a> Monitoring<'a> {
         }
     }
 
-    pub fn find_busy(&mut self) {
-        self.is_busy = true;
-    }
-
     /// The line is locked, and its table is there.
     pub fn begin(&mut self, state: &StateDir) {
         self.complaints.state = Some(state.clone());
@@ -73,11 +70,6 @@ impl<'a> Monitoring<'a> {
     /// The state directory, once the line was locked.
     pub fn state(&self) -> Option<StateDir> {
         self.complaints.state.clone()
-    }
-
-    /// Sets the summary of the pass, which the last ping sends.
-    pub fn set_summary(&mut self, summary: String) {
-        self.summary = summary;
     }
 
     /// Writes the figures of the pass while its line is locked.

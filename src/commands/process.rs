@@ -71,7 +71,7 @@ fn locked(
     let (mut assembly, lock) =
         Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
     if lock.is_none() {
-        monitoring.find_busy();
+        monitoring.is_busy = true;
         return find_busy(&assembly, clock.now());
     }
     monitoring.begin(&assembly.state);
@@ -108,7 +108,7 @@ fn locked(
                 summary = format!("{error}\n{summary}");
                 Ok(exit::of(&error))
             });
-            monitoring.set_summary(summary);
+            monitoring.summary = summary;
             (Ok(tally), exit)
         }
         Err(error) => (Err(chain(&error)), Err(error)),

@@ -108,11 +108,6 @@ impl Environment {
         Ok(layer)
     }
 
-    /// Whether there is a variable that is only about this queue.
-    pub fn knows_queue(&self, queue: &str) -> bool {
-        self.raw(&attempts_variable(queue)).is_some()
-    }
-
     /// The variables that limit the attempts of another queue than these, each in a sentence.
     pub fn strange_limits(&self, queues: &[String]) -> Vec<String> {
         let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
@@ -153,7 +148,7 @@ fn words(key: &Key, value: &OsString) -> Raw {
 }
 
 /// `MAX_EMAILS_RETRY_ATTEMPTS` for the queue `emails`.
-fn attempts_variable(queue: &str) -> String {
+pub fn attempts_variable(queue: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("MAX_{}_RETRY_ATTEMPTS", queue.chars().map(letter).collect::<String>())
 }

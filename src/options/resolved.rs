@@ -9,7 +9,7 @@ use backlog_schedule::{Order, Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
 use backlog_store::{certificates, is_url, kept_beside};
 
-use super::environment::Environment;
+use super::environment::{Environment, attempts_variable};
 use super::file::{File, require_queue_name};
 use super::key::{EXEC, Key, POST, Role};
 use super::keys::group;
@@ -113,7 +113,8 @@ impl Sources {
     /// crontab line from others, and handlers get it.
     pub fn mere_name(&self, typed: Option<&str>) -> Option<String> {
         let named = self.environment.typed_or(typed, "queue").ok().flatten();
-        named.filter(|name| self.file.is_none() && !self.environment.knows_queue(name))
+        let is_described = |name: &str| self.environment.raw(&attempts_variable(name)).is_some();
+        named.filter(|name| self.file.is_none() && !is_described(name))
     }
 
     /// The queues to choose from, if neither a queue nor a table is chosen.

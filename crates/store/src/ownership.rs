@@ -32,79 +32,65 @@ pub enum Kind {
 /// Where root finds its own backlog.toml.
 pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
 
-/// Why other users than root can change what is at a path.
-enum Why {
-    Owner(u32),
-    Group(u32),
-    Everybody,
-    /// In a sticky directory nobody can replace a file, but everybody can put one beside it.
-    Sticky,
-}
+/// What other users can do at a path, and how to prevent that.
+type Finding = (String, String);
+
+const BY_EVERYBODY: &str = "can be written by everybody";
 
 /// Says who besides root can change a file, or a directory above it, and what to do about that. Nothing is
 /// said to other users.
 pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
-    let (place, why) = if is_root() { examine(path, kind)? } else { return None };
-    let shown = place.display();
+    let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {
         Kind::Config => {
             format!("copy it for root (install -m 600 {} {ROOTS_CONFIG}), ", path.display())
         }
         Kind::File | Kind::Directory => String::new(),
     };
-    let (what, remedy) = match why {
-        Why::Owner(uid) => match user_name(uid) {
-            Some(name) => (
-                format!("belongs to {name}"),
-                format!(
-                    "run this as {name} (crontab -u {name} -e, or the user field of /etc/cron.d)"
-                ),
-            ),
-            None => (format!("belongs to user {uid}"), format!("run this as user {uid}")),
-        },
-        Why::Group(gid) => {
-            let group = Group::from_gid(gid.into()).ok().flatten();
-            let group = group.map_or_else(|| gid.to_string(), |group| group.name);
-            (format!("can be written by group {group}"), format!("chmod g-w {shown}"))
-        }
-        Why::Everybody => ("can be written by everybody".into(), format!("chmod o-w {shown}")),
-        Why::Sticky => (
-            "can be written by everybody".into(),
-            format!("move {} into a directory of root's", path.display()),
-        ),
-    };
-    Some(format!("{shown} {what}: {remedy}, {copied}or pass --trust-owner"))
+    Some(format!("{} {what}: {remedy}, {copied}or pass --trust-owner", place.display()))
 }
 
 /// The last place on the way to a path that others than root can change. What is not there may be made.
-fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Why)> {
+fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Finding)> {
+    let move_it = format!("move {} into a directory of root's", path.display());
     let path = std::path::absolute(path).ok()?;
     let (mut last, mut directory) = (None, None);
     let _ = Followed::walk(&path, &mut |place, found| {
-        last = why(found).map(|why| (place.to_owned(), why)).or(last.take());
+        last = finding(place, found).map(|it| (place.to_owned(), it)).or(last.take());
         if secure_file::kind(found) == FileType::Directory {
             directory = Some((place.to_owned(), found.st_mode));
         }
         Ok(())
     });
     let is_directory = kind == Kind::Directory || path.is_dir();
-    // Others could put a journal beside a database.
+    // In a sticky directory nobody can replace a database, but everybody can put a journal beside it.
     let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
     let shared = directory.filter(|(_, mode)| is_shared(*mode));
-    last.or_else(|| shared.map(|(place, _)| (place, Why::Sticky)))
+    last.or_else(|| shared.map(|(place, _)| (place, (BY_EVERYBODY.into(), move_it))))
 }
 
-fn why(found: &Stat) -> Option<Why> {
-    let mode = found.st_mode;
+fn finding(place: &Path, found: &Stat) -> Option<Finding> {
+    let (mode, uid, gid) = (found.st_mode, found.st_uid, found.st_gid);
     let kind = secure_file::kind(found);
     let is_examined =
         kind == FileType::RegularFile || kind == FileType::Directory && mode & STICKY == 0;
-    if found.st_uid != 0 {
-        Some(Why::Owner(found.st_uid))
+    if uid != 0 {
+        let (user, how) = match user_name(uid) {
+            Some(name) => {
+                let how = format!(" (crontab -u {name} -e, or the user field of /etc/cron.d)");
+                (name, how)
+            }
+            None => (format!("user {uid}"), String::new()),
+        };
+        Some((format!("belongs to {user}"), format!("run this as {user}{how}")))
     } else if is_examined && mode & OTHERS_WRITE != 0 {
-        Some(Why::Everybody)
+        Some((BY_EVERYBODY.into(), format!("chmod o-w {}", place.display())))
+    } else if is_examined && mode & GROUP_WRITE != 0 {
+        let group = Group::from_gid(gid.into()).ok().flatten();
+        let group = group.map_or_else(|| gid.to_string(), |group| group.name);
+        Some((format!("can be written by group {group}"), format!("chmod g-w {}", place.display())))
     } else {
-        (is_examined && mode & GROUP_WRITE != 0).then_some(Why::Group(found.st_gid))
+        None
     }
 }
 

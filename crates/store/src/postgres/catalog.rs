@@ -196,7 +196,7 @@ impl Catalog for RefCell<Session> {
 impl Session {
     /// A warning that row level security is active. `none` is empty, or says that no row is visible.
     pub fn row_security(&self, table: &str, none: &str) -> String {
-        let user = quote(self.server.user());
+        let user = quote(&self.server.user);
         format!(
             "row level security is active on table {table} for {user}: it sees only the rows that a \
              policy allows{none}; add a policy for it (CREATE POLICY), or ALTER ROLE {user} BYPASSRLS"

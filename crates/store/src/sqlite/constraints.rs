@@ -141,16 +141,14 @@ pub fn checks(created: &str) -> Vec<String> {
 
 /// Whether a CHECK reads a written column together with another one.
 fn is_in_check(created: &str, table: &Table) -> bool {
-    let tokens = tokens(created);
-    let depends_on_row = |at: usize| {
-        let names = parenthesized(&tokens[at + 1..]).iter().filter_map(Token::name);
-        let names: HashSet<_> = names.map(|name| name.to_lowercase()).collect();
+    let depends_on_row = |check: &String| {
+        let names: HashSet<_> = identifiers(check).iter().map(|it| it.to_lowercase()).collect();
         let columns = table.columns.iter().map(|column| column.name.to_lowercase());
         let columns = columns.chain(ROW_NUMBERS.map(String::from));
         let read: HashSet<_> = columns.filter(|column| names.contains(column)).collect();
         read.len() > 1 && read.iter().any(|column| is_written(table, column))
     };
-    (0..tokens.len()).any(|at| tokens[at].is("CHECK") && depends_on_row(at))
+    checks(created).iter().any(depends_on_row)
 }
 
 /// The number of parentheses that are open after each token.

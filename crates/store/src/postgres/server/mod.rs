@@ -44,7 +44,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A database, and all it takes to connect to it.
 pub struct Server {
     endpoints: Vec<Endpoint>,
-    user: String,
+    pub user: String,
     database: String,
     /// What is the same for every host.
     config: Config,
@@ -162,10 +162,6 @@ impl Server {
             }
             _ => format!("postgres://{user}@{}", self.identity()),
         }
-    }
-
-    pub fn user(&self) -> &str {
-        &self.user
     }
 
     /// What tells this database from others, whoever connects to it.

@@ -1,5 +1,5 @@
 //! The archived records of a pass in cron's mail: the first ones are named, and all are summed up by cause, with the
-//! command that restores them.
+//! command that restores them. Passes that archive more within the hour leave the report to a later one.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
 use backlog_store::Table;
@@ -12,10 +12,11 @@ use crate::options::{Queue, Resolved};
 /// Number of records that are named.
 const NAMED: u64 = 10;
 const CAUSES: usize = 5;
+const ARCHIVED: [&str; 2] = ["--status", "ARCHIVED"];
 
 #[derive(Default)]
 pub struct ArchivedRecords {
-    count: u64,
+    pub count: u64,
     first: Vec<Id>,
     causes: Causes,
     /// Why `restore` cannot bring them back, if so.
@@ -28,7 +29,7 @@ impl ArchivedRecords {
         Self { unrestorable, ..Self::default() }
     }
 
-    /// Notes an archived record. Returns whether the log names it.
+    /// Notes an archived record. Returns whether the log names it, if this pass reports.
     pub fn add(&mut self, id: &Id, error: Option<&str>, now: Instant) -> bool {
         self.count += 1;
         self.causes.add_error(id, error, Some(now));
@@ -38,9 +39,20 @@ impl ArchivedRecords {
         self.count <= NAMED || log::log_enabled!(log::Level::Info)
     }
 
-    /// Logs how to restore the records that were named, or sums up all by cause.
-    pub fn sum_up(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<(), ExitError> {
+    /// Logs how to restore the records that were named, or sums up all by cause. `earlier` is the number that earlier
+    /// passes have not reported.
+    pub fn sum_up(
+        &self,
+        earlier: u64,
+        queue: &Queue,
+        resolved: &Resolved<'_>,
+    ) -> Result<(), ExitError> {
         let Self { count, first, causes, unrestorable } = self;
+        if earlier > 0 {
+            let all = table_command("failures", ARCHIVED.map(String::from), resolved, queue, true)?;
+            let records = counted(earlier, "record");
+            log::error!("earlier passes archived {records}; this lists all causes: {all}");
+        }
         if *count == 0 {
             return Ok(());
         }
@@ -68,8 +80,7 @@ impl ArchivedRecords {
         }
         if let Some(more) = ranked.len().checked_sub(CAUSES).filter(|more| *more > 0) {
             let causes = counted(more as u64, "more cause");
-            let archived = ["--status", "ARCHIVED"].map(String::from);
-            let all = table_command("failures", archived, resolved, queue, true)?;
+            let all = table_command("failures", ARCHIVED.map(String::from), resolved, queue, true)?;
             log::error!("{causes}; this lists them all: {all}");
         }
         Ok(())

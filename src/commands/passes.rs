@@ -17,8 +17,8 @@ use backlog_store::{
 use super::archived::ArchivedRecords;
 use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
-use crate::exit::Exit;
-use crate::options::{PassSettings, Resolved};
+use crate::exit::{Exit, ExitError};
+use crate::options::{PassSettings, Queue, Resolved};
 use crate::report::{GONE_AFTER, LinePasses, Passes, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
@@ -74,7 +74,7 @@ impl PassLog {
         let shows_failures =
             table.statuses.tell() || table.failures.is_some() || table.last_failure.is_some();
         let last = assembly.last.as_ref().and_then(|last| last.state.began_at);
-        let new_since = (!shows_failures).then(|| last.unwrap_or(Instant(i64::MIN)));
+        let new_since = (!shows_failures).then(|| last.unwrap_or(began));
         let (state, line) = (assembly.state.clone(), assembly.name.clone());
         Self { run, began, state, line, by_hand, new_since, notes }
     }
@@ -104,9 +104,10 @@ impl PassLog {
             let is_since = |since| attempt.inserted_at >= Some(since);
             let is_new = self.new_since.map_or(attempt.was_new, is_since);
             let is_snooze = matches!(outcome, Outcome::Snooze { .. });
+            let (outcomes, inserted_at) = (&mut record.outcomes, attempt.inserted_at);
             match outcome.error() {
-                Some(error) if is_new && !is_snooze => record.outcomes.failed(error, now),
-                None if *outcome == Outcome::Success => record.outcomes.succeeded(),
+                Some(error) if is_new && !is_snooze => outcomes.failed(inserted_at, error, now),
+                None if *outcome == Outcome::Success => outcomes.succeeded(inserted_at),
                 Some(_) | None => {}
             }
             record.entry.counts = counts(tally);
@@ -144,8 +145,30 @@ impl PassLog {
         }
     }
 
-    pub fn with_archived<T>(&self, act: impl FnOnce(&mut ArchivedRecords) -> T) -> T {
-        act(&mut lock(&self.notes).archived)
+    /// Notes an archived record. Returns whether the log names it.
+    pub fn archived(&self, id: &Id, error: Option<&str>, now: Instant) -> bool {
+        let is_named = lock(&self.notes).archived.add(id, error, now);
+        log::log_enabled!(log::Level::Info) || is_named && self.may_report(now)
+    }
+
+    /// Reports the archived records, or leaves that to a later pass if cron's mail was sent in this hour.
+    pub fn report_archived(
+        &self,
+        queue: &Queue,
+        resolved: &Resolved<'_>,
+        now: Instant,
+    ) -> Result<(), ExitError> {
+        let archived = std::mem::take(&mut lock(&self.notes).archived);
+        let earlier = self.record(|record| std::mem::take(&mut record.next.unreported));
+        let earlier = earlier.unwrap_or_default();
+        if archived.count + earlier == 0 {
+            return Ok(());
+        }
+        if !self.may_report(now) {
+            self.record(|record| record.next.unreported = earlier + archived.count);
+            return Ok(());
+        }
+        archived.sum_up(earlier, queue, resolved)
     }
 
     /// The causes of the failures of this pass.

@@ -114,6 +114,8 @@ fn locked(
         Err(error) => (Err(chain(&error)), Err(error)),
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
+    let reported = log.report_archived(queue, resolved, clock.now());
+    reported.unwrap_or_else(|error| log::error!("{error}"));
     log.end(clock.now(), elapsed, &ended, code);
     if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {
         log.report_failing(&Screen { width: terminal.width, now: clock.now() });
@@ -124,8 +126,6 @@ fn locked(
         log.record(|record| record.totals()).flatten(),
         clock.now(),
     );
-    let summed_up = log.with_archived(|archived| archived.sum_up(queue, resolved));
-    summed_up.unwrap_or_else(|error| log::error!("{error}"));
     exit
 }
 
@@ -292,6 +292,10 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     while left > 0
         && let Some(Candidate { id, .. }) = candidates.next_few(1, &mut *reader)?.pop()
     {
+        // A restored record can have kept a slot.
+        if printed.contains(&id) {
+            continue;
+        }
         match reader.read(&id)? {
             Found::Gone => {}
             Found::Ambiguous => {
@@ -488,7 +492,7 @@ impl Observer for PassObserver {
 
     fn archived(&mut self, record: &Record, error: Option<&str>) -> bool {
         let now = self.clock.now();
-        !self.is_named && self.log.with_archived(|archived| archived.add(&record.id, error, now))
+        !self.is_named && self.log.archived(&record.id, error, now)
     }
 
     fn shown(&self, at: Instant) -> String {

@@ -10,7 +10,7 @@ use backlog_schedule::{
 use backlog_store::system_error::chain;
 use backlog_store::{
     Access, Claim, Clock, Database, Interruptible, LineName, Page, Reader, Refusal, RowWrite,
-    StateDir, Stop, Store, WriteResult,
+    StateDir, Stop, Store, Table, WriteResult,
 };
 
 use super::edit::{MANY, confirm, confirmed};
@@ -19,8 +19,11 @@ use crate::cli::Prune;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
-/// Number of rows that a transaction deletes.
-const BATCH: usize = 1_000;
+/// Numbers of rows that the first transaction deletes, and the largest. Each may take up to `QUICK` and be followed by one
+/// that is twice as large, so that other writers never wait for long.
+const FIRST_BATCH: usize = 50;
+const LARGEST_BATCH: usize = 1_000;
+const QUICK: Duration = Duration::from_millis(200);
 /// Number of ids that a search returns. The next search continues after the last of them.
 const PAGE: usize = 100_000;
 /// Time limit after a pass.
@@ -59,7 +62,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> 
     let ages = ages.into_iter().filter(|(status, _)| is_wanted(status));
     let now = console.clock.now();
     let typed = &resolved.typed.layer.conditions;
-    let all = ages.map(|(status, age)| Finished::new(&queue, status, age, typed, now));
+    let database = open(&queue, Access::ReadOnly, console.clock)?;
+    let table = database.table();
+    let all = ages.map(|(status, age)| Finished::new(&queue, table, status, age, typed, now));
     let all: Vec<_> = all.collect::<Result<_>>()?;
     // Both are looked at before the first row is deleted.
     for finished in &all {
@@ -88,6 +93,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> 
             console.terminal.say(&why);
             exit = Exit::Failed;
         }
+        if let Some(undated) = finished.undated(console.clock)? {
+            console.terminal.say(&undated);
+        }
         if deleted.is_cut {
             console.terminal.say("stopped after --max-runtime; the next run continues");
             break;
@@ -98,10 +106,13 @@ pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> 
 
 /// Deletes what `prune_after` says, once an hour. The line is free, so the next pass does not wait for this.
 pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
+    // Lines with the same part of the records share the hour.
+    let conditions = queue.mapping.conditions.iter().cloned();
+    let part = conditions.chain(queue.shard.map(|shard| shard.to_string()));
     let line = LineName {
         queue: queue.name.clone(),
         table: queue.table_name().into(),
-        policy: String::new(),
+        policy: part.collect::<Vec<_>>().join("\n"),
     };
     let now = clock.now();
     if queue.prune_after.is_empty() || !state.may_say(&line, "pruned", now) {
@@ -109,8 +120,12 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     }
     let end = clock.monotonic().checked_add(AFTER_PASS);
     for (status, age) in &queue.prune_after {
-        let finished = Finished::new(queue, *status, *age, &[], now);
-        let deleted = finished.and_then(|finished| finished.delete(clock, end, true));
+        let delete = || {
+            let database = open(queue, Access::ReadOnly, clock)?;
+            let finished = Finished::new(queue, database.table(), *status, *age, &[], now)?;
+            finished.delete(clock, end, true)
+        };
+        let deleted = delete();
         let why = match deleted {
             Ok(deleted) => {
                 log::info!(
@@ -143,6 +158,7 @@ impl Finished {
     /// The records with this status and above this age in seconds, that also meet the conditions.
     pub fn new(
         queue: &Queue,
+        table: &Table,
         status: Status,
         age: i64,
         conditions: &[String],
@@ -154,7 +170,7 @@ impl Finished {
                  WHERE archived_at < now() - interval '30 days'"
             )));
         }
-        let mapping = queue.mapping.of_finished(status);
+        let mapping = queue.mapping.of_finished(status, table.last_failure.is_some());
         let mut mapping = mapping.ok_or_else(|| usage(no_date(status)))?;
         mapping.conditions.extend(conditions.iter().cloned());
         let by_condition = status == Status::Archived && queue.mapping.archived.is_some();
@@ -203,6 +219,19 @@ impl Finished {
         })
     }
 
+    /// The number of records that have no date, which are never pruned.
+    fn undated(&self, clock: Clock) -> Result<Option<String>> {
+        let mut database = self.open(Access::ReadOnly, clock)?;
+        let counts = database.census(&[], clock.now())?.into_iter();
+        let undated = counts.filter(|it| it.band.is_none() && self.statuses.contains(&it.status));
+        let records: u64 = undated.map(|count| count.rows).sum();
+        let (status, column) = (self.status.name(), &database.table().inserted.name);
+        Ok((records > 0).then(|| {
+            let records = counted(records, &format!("{status} record"));
+            format!("no date in {column}, and never pruned: {records}")
+        }))
+    }
+
     fn count(&self, clock: Clock) -> Result<u64> {
         let mut database = self.open(Access::ReadOnly, clock)?;
         let (mut query, mut found) = (self.query(), 0);
@@ -226,7 +255,7 @@ impl Finished {
         let left = end.map(|end| end.saturating_duration_since(clock.monotonic()));
         let stop = Stop::new(clock, Duration::ZERO, left).context("could not make an eventfd")?;
         let mut store = Interruptible::open(database, &state, stop.clone())?;
-        let (mut query, mut deleted) = (self.query(), Deleted::default());
+        let (mut query, mut deleted, mut most) = (self.query(), Deleted::default(), FIRST_BATCH);
         loop {
             let page = self.page(&query, store.reader());
             if stop.is_late() {
@@ -234,12 +263,19 @@ impl Finished {
                 return Ok(deleted);
             }
             let page = page?;
-            for batch in page.ids.chunks(BATCH.min(store.most_claims())) {
-                self.delete_batch(&mut store, batch, &mut deleted)?;
+            let mut ids = &page.ids[..];
+            while !ids.is_empty() {
+                let (batch, rest) = ids.split_at(most.min(store.most_claims()).min(ids.len()));
+                let began = clock.monotonic();
+                let done = self.delete_batch(&mut store, batch, &mut deleted);
                 if stop.is_late() {
                     deleted.is_cut = true;
                     return Ok(deleted);
                 }
+                done?;
+                let is_quick = clock.monotonic().saturating_duration_since(began) < QUICK;
+                most = if is_quick { (2 * most).min(LARGEST_BATCH) } else { (most / 2).max(1) };
+                ids = rest;
             }
             let Some(last) = page.next else { return Ok(deleted) };
             query.after = Some(last);
@@ -287,7 +323,9 @@ impl Finished {
 fn no_date(status: Status) -> String {
     let name = status.name();
     let insertion = match status {
-        Status::Success => "; if the date of insertion is good enough, name that column",
+        Status::Success => {
+            "; if the date of insertion is good enough, name that column; --status ARCHIVED leaves these out"
+        }
         Status::New | Status::Error | Status::Archived | Status::Foreign => "",
     };
     format!(

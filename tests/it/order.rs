@@ -83,6 +83,8 @@ fn an_order_that_is_none_is_refused() {
     let process = |order| env.run(&["process", "--order", order, "--", "true"]);
     process("priority")
         .fails(2, &["--order priority: \"priority\" is not an order; use one of newest"]);
+    let changes = "order: passes change status, so a record could miss its turn each time";
+    process("status desc").fails(1, &[changes]);
     process("colour desc").fails(1, &["order: table jobs has no column colour; it has id, status"]);
 }
 

@@ -91,21 +91,22 @@ fn records_are_due_by_age_by_slot_and_by_count() {
          FROM generate_series(1, 60) n"
     ));
     let log = env.noting("exit 1");
-    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &log]).silent();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", &log]).all_failed();
     assert_eq!(env.handled(), (1..=24).map(|id| id.to_string()).collect::<Vec<_>>());
-    env.run_at(MIDNIGHT, &["process", "--ndays", "2.5", "--min-ndays", "2", "--", &log]).silent();
+    env.run_at(MIDNIGHT, &["process", "--ndays", "2.5", "--min-ndays", "2", "--", &log])
+        .all_failed();
     assert_eq!(env.handled(), (49..=60).map(|id| id.to_string()).collect::<Vec<_>>());
     // All but 25 to 48 have just failed; of those some failed before, in another minute.
-    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &log]).silent();
+    env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", &log]).all_failed();
     assert_eq!(env.handled(), (25..=48).map(|id| id.to_string()).collect::<Vec<_>>());
     env.run_at(MIDNIGHT + MINUTE, &["process", "--fibonacci", "--order", "oldest", "--", &log])
-        .silent();
+        .all_failed();
     assert_eq!(env.handled().len(), 60);
     let args = ["process", "--policy", "even", "--by-age", "--drain", "--", &log];
     // The first pass of a line takes up no slots; the next one works off those since.
-    env.run_at(MIDNIGHT, &args).silent();
+    env.run_at(MIDNIGHT, &args).all_failed();
     assert_eq!(env.handled(), [""; 0]);
-    env.run_at(MIDNIGHT + DAY, &args).silent();
+    env.run_at(MIDNIGHT + DAY, &args).all_failed();
     let handled = env.handled();
     assert!((50..=60).contains(&handled.len()), "{handled:?}");
 }

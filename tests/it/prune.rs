@@ -93,6 +93,60 @@ fn a_row_that_a_condition_archives_is_pruned_by_it() {
 }
 
 #[test]
+fn a_record_that_was_archived_just_now_is_not_old_by_a_stale_date() {
+    let env = TestEnv::new();
+    env.insert_one(1, MIDNIGHT - DAY);
+    env.sql(
+        "ALTER TABLE BACKLOG ADD COLUMN fin TEXT; UPDATE BACKLOG SET fin = '2020-01-01T00:00:00Z'",
+    );
+    let config = "[queue.default]\nndays = 9\nmax_attempts = 1\nexec = [\"false\"]\nfinished_at = \"fin\"\n\
+                  on_success = { fin = \"{now}\" }\nprune_after = { SUCCESS = \"30d\", ARCHIVED = \"30d\" }\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    env.run_at(MIDNIGHT, &["process"]).fails(1, &["record 1 failed after 1 attempt; archived"]);
+    assert_eq!(env.statuses(), "1|ARCHIVED");
+    env.run_at(MIDNIGHT + 31 * DAY, &["process"]).silent();
+    assert_eq!(env.statuses(), "");
+}
+
+#[test]
+fn a_row_that_is_pending_is_not_archived_by_a_condition_that_it_also_meets() {
+    let env = TestEnv::with_schema(
+        "CREATE TABLE job (id INTEGER PRIMARY KEY, status TEXT, created TEXT, last_failure TEXT, attempts INT);
+         INSERT INTO job SELECT value, 'ERROR', '2026-01-01', '2026-01-02', value FROM json_each('[4,5,6]')",
+    );
+    let config = "[queue.default]\ntable = \"job\"\ndate_inserted = \"created\"\nwhere = \"attempts <> 6\"\n\
+                  where_archived = \"attempts >= 5\"\n";
+    fs::write(env.path("backlog.toml"), config).unwrap();
+    let prune = ["prune", "--older-than", "30d", "--status", "ARCHIVED"];
+    assert_eq!(env.run_at(MIDNIGHT, &prune).success().stdout, "deleted 1 ARCHIVED record\n");
+    assert_eq!(env.query("SELECT id FROM job"), "4\n5");
+}
+
+#[test]
+fn records_without_a_date_are_named() {
+    let env = env();
+    env.sql("UPDATE BACKLOG SET LAST_FAILURE = NULL WHERE ID % 2 = 1");
+    let prune = ["prune", "--older-than", "10d", "--status", "ARCHIVED"];
+    let pruned = env.run_at(MIDNIGHT, &prune).success();
+    assert_eq!(pruned.stdout, "deleted 0 ARCHIVED records\n");
+    assert_eq!(
+        pruned.stderr,
+        "backlog: no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n"
+    );
+}
+
+#[test]
+fn each_part_of_a_queue_is_pruned_once_an_hour() {
+    let env = env();
+    pruning(&env);
+    env.sql("DELETE FROM BACKLOG WHERE STATUS IN ('NEW', 'ERROR')");
+    for shard in ["1/2", "2/2"] {
+        env.run_at(MIDNIGHT, &["process", "--shard", shard]).silent();
+    }
+    assert_eq!(counts(&env), [0, 0, 31, 40]);
+}
+
+#[test]
 fn a_row_that_cannot_be_deleted_does_not_stop_the_others() {
     let env = env();
     env.sql(

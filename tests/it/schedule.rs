@@ -32,7 +32,7 @@ fn a_day_of_the_six_lines_tries_every_record_at_exactly_the_cadence_of_its_age()
         for line in lines.iter().filter(|line| line.fires_at(now)) {
             let args: Vec<&str> = line.window.iter().map(String::as_str).collect();
             let args = [&["process"], &args[..], &["--joblog", "joblog", "--", "false"]].concat();
-            env.run_at(now, &args).silent();
+            env.run_at(now, &args).all_failed();
         }
     }
     let attempts = attempts(&env);
@@ -74,7 +74,8 @@ fn a_day_of_fibonacci_tries_records_of_any_age_at_the_minutes_of_the_article() {
     for minute in passes {
         // Never at the same second of the minute, as with a real cron.
         let now = MIDNIGHT + minute * MINUTE + minute * 37 % 50;
-        env.run_at(now, &["process", "--fibonacci", "--joblog", "joblog", "--", "false"]).silent();
+        env.run_at(now, &["process", "--fibonacci", "--joblog", "joblog", "--", "false"])
+            .all_failed();
     }
     let attempts = attempts(&env);
     assert_eq!(attempts.len(), ages.len());

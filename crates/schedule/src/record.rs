@@ -306,8 +306,10 @@ pub enum Reach {
     MayHaveWorked,
     /// Because of the record's own values.
     NotSent,
-    /// Nothing was sent, because nobody was there.
-    Nobody,
+    /// Nothing was sent, because nobody was there. It counts as a failure of the record if the record names the place.
+    Nobody {
+        counts: bool,
+    },
 }
 
 impl Outcome {
@@ -336,7 +338,7 @@ impl Outcome {
     /// Whether others are worth a try: the handler works, or the record itself was to blame.
     pub fn got_further(&self) -> bool {
         match self {
-            Self::Unanswered { reach, .. } => *reach != Reach::Nobody,
+            Self::Unanswered { reach, .. } => !matches!(reach, Reach::Nobody { .. }),
             Self::Interrupted | Self::Unable { .. } => false,
             Self::Success | Self::Failure { .. } | Self::Snooze { .. } | Self::GiveUp { .. } => {
                 true
@@ -361,7 +363,10 @@ impl Attempt {
     /// The same of a handler that could not be run for this record, though it could for another.
     pub fn into_failure(self) -> Self {
         let Outcome::Unable { error, ends_pass: false } = self.outcome else { return self };
-        Self { outcome: Outcome::Unanswered { error, reach: Reach::Nobody }, ..self }
+        Self {
+            outcome: Outcome::Unanswered { error, reach: Reach::Nobody { counts: true } },
+            ..self
+        }
     }
 }
 

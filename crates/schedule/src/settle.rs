@@ -79,6 +79,10 @@ pub fn settle(
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
             (Transition::Failed, record.failures, not_before)
         }
+        // The fault is not the record's.
+        Outcome::Unanswered { reach: Reach::Nobody { counts: false }, .. } => {
+            (Transition::Failed, record.failures, None)
+        }
         Outcome::GiveUp { .. } if capabilities.can_archive => (Transition::Archived, attempt, None),
         Outcome::Failure { .. }
         | Outcome::Unanswered { .. }
@@ -403,12 +407,17 @@ mod tests {
     #[test]
     fn a_handler_that_does_not_go_by_series_leaves_no_mark() {
         let attempted = record(Status::Error, 2);
-        for reach in [Reach::MayHaveWorked, Reach::NotSent, Reach::Nobody] {
+        let [counted, not_counted] = [true, false].map(|counts| Reach::Nobody { counts });
+        for (reach, failures, at_most) in [
+            (Reach::MayHaveWorked, 3, Transition::Archived),
+            (Reach::NotSent, 3, Transition::Archived),
+            (counted, 3, Transition::Archived),
+            (not_counted, 2, Transition::Failed),
+        ] {
             let outcome = Outcome::Unanswered { error: "refused".into(), reach };
-            assert_eq!(
-                settle(&attempted, &outcome, NOW, COUNTED, NONE),
-                written(Transition::Failed, 3)
-            );
+            let settled = |limits| settle(&attempted, &outcome, NOW, COUNTED, limits);
+            assert_eq!(settled(NONE), written(Transition::Failed, failures));
+            assert_eq!(settled(THREE), written(at_most, failures));
         }
         let Counter::Set { last_error: Some(last_error), .. } =
             charge(&attempted, NOW, COUNTED).counter

@@ -104,25 +104,34 @@ impl Name {
 
 impl Mapping {
     /// The same table as a queue of the records that are finished with this status: their date is when they were
-    /// finished, and a success deletes its row. The insertion date can stand for the end of a success only.
-    pub fn of_finished(&self, status: Status) -> Option<Self> {
+    /// finished, and a success deletes its row. ARCHIVED records go by the last failure if the table has it, else by a
+    /// column that archiving sets, and never by the insertion date.
+    pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &Name| match &self.inserted {
             DateSource::Column(inserted) => inserted.text.eq_ignore_ascii_case(&name.text),
             DateSource::Expression(_) | DateSource::None => false,
         };
-        let mapped = self.finished.clone().filter(|(it, _)| !is_archived || !is_inserted(it));
+        let is_set = |it: &Name| {
+            let mut columns = self.on_archive.iter().map(|assignment| &assignment.column);
+            columns.any(|column| column.eq_ignore_ascii_case(&it.text))
+        };
+        let mapped = self.finished.clone().filter(|(it, _)| !is_archived || is_set(it));
         let last_failure = (self.last_failure.clone(), self.last_failure_format);
-        let last_failure = Some(last_failure).filter(|(it, _)| is_archived && !it.text.is_empty());
-        let (name, format) = mapped.or(last_failure)?;
+        let last_failure = Some(last_failure).filter(|_| is_archived && has_last_failure);
+        let (name, format) = last_failure.or(mapped)?;
         let inherited = self.dates.format;
         let inherited =
             inherited.filter(|it| is_inserted(&name) || Format::NAMED_ONLY.contains(it));
+        // A row that meets `where` as well is pending.
+        let pending = self.conditions.iter().map(|it| format!("({it}\n)")).collect::<Vec<_>>();
+        let not_pending = format!("({}) IS NOT TRUE", pending.join(" AND "));
         let archived = self.archived.clone().filter(|_| is_archived);
         Some(Self {
             dates: Dates { format: format.or(inherited), ..self.dates.clone() },
             inserted: DateSource::Column(Name::given(name.text)),
-            conditions: archived.map_or_else(|| self.conditions.clone(), |it| vec![it]),
+            conditions: archived
+                .map_or_else(|| self.conditions.clone(), |it| vec![it, not_pending]),
             table: self.table.clone(),
             id: self.id.clone(),
             status: self.status.clone(),

@@ -105,7 +105,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
         }
-        check_pruning(&mut findings, &queue, clock);
+        check_pruning(&mut findings, &queue, table, clock);
         queues::check(&mut findings, &queue, resolved, &mut *database, clock);
         if let Some(state) = state.filter(|state| !state.is_none()) {
             let (table, screen) = (database.table(), &console.screen);
@@ -301,10 +301,10 @@ fn check_commands(findings: &mut Findings, resolved: &Resolved<'_>, queue: &Queu
 }
 
 /// Checks what `prune_after` needs: a date, the privilege to delete, an index.
-fn check_pruning(findings: &mut Findings, queue: &Queue, clock: Clock) {
+fn check_pruning(findings: &mut Findings, queue: &Queue, table: &Table, clock: Clock) {
     for (status, age) in &queue.prune_after {
         let inspect = || -> Result<_> {
-            let finished = Finished::new(queue, *status, *age, &[], clock.now())?;
+            let finished = Finished::new(queue, table, *status, *age, &[], clock.now())?;
             let mut database = finished.open(Access::ReadOnly, clock)?;
             let act = format!("after {} prune_after deletes {} rows", span(*age), status.name());
             let suffix = if *status == Status::Success { "success" } else { "archived" };

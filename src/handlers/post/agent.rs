@@ -188,7 +188,10 @@ impl<R: Resolver> Resolver for Lookup<R> {
             }
             let reason =
                 if let Error::Io(error) = &error { words(error) } else { error.to_string() };
-            none(Reach::Nobody, format!("could not find the host {host}: {reason}"))
+            none(
+                Reach::Nobody { counts: false },
+                format!("could not find the host {host}: {reason}"),
+            )
         })?;
         let private = found.iter().map(SocketAddr::ip).find(|address| !is_public(*address));
         private.filter(|_| self.is_public_only).map_or(Ok(found), |address| {

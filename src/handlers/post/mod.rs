@@ -135,15 +135,16 @@ impl Shared {
     fn send(&self, record: &Record) -> Result<Answered, String> {
         let answered = self.client.send(record, &self.body(record)?, self.stop.clock.now());
         let (outcome, http_status) = answered.map_err(|error| chain(&error))?;
-        let Outcome::Unanswered { error, reach: Reach::Nobody } = outcome else {
+        let Outcome::Unanswered { error, reach: Reach::Nobody { .. } } = outcome else {
             self.unreachable.store(0, Ordering::SeqCst);
             return Ok((outcome, http_status));
         };
-        // A record is charged if it names the host, or if the trouble may be short.
-        let is_charged = self.client.webhook.target.has_column_in_authority()
-            || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
-        let outcome = match is_charged {
-            true => Outcome::Unanswered { error, reach: Reach::Nobody },
+        // A record that names the host is to blame. Otherwise the trouble may be short.
+        let counts = self.client.webhook.target.has_column_in_authority();
+        let may_be_short =
+            counts || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
+        let outcome = match may_be_short {
+            true => Outcome::Unanswered { error, reach: Reach::Nobody { counts } },
             false => Outcome::Unable { error, ends_pass: false },
         };
         Ok((outcome, None))

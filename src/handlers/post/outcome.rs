@@ -135,8 +135,8 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
     let unsent = if let Error::Other(error) = error { error.downcast_ref() } else { None };
     let (error, reach) = match unsent {
         Some(NotSent::Probed) => return Outcome::Interrupted,
-        Some(NotSent::NoAddress { message, reach: Reach::Nobody }) => {
-            (of_proxy(message.clone()), Reach::Nobody)
+        Some(NotSent::NoAddress { message, reach: Reach::Nobody { counts: false } }) => {
+            (of_proxy(message.clone()), Reach::Nobody { counts: false })
         }
         Some(NotSent::NoAddress { message, reach }) => (message.clone(), *reach),
         Some(NotSent::NotConnected(Error::Io(error)))
@@ -147,13 +147,15 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
         {
             let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
             let message = format!("could not connect to {place}: {}", words(error));
-            (of_proxy(message), Reach::Nobody)
+            (of_proxy(message), Reach::Nobody { counts: false })
         }
-        Some(NotSent::NotConnected(error)) => (message(error, request, false), Reach::Nobody),
+        Some(NotSent::NotConnected(error)) => {
+            (message(error, request, false), Reach::Nobody { counts: false })
+        }
         None if matches!(error, Error::Protocol(error) if error.to_string().ends_with(NO_HTTP)) => {
             let place = place(request.uri);
             let message = format!("the answer of {place} is not HTTP: is it a port for https://?");
-            (message, Reach::Nobody)
+            (message, Reach::Nobody { counts: false })
         }
         None => (message(error, request, true), Reach::MayHaveWorked),
     };

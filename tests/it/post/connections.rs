@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use test_support::server::{Answer, Server};
 
 #[test]
-fn where_nobody_listens_two_records_are_charged_and_the_others_stay_as_they_were() {
+fn where_nobody_listens_two_records_fail_uncharged_and_the_others_stay_as_they_were() {
     // No resolver is asked for a name that is too long.
     let host = format!("{}.invalid", "a".repeat(64));
     for (url, error) in [
@@ -28,14 +28,14 @@ fn where_nobody_listens_two_records_are_charged_and_the_others_stay_as_they_were
             let rows: Vec<_> = rows.lines().collect();
             assert_eq!(rows[..3], ["1|NEW|0||", "2|NEW|0||", "3|NEW|0||"]);
             for (row, id) in rows[3..].iter().zip(4..) {
-                assert!(row.starts_with(&format!("{id}|{}", unsent(&error))), "{row}");
+                assert!(row.starts_with(&format!("{id}|{}", unreached(&error))), "{row}");
             }
         }
     }
 }
 
 #[test]
-fn one_record_that_finds_no_connection_is_charged() {
+fn one_record_that_finds_no_connection_fails_uncharged() {
     let host = format!("{}.invalid", "a".repeat(64));
     for (url, error) in [
         (NOBODY.to_string(), REFUSED.to_string()),
@@ -43,12 +43,12 @@ fn one_record_that_finds_no_connection_is_charged() {
     ] {
         let env = one_record();
         pass(&env, &url, &[]).silent();
-        assert!(env.query(ROW).starts_with(&unsent(&error)), "{}", env.query(ROW));
+        assert!(env.query(ROW).starts_with(&unreached(&error)), "{}", env.query(ROW));
     }
 }
 
 #[test]
-fn however_many_are_sent_at_a_time_two_are_charged_where_nobody_listens() {
+fn however_many_are_sent_at_a_time_two_fail_where_nobody_listens() {
     let env = records(20);
     let ran = pass(&env, NOBODY, &["--jobs", "8"]).fails(1, &["in a row got nowhere"]);
     assert!(ran.stderr.contains(REFUSED), "{}", ran.stderr);
@@ -115,7 +115,7 @@ fn nothing_is_told_to_a_server_that_cannot_prove_who_it_is() {
         let server = Server::with_tls(&[("/", fine())], config);
         let ran = pass(&env, &server.url("/"), &["--ca-file", &file]);
         ran.fails(1, &["record 2 stays as it was", error]);
-        let failed = unsent(error);
+        let failed = unreached(error);
         let rows = format!("1|{UNTOUCHED}\n2|{UNTOUCHED}\n3|{failed}\n4|{failed}");
         assert_eq!(env.query(ROWS), rows);
         assert!(server.received().is_empty());

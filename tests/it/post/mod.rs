@@ -57,6 +57,11 @@ fn unsent(error: &str) -> String {
     failed(&format!("not sent: {error}"))
 }
 
+/// The same of one that nobody received, which is no failure of the record.
+fn unreached(error: &str) -> String {
+    unsent(error).replace("|1|", "|0|")
+}
+
 /// The same of one of which nobody knows whether it arrived.
 fn unknown(error: &str) -> String {
     failed(&format!("outcome unknown: {error}"))

@@ -129,7 +129,7 @@ fn what_says_nothing_of_the_record_is_never_given_up() {
     }
     let env = one_record();
     pass(&env, NOBODY, &["--give-up-on", "4xx"]).silent();
-    assert_eq!(env.query(ROW), unsent(REFUSED));
+    assert_eq!(env.query(ROW), unreached(REFUSED));
 }
 
 #[test]

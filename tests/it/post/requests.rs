@@ -309,8 +309,8 @@ fn the_log_and_the_table_show_no_secrets() {
     let ran = pass_in(&env, &variables, "http://u:S3kr4@nosuch.invalid/", &header).success();
     assert_eq!(
         env.query(ROW),
-        failed(
-            "not sent: the proxy of http_proxy made no connection to nosuch.invalid:80: proxy server responded 407/407"
+        unreached(
+            "the proxy of http_proxy made no connection to nosuch.invalid:80: proxy server responded 407/407"
         )
     );
     let request = the_only(&proxy);

@@ -1,5 +1,5 @@
-//! Queues in which nothing succeeds: the new records that failed since the last success, counted over all lines of the
-//! queue.
+//! Queues in which no new record succeeds: the first attempts that failed since the last such success, counted over all
+//! lines of the queue.
 
 use anyhow::Result;
 use backlog_schedule::{DAY, HOUR, Instant, cut_line};
@@ -12,19 +12,23 @@ use super::state_db::{COMMAND_WAIT, PASS_WAIT};
 
 /// The table is created when an outcome is first written, so that a `state.db` of an older version gets it too.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS failing (
-    queue INTEGER PRIMARY KEY, tried INTEGER, since INTEGER, latest INTEGER, error TEXT, reported INTEGER
+    queue INTEGER PRIMARY KEY, tried INTEGER, since INTEGER, oldest INTEGER, latest INTEGER, error TEXT,
+    reported INTEGER
 )";
 
 /// Fewer failures, or failures within less time, may be chance.
 const LEAST_TRIED: u64 = 10;
 const LEAST_TIME: i64 = HOUR;
 
-/// The first attempts that failed since any attempt succeeded.
+/// The first attempts that failed since a new record succeeded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Failing {
     pub tried: u64,
     /// The first of them.
     pub since: Instant,
+    /// The insertion date of the oldest of these records. The success of an older record does not count.
+    #[serde(skip)]
+    oldest: Instant,
     #[serde(skip)]
     latest: Instant,
     /// The error of the latest.
@@ -47,47 +51,53 @@ impl Failing {
         self.is_serious(now) && self.reported.is_none_or(is_news)
     }
 
-    /// `no record has succeeded since 02:10 (212 attempts at new records): connection refused`
+    /// `no new record has succeeded since 02:10 (212 attempts): connection refused`
     pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
         let Self { tried, since, error, .. } = self;
-        format!(
-            "no record has succeeded since {} ({tried} attempts at new records): {error}",
-            shown(*since)
-        )
+        format!("no new record has succeeded since {} ({tried} attempts): {error}", shown(*since))
     }
 }
 
 /// The outcomes of a pass that are not written yet.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    has_success: bool,
-    /// After the last success.
+    /// The insertion date of the newest record that succeeded.
+    succeeded: Option<Instant>,
+    /// After the last success of a new record.
     failing: Option<Failing>,
 }
 
 impl Outcomes {
-    pub fn succeeded(&mut self) {
-        *self = Self { has_success: true, failing: None };
+    /// An attempt succeeded. A record without a date counts as new.
+    pub fn succeeded(&mut self, inserted_at: Option<Instant>) {
+        let inserted_at = inserted_at.unwrap_or(Instant(i64::MAX));
+        self.succeeded = self.succeeded.max(Some(inserted_at));
+        self.failing = self.failing.take().filter(|failing| failing.oldest > inserted_at);
     }
 
     /// The first attempt at a record failed.
-    pub fn failed(&mut self, error: &str, now: Instant) {
-        let failing = self.failing.get_or_insert(Failing { since: now, ..Failing::default() });
+    pub fn failed(&mut self, inserted_at: Option<Instant>, error: &str, now: Instant) {
+        let oldest = inserted_at.unwrap_or(Instant(i64::MIN));
+        let first = Failing { since: now, oldest, ..Failing::default() };
+        let failing = self.failing.get_or_insert(first);
+        failing.oldest = failing.oldest.min(oldest);
         (failing.tried, failing.latest, failing.error) = (failing.tried + 1, now, cut_line(error));
     }
 
     pub(super) fn write(&self, connection: &Connection, queue: i64) -> rusqlite::Result<()> {
-        if self.has_success || self.failing.is_some() {
+        if self.succeeded.is_some() || self.failing.is_some() {
             connection.execute_batch(TABLE)?;
         }
-        if self.has_success {
-            connection.execute("DELETE FROM failing WHERE queue = ?1", [queue])?;
+        if let Some(inserted_at) = self.succeeded {
+            let deletion = "DELETE FROM failing WHERE queue = ?1 AND oldest <= ?2";
+            connection.execute(deletion, (queue, inserted_at.0))?;
         }
-        if let Some(Failing { tried, since, latest, error, .. }) = &self.failing {
+        if let Some(Failing { tried, since, oldest, latest, error, .. }) = &self.failing {
+            let tried = i64::try_from(*tried).unwrap_or(i64::MAX);
             connection.execute(
-                "INSERT INTO failing VALUES (?1, ?2, ?3, ?4, ?5, NULL) ON CONFLICT DO UPDATE
-                 SET tried = tried + ?2, since = min(since, ?3), latest = ?4, error = ?5",
-                (queue, i64::try_from(*tried).unwrap_or(i64::MAX), since.0, latest.0, error),
+                "INSERT INTO failing VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL) ON CONFLICT DO UPDATE SET tried =
+                 tried + ?2, since = min(since, ?3), oldest = min(oldest, ?4), latest = ?5, error = ?6",
+                (queue, tried, since.0, oldest.0, latest.0, error),
             )?;
         }
         Ok(())
@@ -107,6 +117,7 @@ impl StateDir {
                 Ok(Failing {
                     tried: u64::try_from(row.get::<_, i64>("tried")?).unwrap_or_default(),
                     since: Instant(row.get("since")?),
+                    oldest: Instant(row.get("oldest")?),
                     latest: Instant(row.get("latest")?),
                     error: row.get("error")?,
                     reported: row.get::<_, Option<i64>>("reported")?.map(Instant),

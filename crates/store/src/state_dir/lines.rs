@@ -42,6 +42,8 @@ pub struct LineState {
     pub order: Option<String>,
     /// Slots that earlier passes reached and that are in the future of the last one's clock.
     pub later: Vec<Slot>,
+    /// Number of records that its passes archived and cron's mail does not have yet.
+    pub unreported: u64,
     /// When a pass last checked that some row has a mapped status.
     pub unmapped_sought_at: Option<Instant>,
 }
@@ -121,6 +123,7 @@ mod tests {
                 },
                 order: Some("priority".into()),
                 later: vec![Slot { tick: 30_000_000, phase: 7 }],
+                unreported: 7,
                 unmapped_sought_at: Some(Instant(1_795_232_401)),
             };
             let text = serde_json::to_string(&written).unwrap();

@@ -63,6 +63,14 @@ impl Table {
     pub fn find(catalog: &mut dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Self> {
         let table = find(catalog, mapping, clock)?;
         check_roles(&table)?;
+        if let Some((Column { name, .. }, _)) = &table.order {
+            let is_written = table.written_columns().iter().any(|column| column.name == *name);
+            ensure!(
+                !is_written,
+                "order: passes change {name}, so a record could miss its turn each time; name a column that they \
+                 do not change"
+            );
+        }
         let mut read = HashSet::new();
         for condition in mapping.conditions.iter().chain(&mapping.archived) {
             ensure!(!condition.trim().is_empty(), "the condition is empty; leave it out");

@@ -74,5 +74,5 @@ fn broken(error: &str) -> Outcome {
 
 /// That of a request for which there was no connection.
 fn unreachable(error: &str) -> Outcome {
-    Outcome::Unanswered { error: error.into(), reach: Reach::Nobody }
+    Outcome::Unanswered { error: error.into(), reach: Reach::Nobody { counts: false } }
 }

@@ -101,7 +101,7 @@ fn after(command: &str) -> Option<String> {
     }
     if command == PROGRAM {
         text += "\n\nDocuments:";
-        for Topic { name, about, .. } in &TOPICS {
+        for (name, about, _) in TOPICS {
             let _ = write!(text, "\n  backlog help {name:<14}{about}");
         }
     }
@@ -112,39 +112,16 @@ fn after(command: &str) -> Option<String> {
     Some(text)
 }
 
-/// A document that `backlog help NAME` prints.
-struct Topic {
-    name: &'static str,
-    about: &'static str,
-    document: &'static str,
-    /// The heading where the topic begins.
-    begin: &'static str,
-}
-
-const TOPICS: [Topic; 3] = [
-    Topic {
-        name: "handlers",
-        about: "what handlers get, and how they reply",
-        document: include_str!("../../docs/handlers.md"),
-        begin: "",
-    },
-    Topic {
-        name: "schedules",
-        about: "when a record is tried again",
-        document: include_str!("../../docs/schedules.md"),
-        begin: "",
-    },
-    Topic {
-        name: "backlog.toml",
-        about: "the file, and all its keys",
-        document: include_str!("../../docs/reference.md"),
-        begin: "## backlog.toml\n",
-    },
+/// The documents that `backlog help NAME` prints, each with its name and what it is about.
+const TOPICS: [(&str, &str, &str); 3] = [
+    ("handlers", "what handlers get, and how they reply", include_str!("../../docs/handlers.md")),
+    ("schedules", "when a record is tried again", include_str!("../../docs/schedules.md")),
+    ("backlog.toml", "the file, and all its keys", include_str!("../../docs/reference.md")),
 ];
 
-/// The document that a command line asks for.
+/// The document that a command line asks for, from the heading that is the name of the topic, if it has one.
 pub fn document(argv: &[OsString]) -> Option<&'static str> {
     let [_, help, name] = argv else { return None };
-    let topic = TOPICS.iter().find(|topic| help == "help" && topic.name == name)?;
-    topic.document.get(topic.document.find(topic.begin)?..)
+    let (name, _, text) = TOPICS.into_iter().find(|(topic, ..)| help == "help" && topic == name)?;
+    text.get(text.find(&format!("## {name}\n")).unwrap_or(0)..)
 }

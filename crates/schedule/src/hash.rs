@@ -44,21 +44,19 @@ pub fn phase(id: &Id) -> u64 {
 /// of a constant, so that neighbours lie evenly; of text, which has no neighbours, the first bits of its
 /// SHA-256. The upper half of a number is added to the lower one, because snowflakes differ there alone.
 pub fn phase31(id: &Id) -> u32 {
+    let mask = u64::from(MOST_PHASE);
     let place = match id {
-        Id::Integer(number) => folded(number.cast_unsigned()) * u64::from(MULTIPLIER),
+        Id::Integer(number) => {
+            let bits = number.cast_unsigned();
+            ((bits & mask) + ((bits >> 31) & mask)) * u64::from(MULTIPLIER)
+        }
         Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => {
             let hash = Sha256::digest(id.text().as_bytes());
             let first = hash.iter().take(4).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
             first >> 1
         }
     };
-    u32::try_from(place & u64::from(MOST_PHASE)).unwrap_or_default()
-}
-
-/// The sum of the lowest 31 bits and of those above them.
-fn folded(bits: u64) -> u64 {
-    let mask = u64::from(MOST_PHASE);
-    (bits & mask) + ((bits >> 31) & mask)
+    u32::try_from(place & mask).unwrap_or_default()
 }
 
 fn bits(id: &Id) -> u64 {

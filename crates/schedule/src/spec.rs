@@ -77,7 +77,9 @@ const FORMS: [(Form, Formula); 10] = [
     form("even", &["first", "ratio"], "even", even),
     form("sidekiq", &[], "sidekiq", sidekiq),
     form("buckets", &[], "buckets", buckets),
-    (Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" }, list),
+    (Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" }, |keys, _| {
+        Ok((Delays::listed(keys.entries()?), None))
+    }),
 ];
 
 const fn form(
@@ -250,11 +252,6 @@ fn drawn_in_secs(
     let widths = (0..).zip(&base.waits).map(width);
     let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
     (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
-}
-
-/// `list:0s,10m,1h`: the n-th entry, then the last.
-fn list(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
-    Ok((Delays::listed(keys.entries()?), None))
 }
 
 fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {

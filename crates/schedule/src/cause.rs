@@ -1,7 +1,7 @@
 //! Causes: errors that say the same but for what differs from record to record, and their groups.
 //!
-//! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths and what is
-//! quoted become `*`. Numbers that tell one error from another stay: those behind `HTTP`, `status`,
+//! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths, e-mail
+//! addresses and quoted text become `*`. Numbers that tell one error from another stay: those behind `HTTP`, `status`,
 //! `signal`, `code`, `errno` and the like, and one or two digits at the end of a name (`db1`).
 
 use std::collections::HashMap;
@@ -236,7 +236,7 @@ fn fold_word(word: &str, folded: &mut String) {
         *folded += &format!("{scheme}://");
         fold_numbers(host, folded);
         *folded += if host.len() < rest.len() { "/*" } else { "" };
-    } else if is_path(word) || is_hexadecimal(word) {
+    } else if is_path(word) || is_address(word) || is_hexadecimal(word) {
         folded.push(ANY);
     } else if is_short_number(word) && is_telling(folded) {
         folded.push_str(word);
@@ -275,6 +275,15 @@ fn fold_numbers(word: &str, folded: &mut String) {
 fn is_path(word: &str) -> bool {
     let path = word.strip_prefix('/').or(word.strip_prefix("~/"));
     path.is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
+}
+
+/// `anna@x.example`, but not a name with a version, as in `left-pad@1.3.0`.
+fn is_address(word: &str) -> bool {
+    word.split_once('@').is_some_and(|(user, host)| {
+        let is_of_host = |c: char| c.is_alphanumeric() || ['.', '-'].contains(&c);
+        let end = host.rsplit('.').next().unwrap_or_default();
+        !user.is_empty() && host.chars().all(is_of_host) && end.starts_with(char::is_alphabetic)
+    })
 }
 
 /// At least eight hexadecimal digits, some of them numbers and with hyphens as a UUID has them, or `0x`
@@ -317,6 +326,9 @@ mod tests {
             ("GET https://api.example.com failed", "GET https://api.example.com failed"),
             ("job 550e8400-e29b-41d4-a716-446655440000 timed out", "job * timed out"),
             ("at 0x7ffe12ab", "at *"),
+            ("550 no such user <u14@x.example>", "550 no such user <*>"),
+            ("no such user: Anna.B+c@x.example.", "no such user: *."),
+            ("could not load left-pad@1.3.0", "could not load left-pad@*"),
             ("commit deadbeef1 is gone", "commit * is gone"),
             ("deadbeef facade", "deadbeef facade"),
             ("since 2026-11-21T03:40:00Z", "since *"),

@@ -151,7 +151,7 @@ fn ten_in_a_row_end_a_pass_and_the_next_one_begins_behind_them() {
         let env = TestEnv::new();
         env.insert(26, HOUR_AGO);
         freeze(&env, "> 1");
-        let says = ["10 records in a row got nowhere, the last one is 17", "the pass stops here"];
+        let says = ["10 records in a row had no outcome, the last one is 17", "this pass ends"];
         pass(&env, mode, &["--", "true"]).fails(1, &says);
         pass(&env, mode, &["--", "true"]).fails(1, &["the last one is 7:"]);
         assert_eq!(ids(&env, "SUCCESS"), "", "{mode:?}");
@@ -201,7 +201,7 @@ fn a_handler_that_is_missing_for_ten_records_ends_the_pass() {
     env.insert(12, HOUR_AGO);
     let handler = missing_for(&env, "*");
     for last in ["3", "5"] {
-        let says = format!("10 records in a row got nowhere, the last one is {last}:");
+        let says = format!("10 records in a row had no outcome, the last one is {last}:");
         pass(&env, &["--ndays", "1"], &["--", &handler]).fails(1, &[&says]);
         assert_eq!(env.handled().len(), 10);
     }
@@ -434,7 +434,7 @@ fn a_pass_that_got_stuck_stays_so_whatever_ends_later() {
     // that it has not begun by then.
     let handler = env.noting("[ $BACKLOG_ID = 16 ] || exit 0; sleep 2; exit 1");
     let args = ["process", "--ndays", "1", "--jobs", "2", "--rate", "20/s", "--", &handler];
-    env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row got nowhere"]);
+    env.run_at(MIDNIGHT, &args).fails(1, &["10 records in a row had no outcome"]);
     assert_eq!(env.handled(), ["16"]);
     env.run_at(MIDNIGHT + 1, &args);
     assert_eq!(ids(&env, "SUCCESS"), "1 2 3");

@@ -134,8 +134,8 @@ pub struct Verb {
     /// Those of them that are changed if no record is named.
     of_many: &'static [Status],
     to: (Transition, Counter),
-    /// Fails if the table cannot show the transition.
-    require: fn(&Table) -> Result<()>,
+    /// Fails if the table cannot show the transition. The text is `Resolved::choice`.
+    require: fn(&Table, &str) -> Result<()>,
 }
 
 pub const ARCHIVE: Verb = Verb {
@@ -145,7 +145,7 @@ pub const ARCHIVE: Verb = Verb {
     from: &Status::PENDING,
     of_many: &Status::PENDING,
     to: (Transition::Archived, Counter::AsBefore),
-    require: |table| table.require_archived("`archive`"),
+    require: |table, _| table.require_archived("`archive`"),
 };
 
 pub const RESTORE: Verb = Verb {
@@ -155,7 +155,7 @@ pub const RESTORE: Verb = Verb {
     from: &[Status::Archived],
     of_many: &[Status::Archived],
     to: (Transition::Renewed, Counter::Reset),
-    require: Table::require_told_archived,
+    require: |table, _| table.require_told_archived(),
 };
 
 /// Sets NEW, which is due by every policy.
@@ -174,6 +174,7 @@ pub const RETRY: Verb = Verb {
 struct Choice<'a> {
     verb: &'a Verb,
     queue: &'a Queue,
+    resolved: &'a Resolved<'a>,
     from: Vec<Status>,
     before: Option<Instant>,
     cause: Option<CauseFilter>,
@@ -210,7 +211,7 @@ pub fn edit(
     let mut database = open(&queue, access, console.clock)?;
     let table = database.table();
     table.require_sound_counters()?;
-    (verb.require)(table)?;
+    (verb.require)(table, &resolved.choice())?;
     let id_columns = table.id.len();
     let now = console.clock.now();
     let filter = |meant: &String| {
@@ -218,7 +219,7 @@ pub fn edit(
     };
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age));
-    let choice = Choice { verb, queue: &queue, from, before, cause, now };
+    let choice = Choice { verb, queue: &queue, resolved, from, before, cause, now };
     let chosen = if args.ids.is_empty() { choice.ids(&mut *database)? } else { Vec::new() };
     if chosen.len() > MANY
         && !dry_run
@@ -242,7 +243,9 @@ pub fn edit(
     }
     let records = counted(work.done, "record");
     let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
-    writeln!(work.out, "{done} {records}")?;
+    let none =
+        if ids.is_empty() && args.ids.is_empty() { work.choice.none() } else { String::new() };
+    writeln!(work.out, "{done} {records}{none}")?;
     if let Some(line) = line {
         // A server uses its own clock, so the change may be later than the begin.
         let rule = line.due_rule(console.clock.now(), false);
@@ -285,6 +288,14 @@ impl Choice<'_> {
         Ok(ids)
     }
 
+    /// The reason why no record was chosen.
+    fn none(&self) -> String {
+        let sought: Vec<_> = self.from.iter().map(|status| status.name()).collect();
+        let is_part = self.verb.from.iter().any(|status| !self.from.contains(status));
+        let others = if is_part { "; --status chooses others" } else { "" };
+        format!(": no {} record matches{others}", sought.join(" or "))
+    }
+
     /// Why a record is left as it is. It may have changed since it was chosen.
     fn objection(&self, record: &mut Record) -> Option<String> {
         // A NEW one can only be made due if it waits.
@@ -294,7 +305,9 @@ impl Choice<'_> {
         let is_old = |before| record.inserted_at.is_some_and(|at| at < before);
         if !self.queue.holds(&record.id) {
             Some("is in another shard, and is left so".into())
-        } else if is_due || !self.from.contains(&record.status) {
+        } else if is_due && self.from.contains(&Status::New) {
+            Some("is NEW, so it is due already".into())
+        } else if !self.from.contains(&record.status) {
             Some(format!("is {}, and is left so", cut_line(&record.status_text)))
         } else if !self.before.is_none_or(is_old) {
             Some("was given another date meanwhile, and is left so".into())
@@ -349,7 +362,12 @@ impl Work<'_> {
                     self.store.release(&id);
                     (Exit::Done, why)
                 }
-                Claim::Busy => (Exit::TryLater, "a pass is handling it; try again later".into()),
+                Claim::Busy => {
+                    let stop =
+                        format!("backlog stop{} {}", self.choice.resolved.choice(), id.full());
+                    let why = "a pass is handling it; try again later, or end its handler";
+                    (Exit::TryLater, format!("{why}: {stop}"))
+                }
                 Claim::Ambiguous => (Exit::Failed, AMBIGUOUS.into()),
                 Claim::Gone => (Exit::Failed, GONE.into()),
                 Claim::Unreadable(why) => (Exit::Failed, format!("it could not be read: {why}")),

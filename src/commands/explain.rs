@@ -1,7 +1,7 @@
 //! `backlog explain`: why a record is tried or not.
 
 use anyhow::Result;
-use backlog_schedule::{DueRule, Position, Record, Span, one_line};
+use backlog_schedule::{DueRule, Position, Record, Span, Status, one_line};
 use backlog_store::system_error::chain;
 use backlog_store::{LineHistory, LineState};
 
@@ -46,6 +46,12 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         let unstored = found.as_mut().ok().and_then(|record| known.known.fill_in(record));
         let in_hand = found.as_ref().ok().and_then(|it| known.in_hand(it, &console.screen));
         let in_hand = in_hand.as_deref();
+        let restores = |record: &&Record| {
+            record.status == Status::Archived && database.table().require_told_archived().is_ok()
+        };
+        let back = found.as_ref().ok().filter(restores).map(|record| {
+            format!("  way back    backlog restore{} {}\n", resolved.choice(), record.id.full())
+        });
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
                 explanation(&record, rule, last, history.as_ref(), in_hand, &console.screen)
@@ -60,6 +66,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
                 format!("{}: {why}{deleted}\n", one_line(id))
             }
         };
+        text += &back.unwrap_or_default();
         text += &unstored.map_or_else(String::new, report::unstored);
         let lines = text.lines().map(|line| console.screen.wrap(line));
         console.out.write_all(lines.collect::<String>().as_bytes())?;

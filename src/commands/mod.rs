@@ -359,8 +359,11 @@ fn gone(id: &str, columns: usize) -> String {
         return format!("{GONE}; if you mean the file, a database follows --db");
     }
     let parts = split_id(id).len();
-    if columns == 1 || parts == columns {
+    if parts == columns {
         return GONE.into();
+    }
+    if columns == 1 {
+        return format!("{GONE}; blanks separate ids, not commas");
     }
     format!(
         "{GONE}: an id has {columns} columns with commas between them, not {parts}; a comma within a \

@@ -312,11 +312,12 @@ pub fn user_name() -> String {
 }
 
 /// The result of a pass whose line is locked. It reports once an hour that the running pass hangs.
-pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
+pub fn find_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
-    let Some(why) = history.and_then(|history| hang(&history, now)) else { return Ok(Exit::Done) };
+    let why = history.and_then(|history| hang(&history, now, &resolved.choice()));
+    let Some(why) = why else { return Ok(Exit::Done) };
     if !assembly.state.may_say(&assembly.name, "hung", now) {
         return Ok(Exit::Done);
     }
@@ -325,14 +326,14 @@ pub fn find_busy(assembly: &Assembly, now: Instant) -> Result<Exit> {
 }
 
 /// The message about a pass that hangs. It has advice only if the process exists here: others may write the file.
-fn hang(history: &LineHistory, now: Instant) -> Option<String> {
+fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
     let PassEntry { began, pid, host, uid, .. } = running;
     let is_its_users = |found: Metadata| found.uid() == *uid;
     let is_here =
         *host == host_name() && fs::metadata(format!("/proc/{pid}")).is_ok_and(is_its_users);
     let slow = history.slow_handlers();
-    let stop = slow.first().map(|(_, id)| format!(" `backlog stop {id}` ends its handler"));
+    let stop = slow.first().map(|(_, id)| format!(" `backlog stop{choice} {id}` ends its handler"));
     let advice = if is_here { format!(" `kill {pid}` ends it") } else { String::new() };
     let advice = stop.unwrap_or(advice);
     Some(format!(

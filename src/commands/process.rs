@@ -72,7 +72,7 @@ fn locked(
         Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
     if lock.is_none() {
         monitoring.is_busy = true;
-        return find_busy(&assembly, clock.now());
+        return find_busy(resolved, &assembly, clock.now());
     }
     monitoring.begin(&assembly.state);
     let began = clock.monotonic();
@@ -91,7 +91,7 @@ fn locked(
             let summary = report::summary(&tally, elapsed);
             let causes = |width| {
                 let screen = Screen { width, now: clock.now() };
-                report::top_failures(&[("", &log.causes())], &screen)
+                report::top_failures(&[("", &log.causes())], &resolved.choice(), &screen)
             };
             // The pause was reported when it was found.
             if terminal.width.is_some() && tally != Tally::paused() {
@@ -205,8 +205,9 @@ pub fn run_named(
     table.require_sound_counters()?;
     require(settings.handler.as_ref(), queue, table)?;
     if table.capabilities().keeps_schedule {
-        let retry = "`backlog retry ID` has the next pass try a message";
-        bail!(usage(format!("a pgmq queue hands out messages in its own order; {retry}")));
+        let retry = format!("`backlog retry{} ID`", resolved.choice());
+        let why = "a pgmq queue hands out messages in its own order";
+        bail!(usage(format!("{why}; {retry} has the next pass try a message")));
     }
     let columns = table.id.len();
     let assembly = Assembly::new(queue, &settings.schedule, &*database)?;
@@ -214,7 +215,7 @@ pub fn run_named(
     let (mut ids, mut exit) = (Vec::new(), Exit::Done);
     for typed in &args.ids {
         let found = find(&mut *database, typed, columns)?;
-        let found = found.and_then(|record| match untried(queue, &record, args.again) {
+        let found = found.and_then(|record| match untried(resolved, queue, &record, args.again) {
             None => Ok(record.id),
             Some(why) => Err(why),
         });
@@ -257,14 +258,16 @@ pub fn run_named(
 }
 
 /// Why a record is not tried although a person has named it.
-fn untried(queue: &Queue, record: &Record, again: bool) -> Option<String> {
-    let id = &record.id;
+fn untried(resolved: &Resolved<'_>, queue: &Queue, record: &Record, again: bool) -> Option<String> {
+    let (id, choice) = (&record.id, resolved.choice());
     match record.status {
         _ if !queue.holds(id) => Some("is in another shard".into()),
         Status::New | Status::Error => None,
         Status::Success if again => None,
         Status::Success => Some("is SUCCESS; --again tries it again".into()),
-        Status::Archived => Some(format!("is ARCHIVED; `backlog restore {id}` makes it NEW")),
+        Status::Archived => {
+            Some(format!("is ARCHIVED; `backlog restore{choice} {id}` makes it NEW"))
+        }
         Status::Foreign => Some(format!("is {}, not pending", cut_line(&record.status_text))),
     }
 }

@@ -34,7 +34,7 @@ pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_
         return forget(resolved, policy, console);
     }
     let looked = vec![look_at(resolved, args, &thresholds, console.clock)];
-    answer(looked, false, args, &thresholds, console)
+    answer(looked, None, args, &thresholds, console)
 }
 
 /// Removes the record of the passes of a line.
@@ -77,7 +77,7 @@ pub fn overview(
         }
     };
     let looked = queues.iter().map(look).collect();
-    answer(looked, true, args, &thresholds, console)
+    answer(looked, Some(sources.choice() + " --all-queues"), args, &thresholds, console)
 }
 
 /// The limits of `--warn-if` and `--fail-if`.
@@ -89,7 +89,7 @@ fn thresholds(args: &cli::Status) -> Result<Thresholds> {
 /// Writes the page and the metrics if they are wanted, and prints the status or the state by the limits that are set.
 fn answer(
     looked: Vec<Looked>,
-    is_overview: bool,
+    all: Option<String>,
     args: &cli::Status,
     thresholds: &Thresholds,
     console: &mut Console<'_>,
@@ -120,16 +120,16 @@ fn answer(
             Severity::Unknown => Exit::Unknown,
         });
     }
-    let is_unknown = |(_, report): &mut QueueStatus| !is_overview && report.is_err();
+    let is_unknown = |(_, report): &mut QueueStatus| all.is_none() && report.is_err();
     if let Some((_, Err(error))) = found.pop_if(is_unknown) {
         return Err(error);
     }
-    let text = match &found[..] {
-        all if args.format.json => {
-            all.iter().map(|status| json_line(&report::status_json(status))).collect()
+    let text = match (&found[..], all) {
+        (found, _) if args.format.json => {
+            found.iter().map(|status| json_line(&report::status_json(status))).collect()
         }
-        [(_, Ok(report))] if !is_overview => report::status_text(report, &console.screen),
-        all => report::overview_text(all, &console.screen),
+        ([(_, Ok(report))], None) => report::status_text(report, &console.screen),
+        (found, all) => report::overview_text(found, &all.unwrap_or_default(), &console.screen),
     };
     console.out.write_all(text.as_bytes())?;
     let exits = found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
@@ -252,5 +252,6 @@ fn report_on(
         causes,
         paused,
         archived,
+        choice: resolved.choice(),
     })
 }

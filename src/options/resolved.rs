@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use backlog_schedule::{Order, Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
-use backlog_store::{certificates, is_url, kept_beside};
+use backlog_store::{certificates, is_url, kept_beside, without_password};
 
 use super::environment::{Environment, attempts_variable};
 use super::file::{File, require_queue_name};
@@ -81,14 +81,36 @@ fn chooses_table(key: &Key) -> bool {
     ["db", "table", "pgmq"].contains(&key.name)
 }
 
+/// The file that is read without --config.
+fn usual_file(environment: &Environment) -> Option<PathBuf> {
+    let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+    let default = || environment.default_files().into_iter().find(exists);
+    environment.path("BACKLOG_CONFIG").or_else(default)
+}
+
+/// Options as they follow a subcommand: ` --queue orders`.
+fn options(options: impl Iterator<Item = (&'static str, String)>) -> String {
+    let quoted = options.map(|(long, value)| {
+        let value = shlex::try_quote(&value).map_or_else(|_| value.clone(), String::from);
+        format!(" --{long} {value}")
+    });
+    quoted.collect()
+}
+
 impl Sources {
+    /// The option that names backlog.toml again in a printed command, if one is needed.
+    pub fn choice(&self) -> String {
+        let named = self.file.as_ref().map(|file| &file.path);
+        let named = named.filter(|path| usual_file(&self.environment).as_ref() != Some(path));
+        options(named.map(|path| ("config", path.display().to_string())).into_iter())
+    }
+
     /// With the file that is named, or else the first default file that exists.
     pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
         let named = config.map(|path| environment.directory.join(path));
         let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
         let read = if named.is_some() { File::named } else { File::found };
-        let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
-        let path = named.or_else(|| environment.default_files().into_iter().find(exists));
+        let path = named.or_else(|| usual_file(&environment));
         if let Some(path) = &path {
             environment.require_trusted(path, Kind::Config)?;
         }
@@ -150,6 +172,12 @@ impl Sources {
         if typed.layer.has_two_handlers() {
             return Err(usage("--post and a command are two handlers: choose one"));
         }
+        if let Some(db) = typed.layer.text("db")
+            && self.file.iter().flat_map(File::queues).any(|queue| queue == db)
+            && !self.environment.directory.join(db).exists()
+        {
+            return Err(usage(format!("{db} is a queue, not a database: use --queue {db}")));
+        }
         let mut layers = typed.layer.clone().over(typed.set()?);
         layers = layers.over(self.environment.layer(&name)?);
         if let (Some(file), None) = (&self.file, &named)
@@ -194,6 +222,19 @@ impl Resolved<'_> {
     /// The name of the queue, unless it is the default.
     pub fn named(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
+    }
+
+    /// The options that choose the queue again in a printed command, from the same directory and environment:
+    /// ` --queue orders`. Empty if none is needed.
+    pub fn choice(&self) -> String {
+        let has_table = self.typed.layer.has_any(chooses_table);
+        let is_only = !has_table && self.sources.queues().is_ok_and(|queues| queues.len() == 1);
+        let name = self.named().filter(|_| self.is_named && !is_only);
+        let typed = self.typed.layer.iter().filter(|(key, ..)| chooses_table(key));
+        let typed = typed.filter_map(|(key, raw, _)| Some((key.long, raw.as_str()?)));
+        let chosen = name.map(|name| ("queue", name)).into_iter().chain(typed);
+        self.sources.choice()
+            + &options(chosen.map(|(long, value)| (long, without_password(value))))
     }
 
     pub fn queue(&self) -> Result<Queue, ExitError> {

@@ -57,8 +57,8 @@ pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     table(columns(), &rows, screen)
 }
 
-/// The most frequent causes of these queues, or nothing where nothing failed.
-pub fn top_failures(queues: &[(&str, &Causes)], screen: &Screen) -> String {
+/// The most frequent causes of these queues, or nothing. `choice` is that of the queues in a printed command.
+pub fn top_failures(queues: &[(&str, &Causes)], choice: &str, screen: &Screen) -> String {
     let mut groups = Vec::new();
     for (queue, causes) in queues {
         groups.extend(causes.ranked().into_iter().map(|group| (one_line(queue), group)));
@@ -69,8 +69,7 @@ pub fn top_failures(queues: &[(&str, &Causes)], screen: &Screen) -> String {
     groups.sort_by_key(|(_, (_, group))| Reverse(group.records));
     let more = match groups.len().saturating_sub(TOP) {
         0 => String::new(),
-        more if queues.len() > 1 => format!("{more} more: `backlog failures --all-queues`\n"),
-        more => format!("{more} more: `backlog failures`\n"),
+        more => format!("{more} more: `backlog failures{choice}`\n"),
     };
     groups.truncate(TOP);
     let queue_column = (queues.len() > 1).then(|| Column::text("QUEUE", 10));

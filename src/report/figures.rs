@@ -51,7 +51,7 @@ pub const FIGURES: &[Figure] = &[
         .column(Column::number("ARCHIVED", 8)),
     Figure::new("archived_24h", LastDay(|counts| counts.archived))
         .help("records that passes archived in the last 24 hours")
-        .line(Line::IfAny("archived 24h", "`backlog failures` says why"))
+        .line(Line::IfAny("archived 24h", "`backlog failures{choice}` says why"))
         .column(Column::number("IN 24H", 6).wide(60)),
     Figure::new("failed_24h", LastDay(|counts| counts.failed.saturating_add(counts.archived)))
         .help("attempts that failed in the last 24 hours"),
@@ -269,6 +269,8 @@ pub struct StatusReport {
     pub paused: Option<Pause>,
     /// The newest archived records.
     pub archived: Vec<Record>,
+    /// The options that choose the queue again in a printed command.
+    pub choice: String,
 }
 
 /// The record that was inserted first.

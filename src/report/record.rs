@@ -40,7 +40,7 @@ pub fn dry_run_line(record: &Record, verb: &str, why: &str) -> String {
 
 pub fn next_attempt(record: &Record, verdict: Verdict, screen: &Screen) -> String {
     match verdict {
-        Verdict::Due(_) => "now".into(),
+        Verdict::Due(_) => "in the next pass".into(),
         Verdict::Wait { until } => screen.when(until),
         Verdict::Archive(_) => "none: it is given up".into(),
         Verdict::Never(obstacle) => format!("none: {}", obstacle_text(obstacle, record)),
@@ -281,9 +281,10 @@ fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> St
         };
     }
     match then {
-        Verdict::Archive(_) => "not tried, or not any more: it was to be archived".into(),
+        Verdict::Archive(_) => "not tried: it was to be archived".into(),
         Verdict::Never(obstacle @ Obstacle::NotPending) => {
-            format!("not tried, or not any more: it {}", obstacle_text(obstacle, record))
+            let ended = obstacle_text(obstacle, record);
+            format!("it {ended} now, so its row does not show whether that pass tried it")
         }
         _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
             "not tried: the record is younger than that".into()
@@ -299,11 +300,7 @@ fn verdict_now(verdict: Verdict, record: &Record, screen: &Screen) -> String {
         Verdict::Archive(End::Attempts) => "had its last attempt; the next pass archives it".into(),
         Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
         Verdict::Wait { until } => format!("waits until {}", screen.when(until)),
-        Verdict::Never(obstacle) => {
-            let is_archived = record.status == Status::Archived;
-            let back = if is_archived { "; `backlog restore` brings it back" } else { "" };
-            format!("not tried: {}{back}", obstacle_text(obstacle, record))
-        }
+        Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
         Verdict::Due(reason) => format!("due: {}", reason_text(reason)),
     }
 }
@@ -365,8 +362,8 @@ fn behind(slots: &Slots, time: PassTime, screen: &Screen) -> Option<String> {
     let until = time.span?.until;
     (until < time.now.tick(slots.every_secs())).then(|| {
         format!(
-            "passes of this line are behind and catch up, {CATCH_UP} ticks in each: the next one \
-             comes to {}",
+            "passes of this line were missed; each pass makes up {CATCH_UP} ticks, and the next pass \
+             gets to {}",
             screen.at(slots.instant(until.saturating_add(1)))
         )
     })
@@ -387,10 +384,10 @@ fn by_count(backoff: &Backoff, facts: Facts<'_>, screen: &Screen) -> Vec<String>
         Jitter::Spread { percent: 0 } => format!("{after} it waits {this}"),
         Jitter::Spread { percent } => {
             let share = share(phase(facts.id), *percent);
-            let less = if n == 0 { String::new() } else { format!(" - {share} of {this}") };
+            let difference = if n == 0 { "" } else { "the difference to " };
             format!(
-                "{after} it waits {this} + {share} of {next}{less}: its own share of the way to the \
-                 next wait"
+                "{after} it waits {this} + {share} of {difference}the next wait, {next}; each record \
+                 has its own percentage"
             )
         }
         Jitter::Drawn { widths, .. } => format!(

@@ -64,7 +64,7 @@ fn figure_line(
         Line::Always(label, note) | Line::IfAny(label, note) => (label, note),
     };
     let schedule = report.due.as_ref().map_or(String::new(), |due| one_line(&due.line));
-    let note = note.replace("{line}", &schedule);
+    let note = note.replace("{line}", &schedule).replace("{choice}", &report.choice);
     let note = if note.is_empty() { note } else { format!(" ({note})") };
     let oldest = figure.oldest(report).map(|oldest| oldest_text(oldest, screen));
     Some((label, oldest.unwrap_or_else(|| figure.format(value)) + &note))
@@ -105,7 +105,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     let (table, db) = (one_line(&report.table), one_line(&report.db));
     let passes = passes_text(&report.passes, screen);
     let now = screen.at(report.now);
-    let failures = section(top_failures(&[("", &report.causes)], screen));
+    let failures = section(top_failures(&[("", &report.causes)], &report.choice, screen));
     let title = screen.wrap(&format!("{table} in {db} at {now}"));
     let counts = counts_table(&report.counts, screen);
     format!("{title}\n{counts}\n{lines}\n{passes}{failures}")
@@ -165,8 +165,8 @@ fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) 
     }
 }
 
-/// A line for each queue of backlog.toml, and the most frequent causes of failures.
-pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
+/// A line for each queue of backlog.toml, and the most frequent causes of failures by `top_failures`.
+pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> String {
     let mut columns = vec![Column::text("QUEUE", 10), Column::number("PENDING", 7).wide(70)];
     columns.extend(AGES.map(|name| Column::number(name, 6).wide(120)));
     columns.extend(figure_columns().map(|(_, column)| column));
@@ -185,7 +185,7 @@ pub fn overview_text(queues: &[QueueStatus], screen: &Screen) -> String {
     let lines = table(columns, &rows, screen);
     let known = queues.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?)));
     let causes: Vec<_> = known.map(|(name, report)| (name, &report.causes)).collect();
-    lines + &section(top_failures(&causes, screen))
+    lines + &section(top_failures(&causes, choice, screen))
 }
 
 /// The pending records in all and by age, the figures that have a column, and the age of the oldest due record.
@@ -265,6 +265,7 @@ mod tests {
             causes: Default::default(),
             paused: Some(Pause::default()),
             archived: Vec::new(),
+            choice: String::new(),
         };
         let record = |verdict| PendingRecord {
             verdict,
@@ -299,7 +300,7 @@ mod tests {
         let report = queues[0].1.as_ref().unwrap();
         let screen = Screen { width: None, now: NOW };
         let (json, text) = (status_json(&queues[0]), status_text(report, &screen));
-        let (overview, page) = (overview_text(&queues, &screen), page(&queues, NOW).unwrap());
+        let (overview, page) = (overview_text(&queues, "", &screen), page(&queues, NOW).unwrap());
         let mut metrics = Metrics::default();
         metrics.of_table(&Labels::of_table("db", "mails", "MAILS"), NOW, Some(report));
         let metrics = metrics.to_text();

@@ -49,7 +49,7 @@ fn a_few_archived_records_are_named_with_the_command_that_brings_them_back() {
     let last = of_queue.stderr.lines().last().unwrap();
     let command = last.strip_prefix("backlog: queue e-mails: this brings it back: ").unwrap();
     let restored = follow(&env, command).success().stdout;
-    assert_eq!(restored, "restored 1 record\n1: next attempt now\n");
+    assert_eq!(restored, "restored 1 record\n1: next attempt in the next pass\n");
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: 
     assert_eq!(database.query(archived), "it's 5");
 
     let said = env.run(&["restore", "--pgmq", "jobs", "--all"]).success();
-    assert_eq!(said.stdout, "restored 1 record\n1: next attempt now\n");
+    assert_eq!(said.stdout, "restored 1 record\n1: next attempt in the next pass\n");
     assert_eq!(database.query("SELECT msg_id, read_ct, headers FROM pgmq.q_jobs"), "1|0|");
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0");
     let once = env
@@ -213,7 +213,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     assert_eq!(busy.exit, Some(1));
     assert_eq!(
         busy.stdout,
-        "9: no such record\n1: a pass is handling it; try again later\narchived 1 record\n"
+        "9: no such record\n1: a pass is handling it; try again later, or end its handler: backlog stop --pgmq jobs 1\narchived 1 record\n"
     );
     assert_eq!(database.query("SELECT msg_id FROM pgmq.a_jobs"), "2");
     if !version.has_headers() {
@@ -227,7 +227,10 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     assert_eq!(database.query(archived), "archived without an attempt");
     database.sql("SELECT pgmq.archive('jobs', 3)");
     let said = mend("restore", &["2", "3"]).success().stdout;
-    assert_eq!(said, "3: is SUCCESS, and is left so\nrestored 1 record\n2: next attempt now\n");
+    assert_eq!(
+        said,
+        "3: is SUCCESS, and is left so\nrestored 1 record\n2: next attempt in the next pass\n"
+    );
     assert_eq!(database.query("SELECT msg_id FROM pgmq.q_jobs ORDER BY 1"), "1\n2");
 }
 

@@ -98,7 +98,10 @@ fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
         "{next_day}"
     );
     let one = run(&env, &["status", "--queue", "orders"]).success().stdout;
-    assert!(one.contains("\narchived 24h    3 (`backlog failures` says why)\n"), "{one}");
+    assert!(
+        one.contains("\narchived 24h    3 (`backlog failures --queue orders` says why)\n"),
+        "{one}"
+    );
     let ran = run(&env, &["status", "--all-queues", "--fail-if", "due>0"]);
     assert_eq!((ran.exit, &*ran.stdout), (Some(2), "CRITICAL: queue mails: due 1 (>0)\n"));
     let ran = run(&env, &["status", "--queue", "orders", "--fail-if", "due>0"]);
@@ -106,6 +109,34 @@ fn a_queue_in_which_a_pass_gave_up_records_is_not_ok_for_a_day() {
     let json = run(&env, &["status", "--queue", "orders", "--json"]).success().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["archived"], &json["archived_24h"]), (&3.into(), &3.into()));
+}
+
+#[test]
+fn a_printed_command_chooses_its_queue() {
+    let env = env(&[ORDERS, MAILS].concat());
+    env.sql("UPDATE orders SET STATUS = 'ARCHIVED' WHERE ID = 1");
+    let back = "backlog restore --queue orders 1";
+    let explained = run(&env, &["explain", "1", "--queue", "orders"]).success().stdout;
+    assert!(explained.ends_with(&format!("\n  way back    {back}\n")), "{explained}");
+    let why = format!("1: is ARCHIVED; `{back}` makes it NEW");
+    run(&env, &["process", "1", "--queue", "orders"]).fails(1, &[&why]);
+    let named = run(&env, &["explain", "1", "--db", "test.db", "--table", "orders"]).success();
+    let back = "backlog restore --db test.db --table orders 1\n";
+    assert!(named.stdout.ends_with(back), "{named:?}");
+    std::fs::rename(env.path("backlog.toml"), env.path("my queues.toml")).unwrap();
+    let config = ["--config", "my queues.toml", "--queue", "orders"];
+    let explained = run(&env, &[&["explain", "1"], &config[..]].concat()).success().stdout;
+    let config = format!("--config '{}' --queue orders", env.path("my queues.toml").display());
+    assert!(explained.contains(&format!("backlog restore {config} 1\n")), "{explained}");
+}
+
+#[test]
+fn the_name_of_a_queue_is_no_database() {
+    let env = env(&[ORDERS, MAILS].concat());
+    for command in ["status", "list", "failures"] {
+        let says = "orders is a queue, not a database: use --queue orders\n";
+        run(&env, &[command, "orders"]).fails(2, &[says]);
+    }
 }
 
 #[test]

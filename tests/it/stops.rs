@@ -396,8 +396,8 @@ fn a_handler_that_hangs_is_stopped_and_the_pass_goes_on() {
     assert!(ran.stdout.contains(" has had it in hand for 10 s\n"), "{ran:?}");
     wait_until("the records are noted", || env.state("SELECT count(*) FROM running") == "2");
     let ran = stop(&["2", "3", "--set", "fibonacci=true"]).success();
-    let expected = "2: stopped; the attempt does not count; next attempt now\n3: stopped; the attempt \
-                    does not count; next attempt now\n";
+    let expected = "2: stopped; the attempt does not count; next attempt in the next pass\n3: stopped; the attempt \
+                    does not count; next attempt in the next pass\n";
     assert_eq!(ran.stdout, expected);
     assert!(pass.wait().unwrap().success());
     assert_eq!(

@@ -215,8 +215,9 @@ fn a_record_is_told_of_also_where_no_schedule_is() {
     assert_eq!(explained, format!("{record}{unknown}"));
     env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED'");
     let explained = env.run_at(MIDNIGHT, &["explain", "7"]).success().stdout;
-    let now = "  now         not tried: is ARCHIVED; `backlog restore` brings it back\n";
-    assert!(explained.ends_with(&format!("{now}{unknown}")), "{explained}");
+    let now = "  now         not tried: is ARCHIVED\n";
+    let back = "  way back    backlog restore 7\n";
+    assert!(explained.ends_with(&format!("{now}{unknown}{back}")), "{explained}");
     let ran = env.run(&["explain", "8"]);
     assert_eq!((ran.exit, &*ran.stdout), (Some(1), "8: no such record\n"));
 }

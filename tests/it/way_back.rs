@@ -98,7 +98,10 @@ fn a_mapping_with_a_way_back_is_rehearsed_and_works() {
         let listed = env.run_at(MIDNIGHT, &["list", "--status", "archived"]).success().stdout;
         assert_eq!(listed.matches("ARCHIVED").count(), 2, "{listed}");
         let restored = env.run_at(MIDNIGHT, &["restore", "1", "2"]).success().stdout;
-        assert_eq!(restored, "restored 2 records\n1: next attempt now\n2: next attempt now\n");
+        assert_eq!(
+            restored,
+            "restored 2 records\n1: next attempt in the next pass\n2: next attempt in the next pass\n"
+        );
         let due = "2026-11-21T00:00:00Z||0";
         assert_eq!(query(ROWS), format!("1|0|{due}\n2|0|{due}"));
         env.run_at(MIDNIGHT, &["process"]).silent();

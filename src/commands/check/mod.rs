@@ -71,7 +71,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         }
         let state = findings.wrong("claims", state_dir(&queue, &*database));
         if let Some(state) = &state {
-            check_state(&mut findings, &queue, state, database.table(), &console.screen);
+            check_state(&mut findings, resolved, &queue, state, database.table(), &console.screen);
         }
         let by_count = schedule.as_ref().is_some_and(|it| it.policy.needs_counter());
         let found = database.inspect(by_count)?;
@@ -122,7 +122,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
     }
     findings.0.extend(lines.0);
     if !has_lines {
-        report_no_line(&mut findings, is_running);
+        report_no_line(&mut findings, resolved, is_running);
     }
     print(&findings, &queue, args.format.json, console.out)
 }
@@ -162,6 +162,7 @@ fn check_limits(findings: &mut Findings, limits: &RetryLimits) {
 /// Checks where claims are kept, and whether there is a pause.
 fn check_state(
     findings: &mut Findings,
+    resolved: &Resolved<'_>,
     queue: &Queue,
     state: &StateDir,
     table: &Table,
@@ -177,7 +178,8 @@ fn check_state(
     }
     if let Some(pause) = state.pause(&queue.name, &table.name, screen.now) {
         let pause = pause.sentence(|at| at.to_string());
-        findings.warning("pause", format!("{pause}; `backlog resume` ends it"));
+        let choice = resolved.choice();
+        findings.warning("pause", format!("{pause}; `backlog resume{choice}` ends it"));
     }
 }
 
@@ -219,13 +221,14 @@ fn check_passes(
 }
 
 /// `is_running` says that the passes of the queue run on time.
-fn report_no_line(findings: &mut Findings, is_running: bool) {
-    let none = "no line that can be read here";
+fn report_no_line(findings: &mut Findings, resolved: &Resolved<'_>, is_running: bool) {
     if is_running {
-        findings.ok("crontab", format!("{none}: something else starts the passes"));
+        let none = "no line of this queue can be read here, but its passes run";
+        findings.ok("crontab", format!("{none}: something else starts them"));
     } else {
-        let what = "works on this queue; `backlog crontab` prints one";
-        findings.warning("crontab", format!("{none} {what}"));
+        let none = "no line that can be read here works on this queue";
+        let choice = resolved.choice();
+        findings.warning("crontab", format!("{none}; `backlog crontab{choice}` prints one"));
     }
 }
 
@@ -289,7 +292,7 @@ fn check_table(findings: &mut Findings, table: &Table, found: &Inspection, now: 
 fn check_commands(findings: &mut Findings, resolved: &Resolved<'_>, queue: &Queue, table: &Table) {
     let pause = resolved.require_state_dir(queue).map_err(anyhow::Error::from);
     for (command, required) in [
-        ("retry", table.require_renewal()),
+        ("retry", table.require_renewal(&resolved.choice())),
         ("archive", table.require_archived("`archive`")),
         ("restore", table.require_told_archived()),
         ("pause", pause),

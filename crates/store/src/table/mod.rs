@@ -313,12 +313,13 @@ impl Table {
         Ok(())
     }
 
-    pub fn require_renewal(&self) -> Result<()> {
+    /// `choice` are the options that choose the table.
+    pub fn require_renewal(&self, choice: &str) -> Result<()> {
         ensure!(
             self.statuses.tell() || self.last_failure.is_some() || self.due_at.is_some(),
             "table {} has no column that `retry` could change (last_failure, or a status for failed \
-             records); to try one record now: backlog process ID; to try all pending ones: backlog process \
-             --ndays 365",
+             records); to try one record now: backlog process{choice} ID; to try all pending ones: backlog \
+             process{choice} --ndays 365",
             self.name
         );
         Ok(())

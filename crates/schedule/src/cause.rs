@@ -326,7 +326,7 @@ mod tests {
             ("GET https://api.example.com failed", "GET https://api.example.com failed"),
             ("job 550e8400-e29b-41d4-a716-446655440000 timed out", "job * timed out"),
             ("at 0x7ffe12ab", "at *"),
-            ("550 no such user <u14@x.example>", "550 no such user <*>"),
+            ("550 no such user <u14@x.example>", "* no such user <*>"),
             ("no such user: Anna.B+c@x.example.", "no such user: *."),
             ("could not load left-pad@1.3.0", "could not load left-pad@*"),
             ("commit deadbeef1 is gone", "commit * is gone"),

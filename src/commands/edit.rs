@@ -233,6 +233,8 @@ pub fn edit(
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let line = assembly.map(|assembly| assembly.line);
     let state = state_dir(&queue, &*database)?;
+    let pause = state.pause(&queue.name, &database.table().name, now);
+    let pause = pause.filter(|_| verb.to.0 == Transition::Renewed);
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
     let (renewed, exit) = (Vec::new(), Exit::Done);
@@ -246,6 +248,9 @@ pub fn edit(
     let none =
         if ids.is_empty() && args.ids.is_empty() { work.choice.none() } else { String::new() };
     writeln!(work.out, "{done} {records}{none}")?;
+    if let Some(pause) = pause {
+        writeln!(work.out, "{}", pause.sentence(|at| console.screen.at(at), &resolved.choice()))?;
+    }
     if let Some(line) = line {
         // A server uses its own clock, so the change may be later than the begin.
         let rule = line.due_rule(console.clock.now(), false);

@@ -29,7 +29,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     });
     let state = state_dir(&queue, &*database)?;
     if let Some(pause) = state.pause(&queue.name, &database.table().name, console.clock.now()) {
-        let said = pause.sentence(|at| console.screen.at(at));
+        let said = pause.sentence(|at| console.screen.at(at), &resolved.choice());
         console.out.write_all(console.screen.wrap(&said).as_bytes())?;
     }
     let columns = database.table().id.len();

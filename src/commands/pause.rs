@@ -108,8 +108,7 @@ pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit
     confirm(console.out, if was_paused { &done } else { &not })?;
     for other in target.others() {
         if let Some(pause) = target.state.pause_of(&other, now) {
-            let (said, ending) =
-                (pause.sentence(|at| console.screen.at(at)), target.ending(&other));
+            let (said, ending) = (pause.text(|at| console.screen.at(at)), target.ending(&other));
             confirm(console.out, &format!("{other} is still {said}; {ending} ends that"))?;
         }
     }

@@ -283,7 +283,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
     }
     if let Some(pause) = state.pause(&name.queue, &name.table, console.clock.now()) {
         let screen = Screen { width: console.terminal.width, now: console.clock.now() };
-        console.terminal.say(&pause.sentence(|at| screen.at(at)));
+        console.terminal.say(&pause.sentence(|at| screen.at(at), ""));
     }
     let limits = &settings.limits;
     let plan = line.plan(settings.order, limits);
@@ -473,7 +473,7 @@ impl Observer for PassObserver {
         let (line, now) = (&self.line_name, self.clock.now());
         let pause = self.state.pause(&line.queue, &line.table, now)?;
         let screen = Screen { width: self.terminal.width, now };
-        let sentence = pause.sentence(|at| screen.at(at));
+        let sentence = pause.sentence(|at| screen.at(at), "");
         // Under cron, a pause that could not be read is reported.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)

@@ -133,7 +133,8 @@ impl Thresholds {
         let why = judged.into_iter().map(|(_, shown, exceeded)| shown + &exceeded);
         let why = why.collect::<Vec<_>>().join(", ");
         // A person who is woken need not look for why.
-        let paused = report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string()));
+        let paused =
+            report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string(), &report.choice));
         let archived = Some(report.passes.of_last_day(|day| day.archived));
         let archived = archived.filter(|records| *records > 0 && !why.contains("archived_24h"));
         let archived = archived.map(|records| format!("{records} archived in 24 h"));

@@ -72,7 +72,7 @@ fn a_pass_that_begins_in_a_pause_tries_nothing_and_only_a_person_hears_of_it() {
     assert_eq!(pass(&env, MIDNIGHT, &[]), [""; 0]);
     let verbose = ["process", "-v", "--ndays", "9", "--", "true"];
     let sentence = format!(
-        "paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by {}: a release\\nof Friday\n",
+        "paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by {}: a release\\nof Friday; `backlog resume` ends it\n",
         user()
     );
     let heard = env.run_at(MIDNIGHT, &verbose).success();
@@ -336,7 +336,7 @@ fn every_command_that_looks_says_that_the_queue_is_paused() {
     assert_eq!(status_json(&env, MIDNIGHT)["paused"], Value::Null);
     pause(&env, &["--for", "90m", "--reason", "HTTP 503"]);
     let sentence = format!(
-        "paused since 2026-11-21T00:00:00Z until 2026-11-21T01:30:00Z by {}: HTTP 503",
+        "paused since 2026-11-21T00:00:00Z until 2026-11-21T01:30:00Z by {}: HTTP 503; `backlog resume` ends it",
         user()
     );
     let line = format!("\n{sentence}\noldest pending  ");
@@ -350,8 +350,13 @@ fn every_command_that_looks_says_that_the_queue_is_paused() {
     assert!(explained.starts_with(&format!("{sentence}\nrecord 1: ")), "{explained}");
     let checked =
         env.run_at(MIDNIGHT, &["check", "--ndays", "9", "--", "/bin/true"]).success().stdout;
-    let finding = format!("\nwarning  pause       {sentence}; `backlog resume` ends it\n");
+    let finding = format!("\nwarning  pause       {sentence}\n");
     assert!(checked.contains(&finding), "{checked}");
+    env.sql("UPDATE BACKLOG SET STATUS = 'ERROR'");
+    let retried = env.run_at(MIDNIGHT, &["retry", "1"]).success().stdout;
+    assert_eq!(retried, format!("made due 1 record\n{sentence}\n"));
+    let archived = env.run_at(MIDNIGHT, &["archive", "1"]).success().stdout;
+    assert_eq!(archived, "archived 1 record\n", "it is about no attempt");
     let over = MIDNIGHT + 90 * MINUTE;
     assert_eq!(status_json(&env, over)["paused"], Value::Null);
     assert!(!status(&env, over, &[]).contains("paused"));
@@ -423,7 +428,7 @@ fn a_damaged_file_is_a_pause_that_names_it() {
     let file = file(&env);
     fs::write(&file, "{\"since\":").unwrap();
     let says = format!(
-        "paused: could not read {}: it is damaged; `backlog resume` removes it",
+        "paused: could not read {}: it is damaged; `backlog resume` ends it",
         file.display()
     );
     let heard = env.run_at(MIDNIGHT + DAY, &["process", "-v", "--ndays", "9", "--", "true"]);

@@ -125,7 +125,7 @@ fn a_pause_is_told_to_whom_an_alarm_wakes() {
         said.starts_with("CRITICAL: due 1 (>0); paused since 2026-11-21T00:00:00Z by "),
         "{said}"
     );
-    assert!(said.ends_with(": moving house\n"), "{said}");
+    assert!(said.ends_with(": moving house; `backlog resume` ends it\n"), "{said}");
 }
 
 #[test]

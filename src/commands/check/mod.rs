@@ -177,9 +177,7 @@ fn check_state(
         None => {}
     }
     if let Some(pause) = state.pause(&queue.name, &table.name, screen.now) {
-        let pause = pause.sentence(|at| at.to_string());
-        let choice = resolved.choice();
-        findings.warning("pause", format!("{pause}; `backlog resume{choice}` ends it"));
+        findings.warning("pause", pause.sentence(|at| at.to_string(), &resolved.choice()));
     }
 }
 

@@ -73,7 +73,8 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
 fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.value(report).ok()));
     queue["figures"] = figures.map(|(name, value)| (name.to_string(), json!(value))).collect();
-    queue["pause"] = report.paused.as_ref().map(|it| it.sentence(|at| screen.at(at))).into();
+    queue["pause"] =
+        report.paused.as_ref().map(|it| it.sentence(|at| screen.at(at), &report.choice)).into();
     queue["last_pass"] = last_pass(report, screen).into();
     queue["sentences"] = json!(sentences(&report.passes, screen));
     let words = report.passes.recent().into_iter().take(IN_WORDS).map(|(entry, history)| {

@@ -66,9 +66,7 @@ impl Pause {
         let read = serde_json::from_slice::<Self>(text).ok().filter(|it| it.since.is_some());
         read.unwrap_or_else(|| {
             let path = path.display();
-            Self::unread(format!(
-                "could not read {path}: it is damaged; `backlog resume` removes it"
-            ))
+            Self::unread(format!("could not read {path}: it is damaged"))
         })
     }
 
@@ -76,8 +74,13 @@ impl Pause {
         self.until.is_none_or(|until| until > now)
     }
 
+    /// The pause and the command that ends it. `choice` are the options that choose the queue.
+    pub fn sentence(&self, shown: impl Fn(Instant) -> String, choice: &str) -> String {
+        format!("{}; `backlog resume{choice}` ends it", self.text(shown))
+    }
+
     /// `paused since 2026-11-21T00:00:00Z until 2026-11-21T02:00:00Z by joe: REASON`
-    pub fn sentence(&self, shown: impl Fn(Instant) -> String) -> String {
+    pub fn text(&self, shown: impl Fn(Instant) -> String) -> String {
         let Self { since, until, reason, by } = self;
         let mut sentence = String::from("paused");
         let instants = [("since", since), ("until", until)];
@@ -183,7 +186,7 @@ mod tests {
         for damaged in ["", "{", "{}", "[]", r#"{"since":"soon"}"#, r#"{"since":null}"#] {
             std::fs::write(&path, damaged).unwrap();
             let pause = state.pause("q", "t", Instant(i64::MAX)).unwrap();
-            let said = pause.sentence(|at| at.to_string());
+            let said = pause.text(|at| at.to_string());
             assert!(
                 said.starts_with(&format!("paused: could not read {}: ", path.display())),
                 "{said}"
@@ -200,7 +203,7 @@ mod tests {
             ..until(0)
         };
         assert_eq!(
-            pause.sentence(|at| at.to_string()),
+            pause.text(|at| at.to_string()),
             "paused since 2026-11-21T00:00:00Z until 2026-11-21T01:00:00Z by joe: first\\nsecond"
         );
     }

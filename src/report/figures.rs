@@ -23,6 +23,8 @@ pub const FIGURES: &[Figure] = &[
         .metric("backlog_due_records", "Records that are due by the schedule of the crontab line."),
     Figure::new("oldest_due", Due(|due| due.oldest_due_secs))
         .help("longest time that a record has been due")
+        .line(Line::IfAny("due for", "the longest; oldest_due in limits"))
+        .column(Column::number("DUE FOR", 7).wide(90))
         .metric(
             "backlog_oldest_due_seconds",
             "Seconds since the record that has been due the longest became due.",

@@ -425,6 +425,10 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
                 None => "killed".into(),
                 Some(PassEnd::Failed) => "failed".into(),
                 Some(PassEnd::Paused) if last.did_nothing() => "paused".into(),
+                Some(_) if passes.failing.is_some() => {
+                    let since = passes.failing.iter().map(|failing| screen.at(failing.since));
+                    format!("no success since {}", since.collect::<String>())
+                }
                 _ if counts == Counts::default() => match passes.of_last_day(|day| day.archived) {
                     0 => "ok".into(),
                     archived => format!("{} archived in 24 h", grouped(archived)),

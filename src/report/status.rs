@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use backlog_schedule::{Status, cut_line, one_line, span};
+use backlog_schedule::{Status, cut_line, one_line, rough_span, span};
 use backlog_store::system_error::chain;
 use backlog_store::{Count, Pause};
 use serde_json::{Value as Json, json};
@@ -173,10 +173,10 @@ pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> S
     let mut columns = vec![Column::text("QUEUE", 10), Column::number("PENDING", 7).wide(70)];
     columns.extend(AGES.map(|name| Column::number(name, 6).wide(120)));
     columns.extend(figure_columns().map(|(_, column)| column));
-    columns.extend([Column::text("OLDEST DUE", 10).wide(90), Column::text("LAST PASS", 9)]);
+    columns.push(Column::text("LAST PASS", 9));
     let row = |(name, report): &QueueStatus| {
         let (mut row, last) = match report {
-            Ok(report) => (overview_row(report, screen), last_pass(report, screen)),
+            Ok(report) => (overview_row(report), last_pass(report, screen)),
             Err(error) => (Vec::new(), one_line(&chain(error))),
         };
         row.insert(0, one_line(name));
@@ -191,21 +191,20 @@ pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> S
     lines + &section(top_failures(&causes, choice, screen))
 }
 
-/// The pending records in all and by age, the figures that have a column, and the age of the oldest due record.
-fn overview_row(report: &StatusReport, screen: &Screen) -> Vec<String> {
+/// The pending records in all and by age, and the figures that have a column.
+fn overview_row(report: &StatusReport) -> Vec<String> {
     let mut ages = [0; AGES.len()];
     for count in report.counts.iter().filter(|count| count.status.is_pending()) {
         ages[count.band.map_or(3, |band| [0, 1, 2, 2, 3, 3, 3][band])] += count.rows;
     }
     let pending = iter::once(ages.iter().sum()).chain(ages);
     let figures = figure_columns().map(|(figure, _)| match figure.value(report) {
-        Ok(Some(secs)) if figure.is_time() => span(secs),
+        Ok(Some(secs)) if figure.is_time() && secs > 0 => rough_span(secs),
+        Ok(Some(_)) if figure.is_time() => "-".into(),
         Ok(Some(number)) => grouped(number.unsigned_abs()),
         Ok(None) | Err(_) => "-".into(),
     });
-    let oldest = report.due.as_ref().and_then(|due| due.oldest_due.as_ref());
-    let oldest = oldest.map(|oldest| screen.distance(oldest.date_inserted));
-    pending.map(grouped).chain(figures).chain(oldest).collect()
+    pending.map(grouped).chain(figures).collect()
 }
 
 /// The figures that have a column. Those that a narrow terminal leaves out are on the right.
@@ -234,13 +233,13 @@ pub(super) fn last_pass(report: &StatusReport, screen: &Screen) -> String {
 #[cfg(test)]
 mod tests {
     use backlog_schedule::{End, Id, Instant, Obstacle, Reason, Record, Verdict};
-    use backlog_store::Pause;
+    use backlog_store::{Failing, LineHistory, PassEnd, PassEntry, Pause};
 
     use super::*;
     use crate::report::figures::{DueReport, PendingRecord};
     use crate::report::metrics::{Labels, Metrics};
     use crate::report::page::page;
-    use crate::report::passes::Passes;
+    use crate::report::passes::{LinePasses, Passes};
     use crate::report::thresholds::{Severity, Thresholds};
 
     const NOW: Instant = Instant(1_795_219_200);
@@ -298,6 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn an_overview_says_that_nothing_succeeds() {
+        let mut report = report();
+        let last = PassEntry {
+            ended: Some(NOW),
+            end: Some(PassEnd::Complete),
+            ..PassEntry::new("a".into(), NOW)
+        };
+        let history = LineHistory { entries: vec![last], ..LineHistory::default() };
+        report.passes.lines.push(LinePasses { history });
+        let mut failing = Failing::default();
+        failing.since = Instant(NOW.0 - 7_000);
+        (report.paused, report.passes.failing) = (None, Some(failing));
+        let overview =
+            overview_text(&[("mails".into(), Ok(report))], "", &Screen { width: None, now: NOW });
+        assert!(overview.contains("  now: no success since 2026-11-20T22:03:20Z\n"), "{overview}");
+    }
+
+    #[test]
     fn each_figure_has_the_same_value_in_all_its_outputs() {
         let queues = [("mails".into(), Ok(report()))];
         let report = queues[0].1.as_ref().unwrap();
@@ -350,14 +367,16 @@ mod tests {
             if let Some(Line::Always(label, _) | Line::IfAny(label, _)) = figure.line
                 && value > 0
             {
-                let shown = if figure.is_time() { 7 } else { value };
+                let is_age = matches!(figure.source, Source::Oldest(_));
+                let shown = if is_age { "7".into() } else { figure.format(value) };
                 assert!(text.contains(&format!("\n{label:<14}  {shown}")), "{label}: {text}");
             }
             if let Some(column) = figure.column {
                 let end = overview.find(column.name).expect(name) + column.name.len();
                 let row = overview.lines().nth(1).unwrap();
+                let shown = if figure.is_time() { rough_span(value) } else { value.to_string() };
                 assert!(
-                    row.get(..end).unwrap().ends_with(&format!(" {value}")),
+                    row.get(..end).unwrap().ends_with(&format!(" {shown}")),
                     "{name}: {overview}"
                 );
             }

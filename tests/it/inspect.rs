@@ -38,6 +38,7 @@ PAUSED       0     0      0       0        0         0      0        1      1
 oldest pending  7, inserted 2025-10-16T23:59:00Z, 400d ago
 due now         3 (--ndays 7)
 oldest due      2, inserted 2026-11-17T23:59:00Z, 3d ago
+due for         1m (the longest; oldest_due in limits)
 waiting         0
 never due       4 (too old for this line, or undated)
 next due        now

@@ -54,8 +54,8 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
             let text = if args.json {
                 report::list_json(&record, verdict, counts)
             } else {
-                let handler = known.slow_handler(&record.id);
-                table.add(report::list_row(&record, verdict, handler, counts, &screen))
+                let in_hand = known.in_hand(&record, &screen);
+                table.add(report::list_row(&record, verdict, in_hand, counts, &screen))
             };
             console.out.write_all(text.as_bytes())?;
             left -= 1;

@@ -244,6 +244,7 @@ pub fn run_named(
         if let Found::Record(record) = database.read(id)?
             && record.status.is_pending()
             && has_schedule
+            && result != BUSY
         {
             let verdict = line.due_rule(clock.now(), false).verdict(record.facts());
             let next = report::next_attempt(&record, verdict, &console.screen);
@@ -256,6 +257,8 @@ pub fn run_named(
     let all = tally.succeeded == ids.len() as u64;
     Ok(exit.max(outcome).max(if all { Exit::Done } else { Exit::Failed }))
 }
+
+const BUSY: &str = "not tried: a pass has it in hand; try again later";
 
 /// Why a record is not tried although a person has named it.
 fn untried(resolved: &Resolved<'_>, queue: &Queue, record: &Record, again: bool) -> Option<String> {
@@ -461,7 +464,7 @@ impl Observer for PassObserver {
 
     fn busy(&mut self, id: &Id) {
         if self.is_named {
-            self.log.set_result(id, "not tried: a pass has it in hand; try again later".into());
+            self.log.set_result(id, BUSY.into());
         }
     }
 
@@ -502,8 +505,8 @@ impl Observer for PassObserver {
         Screen { width: self.terminal.width, now: self.clock.now() }.when(at)
     }
 
-    fn slow_handlers(&mut self, records: &[(Id, Instant)]) {
-        self.log.record(|record| record.note_slow(records));
+    fn slow_handlers(&mut self, records: &[(Id, Instant)]) -> bool {
+        self.log.record(|record| record.note_slow(records)).unwrap_or(true)
     }
 
     fn stop_requests(&mut self) -> Vec<Id> {

@@ -209,9 +209,10 @@ fn report_on(
             causes.add(&record);
         }
         let is_in_hand = known.has_in_hand(&record);
+        let verdict = verdict.filter(|_| !is_in_hand);
         if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
-            let reason = verdict.reason().filter(|_| !is_in_hand);
-            let since = reason.and_then(|why| rule.due_since(record.facts(), why, next_pass));
+            let since =
+                verdict.reason().and_then(|why| rule.due_since(record.facts(), why, next_pass));
             // The last complete pass would have tried it.
             due.add(&record, verdict, since.max(since.and(last_complete)), now);
         }

@@ -96,8 +96,11 @@ pub trait Observer {
         at.to_string()
     }
 
-    /// Other records than before have slow handlers. Each is given with the start of its handler.
-    fn slow_handlers(&mut self, _records: &[(Id, Instant)]) {}
+    /// Other records than before have slow handlers. Each is given with the start of its handler. Returns whether that
+    /// is noted; if not, it is given again.
+    fn slow_handlers(&mut self, _records: &[(Id, Instant)]) -> bool {
+        true
+    }
 
     /// The records whose handlers somebody wants to be stopped. Called each second while handlers are slow.
     fn stop_requests(&mut self) -> Vec<Id> {

@@ -47,7 +47,8 @@ pub const FIGURES: &[Figure] = &[
         .column(Column::number("FAILED", 6))
         .metric("backlog_failed_records", "Pending records whose last attempt failed."),
     Figure::new("in_hand", Pending(|record| record.is_in_hand))
-        .help("pending records that a running pass most likely has in hand"),
+        .help("pending records that a running pass most likely has in hand")
+        .line(Line::IfAny("in hand", "of a pass that runs")),
     Figure::new("archived", Statuses(&[Status::Archived]))
         .help("records that are ARCHIVED")
         .column(Column::number("ARCHIVED", 8)),

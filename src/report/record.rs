@@ -104,7 +104,7 @@ pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) 
 pub fn list_row(
     record: &Record,
     verdict: Option<Verdict>,
-    handler: Option<&SlowHandler>,
+    in_hand: Option<String>,
     counts: bool,
     screen: &Screen,
 ) -> Vec<String> {
@@ -113,6 +113,7 @@ pub fn list_row(
         None => format!("?{}", one_line(&record.inserted.to_string())),
     };
     let next = verdict.map(|verdict| match verdict {
+        _ if in_hand.is_some() => "-".into(),
         Verdict::Due(_) => "now".into(),
         Verdict::Wait { until } => screen.when(until),
         Verdict::Archive(_) => "none: given up".into(),
@@ -120,15 +121,13 @@ pub fn list_row(
     });
     let cells = [
         Some(record.id.full()),
-        Some(one_line(&record.status_text)),
+        // A charge that may be taken back has changed the status.
+        Some(in_hand.as_ref().map_or_else(|| one_line(&record.status_text), |_| "in hand".into())),
         Some(inserted),
         Some(if counts { record.failures.to_string() } else { "-".into() }),
         Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
         next,
-        Some(match handler {
-            Some(_) => in_hand(record, handler, screen),
-            None => record.last_error.as_deref().map(one_line).unwrap_or_default(),
-        }),
+        in_hand.or_else(|| Some(record.last_error.as_deref().map(one_line).unwrap_or_default())),
     ];
     cells.into_iter().flatten().collect()
 }

@@ -90,7 +90,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
     }
     if let Some(due) = &report.due {
         let next = match due.next_due_at {
-            None => "never".into(),
+            None => "none".into(),
             Some(at) if at <= report.now => "now".into(),
             Some(at) => format!("{}, in {}", screen.at(at), span(at.0 - report.now.0)),
         };

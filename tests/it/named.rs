@@ -73,7 +73,7 @@ fn named_records_are_tried_beside_a_pass_and_during_a_pause() {
     let ran = named(&env, &["1", "2", "3", "--ndays", "9999", "--", "true"]).fails(1, &[""]);
     let busy = "not tried: a pass has it in hand; try again later";
     assert_eq!(ran.stdout.matches(": SUCCESS\n").count(), 2, "{ran:?}");
-    assert_eq!(ran.stdout.matches(busy).count(), 1, "{ran:?}");
+    assert_eq!(ran.stdout.matches(&format!("{busy}\n")).count(), 1, "{ran:?}");
     pausing.let_go();
     assert!(pass.wait().unwrap().success());
     env.sql("UPDATE BACKLOG SET STATUS = 'NEW' WHERE ID = 1");

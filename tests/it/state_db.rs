@@ -432,6 +432,10 @@ fn a_record_whose_handler_runs_for_long_is_named_until_it_ends() {
     assert!(listed.contains(&says), "{listed}");
     let status = env.run_at(MIDNIGHT, &["status", "--json"]).success().stdout;
     assert!(status.contains("\"in_hand\":1"), "{status}");
+    let status = env.run_at(MIDNIGHT, &["status", "--ndays", "9"]).success().stdout;
+    for line in ["due now         0 (--ndays 9)", "in hand         1 (of a pass that runs)"] {
+        assert!(status.contains(line), "{status}");
+    }
     pausing.let_go();
     assert!(running.wait().unwrap().success());
     assert_eq!(env.state("SELECT count(*) FROM running"), "0");

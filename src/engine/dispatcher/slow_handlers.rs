@@ -22,8 +22,7 @@ impl Dispatcher {
         let mut slow: Vec<_> = slow.map(|(id, it)| (id.clone(), it.started_at)).collect();
         slow.sort_by_key(|(_, since)| *since);
         slow.truncate(MOST);
-        if self.slow_handlers.0 != slow {
-            self.pass.observer.slow_handlers(&slow);
+        if self.slow_handlers.0 != slow && self.pass.observer.slow_handlers(&slow) {
             self.slow_handlers.0 = slow;
         }
     }

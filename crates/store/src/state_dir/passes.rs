@@ -291,8 +291,8 @@ impl PassRecord {
         }
     }
 
-    /// Writes which records have slow handlers, and when these were started.
-    pub fn note_slow(&self, records: &[(Id, Instant)]) {
+    /// Writes which records have slow handlers, and when these were started. Returns whether that is written.
+    pub fn note_slow(&self, records: &[(Id, Instant)]) -> bool {
         let PassEntry { run, pid, .. } = &self.entry;
         let written = self.state.change_state(PASS_WAIT, &|connection| {
             together(connection, || {
@@ -305,7 +305,7 @@ impl PassRecord {
                 Ok(())
             })
         });
-        self.state.or_report(written, self.entry.last_outcome);
+        self.state.or_report(written, self.entry.last_outcome).is_some()
     }
 
     /// The records whose handlers somebody wants to be stopped.

@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 use backlog_schedule::{DueRule, Position, Record, Span, Status, one_line};
+use backlog_store::LineState;
 use backlog_store::system_error::chain;
-use backlog_store::{LineHistory, LineState};
 
 use super::assemble::open_to_read;
 use super::failures::Failed;
 use super::{Console, GONE, find, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
-use crate::report::{self, Screen};
+use crate::report::{self, LinePasses, Screen};
 
 /// Number of next attempts that are shown.
 const ATTEMPTS: usize = 5;
@@ -19,9 +19,10 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let queue = resolved.queue()?;
     let (mut database, assembly) =
         open_to_read(&queue, resolved.schedule()?.as_ref(), console.clock)?;
-    let history = assembly.as_ref().and_then(|it| {
+    let passes = assembly.as_ref().and_then(|it| {
         let history = it.state.history(&it.name);
-        history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten()
+        let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
+        history.map(|history| LinePasses { history })
     });
     let due = assembly.map(|it| {
         let last = it.last.unwrap_or_default().state;
@@ -54,7 +55,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         });
         let mut text = match (found, &due) {
             (Ok(record), Some((rule, last))) => {
-                explanation(&record, rule, last, history.as_ref(), in_hand, &console.screen)
+                explanation(&record, rule, last, passes.as_ref(), in_hand, &console.screen)
             }
             (Ok(record), None) => {
                 let known = report::unscheduled(&record, has_counter, in_hand, &console.screen);
@@ -78,7 +79,7 @@ fn explanation(
     record: &Record,
     rule: &DueRule,
     last: &LineState,
-    history: Option<&LineHistory>,
+    line: Option<&LinePasses>,
     in_hand: Option<&str>,
     screen: &Screen,
 ) -> String {
@@ -97,5 +98,5 @@ fn explanation(
         (at, DueRule { time, ..rule.clone() }.verdict(facts))
     });
     let attempts: Vec<_> = rule.forecast(facts, next_pass).take(ATTEMPTS).collect();
-    report::explanation(record, rule, last_pass, &attempts, history, in_hand, screen)
+    report::explanation(record, rule, last_pass, &attempts, line, in_hand, screen)
 }

@@ -58,6 +58,9 @@ impl Passes {
 /// Number of passes that are enough to judge a line, if there is an hour between the first and the last.
 const MIN_PASSES: u64 = 5;
 
+/// A question about a line without passes.
+pub const ASKS: &str = "is cron running, is the line installed?";
+
 /// The passes of a crontab line.
 pub struct LinePasses {
     pub history: LineHistory,
@@ -144,6 +147,12 @@ impl LinePasses {
             format!("usually every {every}")
         };
         Some(format!("no pass for {silent}: {how}"))
+    }
+
+    /// When the last pass ended, if it began at `began` and none runs.
+    pub fn end_of_last(&self, began: Instant) -> Option<Instant> {
+        let last = self.history.entries.last().filter(|_| !self.history.is_running)?;
+        last.ended.filter(|_| last.last_began() == began)
     }
 
     /// When the last pass began that tried everything due.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use backlog_schedule::{
     AgeWindow, Attempt, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle,
     PassTime, Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted,
-    cut_line, days, format_secs, json_line, last_error, one_line, phase, span,
+    cut_line, days, format_secs, json_line, last_error, one_line, phase, rough_span, span,
 };
-use backlog_store::{LineHistory, SlowHandler};
+use backlog_store::SlowHandler;
 use serde_json::json;
 
-use super::passes::running_text;
+use super::passes::{ASKS, LinePasses, running_text};
 use super::screen::{Column, Screen, Table};
 use crate::engine::SettledAttempt;
 
@@ -156,7 +156,7 @@ pub fn explanation(
     rule: &DueRule,
     last: Option<(Instant, Verdict)>,
     attempts: &[Planned],
-    history: Option<&LineHistory>,
+    line: Option<&LinePasses>,
     in_hand: Option<&str>,
     screen: &Screen,
 ) -> String {
@@ -165,7 +165,8 @@ pub fn explanation(
     let last = match last {
         None => "none of this line is known".into(),
         Some((at, then)) => {
-            format!("{}: {}", screen.when(at), last_pass(at, then, record, screen))
+            let end = line.and_then(|line| line.end_of_last(at));
+            format!("{}: {}", screen.when(at), last_pass((at, end), then, record, screen))
         }
     };
     let (last, because) = match in_hand {
@@ -187,15 +188,18 @@ pub fn explanation(
         let fail = in_hand.map_or("each of them fails", |_| "this one and all of them fail");
         next.push(format!("if {fail}, and cron starts a pass in every tick"));
     }
-    let running = history.and_then(|history| {
+    let running = line.and_then(|LinePasses { history }| {
         let running = running_text(history, history.running()?, screen);
         Some(format!("{running}; nothing else of this line is tried meanwhile"))
     });
+    let silent = line
+        .and_then(|line| line.silent(now))
+        .map(|secs| format!("has not begun for {}: {ASKS}", rough_span(secs)));
     [
         headline(record, has_counter, rule.schedule.limits, in_hand, screen),
         lines("policy", &[rule.schedule.policy.line()]),
         lines("last pass", &last),
-        lines("a pass", &running.into_iter().collect::<Vec<_>>()),
+        lines("a pass", &running.into_iter().chain(silent).collect::<Vec<_>>()),
         lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
         lines("because", &because),
         lines("next", &next),
@@ -270,9 +274,20 @@ pub fn headline(
     format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
 }
 
-/// What the last pass, which began at `at`, did with the record, as far as the row shows it.
-fn last_pass(at: Instant, then: Verdict, record: &Record, screen: &Screen) -> String {
+/// What the last pass, which began at `at`, did with the record, as far as the row shows it. `end` is its end.
+fn last_pass(
+    (at, end): (Instant, Option<Instant>),
+    then: Verdict,
+    record: &Record,
+    screen: &Screen,
+) -> String {
     if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
+        if end.is_some_and(|end| failed_at > end) {
+            let failed_at = screen.at(failed_at);
+            return format!(
+                "ended before the record was tried by hand or by another line at {failed_at}"
+            );
+        }
         let failed_at = screen.at(failed_at);
         return match record.facts().has_begun {
             true => format!("tried at {failed_at}; the pass ended without an outcome of it"),

@@ -208,6 +208,9 @@ fn a_queue_in_which_nothing_succeeds_is_told_after_an_hour_and_then_daily() {
         let status = env.run_at(MIDNIGHT + 2 * HOUR, &[&["status"], schedule].concat()).stdout;
         let says = says.trim_start_matches("backlog: ").replace("13", "24");
         assert!(status.contains(says.trim()), "{status}");
+        let at = MIDNIGHT + 2 * HOUR;
+        let checked = env.run_at(at, &[&["check"], schedule, &["--", "/bin/true"]].concat());
+        assert!(checked.stdout.contains(&format!("warning  passes      {says}")), "{checked:?}");
         // It goes on, is over, and the next one is told again after an hour.
         if schedule[0] == "--ndays" {
             assert_eq!(mails(&night(&env, 40..50, 30, &broken)), []);

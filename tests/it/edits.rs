@@ -302,6 +302,29 @@ fn an_explanation_says_that_passes_catch_up() {
 }
 
 #[test]
+fn an_explanation_blames_no_pass_for_an_attempt_by_hand_and_misses_the_next() {
+    let env = TestEnv::new();
+    env.insert_one(7, MIDNIGHT);
+    let process = |at, more: &[&str]| {
+        let line = [&["process", "--fibonacci"], more, &["--", "false"]].concat();
+        env.run_at(at, &line)
+    };
+    process(MIDNIGHT, &[]).silent();
+    let explain = |at| env.run_at(at, &["explain", "7", "--fibonacci"]).success().stdout;
+    let failed = "last pass   2026-11-21T00:00:00Z: tried; it failed or was put off at 2026-";
+    assert!(explain(MIDNIGHT + 30).contains(failed), "{}", explain(MIDNIGHT + 30));
+    process(MIDNIGHT + 40, &["7"]).fails(1, &[""]);
+    let explained = explain(MIDNIGHT + 3 * 3_600);
+    for line in [
+        "last pass   2026-11-21T00:00:00Z: ended before the record was tried by hand or by another \
+         line at 2026-11-21T00:00:40Z\n",
+        "a pass      has not begun for 3 h: is cron running, is the line installed?\n",
+    ] {
+        assert!(explained.contains(line), "{explained}");
+    }
+}
+
+#[test]
 fn an_explanation_says_why() {
     let env = env();
     env.run_at(MIDNIGHT + 30, &["process", "--fibonacci", "--max-records", "1", "--", "true"])

@@ -238,6 +238,9 @@ fn a_pass_that_runs_is_seen_and_one_that_hangs_is_named_once_an_hour() {
     assert!(passes(&env, late)[0].ends_with(&named), "{:?}", passes(&env, late));
     let listed = env.run_at(late, &["list"]).success().stdout;
     assert!(listed.contains(&format!("in hand since 2026-11-21T00:00:00Z, pid 0, pass {run}")));
+    assert!(listed.contains("\n1           in hand   2026"), "{listed}");
+    let checked = env.run_at(late, &["check", "--fibonacci", "--", "/bin/true"]).fails(1, &[""]);
+    assert!(checked.stdout.contains("\nerror    passes      --fibonacci: running since "));
     second(late + 2 * HOUR)
         .fails(75, &["does its handler hang? `backlog stop 1` ends its handler"]);
     let page = env.path("page.html");

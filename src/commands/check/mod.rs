@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::Result;
 use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table};
+use backlog_store::{Access, Clock, Inspection, LineName, Pending, StateDir, Table};
 use serde_json::json;
 
 use super::assemble::require;
@@ -26,7 +26,7 @@ use crate::handlers::{Signing, StreamSettings};
 #[cfg(feature = "webhook")]
 use crate::handlers::{Webhook, probe};
 use crate::options::{Environment, Handler, Queue, Resolved};
-use crate::report::{Finding, Findings, Level, LinePasses, Screen};
+use crate::report::{ASKS, Finding, Findings, Level, LinePasses, Screen};
 
 use lines::program_file;
 
@@ -199,20 +199,29 @@ fn check_passes(
     let mut lines = passes::of_queue(resolved, table, histories, screen.now);
     lines.retain(LinePasses::is_scheduled);
     if lines.is_empty() {
-        findings.warning("passes", "no pass yet: is cron running, is the line installed?");
+        findings.warning("passes", format!("no pass yet: {ASKS}"));
     }
     let mut is_running = !lines.is_empty();
+    let (queue, policy) = (resolved.name().into(), String::new());
+    let queue = LineName { queue, table: table.name.clone(), policy };
+    if let Some(Some(failing)) = findings.wrong("passes", state.failing(&queue))
+        && failing.is_serious(screen.now)
+    {
+        findings.warning("passes", failing.sentence(|at| screen.at(at)));
+    }
     for line in &lines {
         let (missing, is_silent) = (line.missing(screen.now), line.silent(screen.now).is_some());
         is_running &= line.is_judged() && !is_silent;
+        let hangs = line.history.hangs_for(screen.now).is_some();
         let level = match &missing {
             Some(_) => Level::Error,
+            None if hangs => Level::Error,
             None if is_silent => Level::Warning,
             None => Level::Ok,
         };
         let policy = &line.history.line.policy;
         let text = missing.unwrap_or_else(|| line.in_short(screen));
-        let asks = if is_silent { ": is cron running, is the line installed?" } else { "" };
+        let asks = if is_silent { format!(": {ASKS}") } else { String::new() };
         findings.add(level, "passes", format!("{policy}: {text}{asks}"));
     }
     is_running

@@ -131,7 +131,7 @@ fn records_without_a_date_are_named() {
     assert_eq!(pruned.stdout, "deleted 0 ARCHIVED records\n");
     assert_eq!(
         pruned.stderr,
-        "backlog: no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n"
+        "no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n"
     );
 }
 

@@ -184,7 +184,12 @@ impl Exec {
                 Ok([true, ..]) => break Ok(()),
                 Ok([_, has_output, has_errors, is_lost, _]) => {
                     if let Some(grace) = lost.filter(|_| is_lost).and_then(grace_of) {
-                        process.ask(Why::Ended, clock.monotonic() + grace);
+                        // The loss of a claim is told again and again, which must not put off the end.
+                        let kill_at = clock.monotonic() + grace;
+                        let is_first = process.why != Some(Why::Ended);
+                        if is_first || process.deadline.is_some_and(|at| kill_at < at) {
+                            process.ask(Why::Ended, kill_at);
+                        }
                     }
                     if has_output {
                         read(&process.stdout, |chunk| output.push(chunk, |_| {}));

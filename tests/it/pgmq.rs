@@ -138,7 +138,7 @@ fn a_failure_is_put_off_as_the_policy_has_it_and_the_fifth_is_the_last(version: 
     assert_eq!(database.query("SELECT msg_id, read_ct, headers FROM pgmq.q_jobs"), "1|0|");
     assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "0");
     let once = env
-        .command(&["process", "--pgmq", "jobs", "--", "/bin/false"])
+        .command(&["process", "-v", "--pgmq", "jobs", "--", "/bin/false"])
         .env("MAX_JOBS_RETRY_ATTEMPTS", "1")
         .output();
     ran(&once.unwrap()).fails(1, &["failed after 1 attempt; archived"]);

@@ -129,10 +129,7 @@ fn records_without_a_date_are_named() {
     let prune = ["prune", "--older-than", "10d", "--status", "ARCHIVED"];
     let pruned = env.run_at(MIDNIGHT, &prune).success();
     assert_eq!(pruned.stdout, "deleted 0 ARCHIVED records\n");
-    assert_eq!(
-        pruned.stderr,
-        "no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n"
-    );
+    assert_eq!(pruned.stderr, "no date in LAST_FAILURE, and never pruned: 40 ARCHIVED records\n");
 }
 
 #[test]

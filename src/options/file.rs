@@ -28,27 +28,20 @@ pub struct File {
 }
 
 impl File {
-    /// Reads a file that was named.
-    pub fn named(path: PathBuf) -> Result<Self, ExitError> {
-        let read = secure_file::read(&path).map_err(|error| not_read(&path, &words(&error)))?;
-        Self::new(path, read)
-    }
-
-    /// Reads a default file.
-    pub fn found(path: PathBuf) -> Result<Self, ExitError> {
-        let read = read_found(&path)?;
-        Self::new(path, read)
+    /// Reads a file that was named, or a default file.
+    pub fn read(path: PathBuf, is_named: bool) -> Result<Self, ExitError> {
+        let (bytes, found) = match is_named {
+            true => secure_file::read(&path).map_err(|error| not_read(&path, &words(&error)))?,
+            false => read_found(&path)?,
+        };
+        let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
+        log::info!("read {}", path.display());
+        Self::parse(path, text, may(&found, 0o040, 0o004))
     }
 
     /// A file that is only proposed, for this path.
     pub fn proposed(path: PathBuf, text: &str) -> Result<Self, ExitError> {
         Self::parse(path, text, false)
-    }
-
-    fn new(path: PathBuf, (bytes, found): (Vec<u8>, Metadata)) -> Result<Self, ExitError> {
-        let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
-        log::info!("read {}", path.display());
-        Self::parse(path, text, may(&found, 0o040, 0o004))
     }
 
     fn parse(path: PathBuf, text: &str, is_readable_by_others: bool) -> Result<Self, ExitError> {

@@ -109,12 +109,12 @@ impl Sources {
     pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
         let named = config.map(|path| environment.directory.join(path));
         let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
-        let read = if named.is_some() { File::named } else { File::found };
+        let is_named = named.is_some();
         let path = named.or_else(|| usual_file(&environment));
         if let Some(path) = &path {
             environment.require_trusted(path, Kind::Config)?;
         }
-        Ok(Self { file: path.map(read).transpose()?, environment })
+        Ok(Self { file: path.map(|path| File::read(path, is_named)).transpose()?, environment })
     }
 
     /// The names of the queues of backlog.toml, of which there is at least one.

@@ -32,15 +32,6 @@ pub struct Layers {
     pub conditions: Vec<String>,
 }
 
-/// Why a value is not legal.
-pub struct Complaint {
-    pub key: &'static Key,
-    /// None if the value may hold a password, or is no short text.
-    value: Option<String>,
-    pub origin: Origin,
-    pub why: String,
-}
-
 impl Layers {
     /// Inserts a value. If the key already has a table, the tables are merged.
     pub fn insert(&mut self, key: &'static Key, raw: Raw, origin: Origin) {
@@ -141,8 +132,9 @@ impl Layers {
         values.filter(move |(key, raw, _)| !is_off(key, raw))
     }
 
-    /// Parses the values, and the defaults of the other keys.
-    pub fn settings(&self) -> (Settings, Vec<Complaint>) {
+    /// Parses the values, and the defaults of the other keys. An error begins with the place of its value;
+    /// `place_of_keys` is that of the keys of a file.
+    pub fn settings(&self, place_of_keys: &str) -> (Settings, Vec<String>) {
         let (mut settings, mut complaints) = (Settings::default(), Vec::new());
         for key in all() {
             if let KeyDefault::Value(value) = key.default {
@@ -152,7 +144,7 @@ impl Layers {
         }
         for (key, raw, origin) in self.iter() {
             if let Err(why) = (key.parse)(&mut settings, raw.clone()) {
-                complaints.push(Complaint { key, value: displayed(key, raw, origin), origin, why });
+                complaints.push(complaint(key, raw, origin, place_of_keys, &why));
             }
         }
         (settings, complaints)
@@ -175,7 +167,7 @@ impl Layers {
     }
 }
 
-/// A value for a message.
+/// A value for a message, unless it may hold a password, or is no short text.
 fn displayed(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
     let raw = Some(raw).filter(|_| !key.is_secret)?;
     let text = match raw {
@@ -188,20 +180,17 @@ fn displayed(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
     Some(if text.is_empty() { "''".into() } else { one_line(&text) })
 }
 
-impl Complaint {
-    /// `--jobs 0: must be at least 1`, with the place of the value.
-    pub fn message(&self, place_of_keys: &str) -> String {
-        let Self { key, value, origin, why } = self;
-        let (place, equals) = match origin {
-            Origin::CommandLine if key.name == EXEC => ("the handler".into(), " "),
-            Origin::CommandLine => (format!("--{}", key.long), " "),
-            Origin::Set => (format!("--set {}", key.name), "="),
-            Origin::Environment => (variable(key.long), "="),
-            Origin::File | Origin::Default => (format!("{place_of_keys}{}", key.name), " = "),
-        };
-        match value {
-            Some(value) => format!("{place}{equals}{value}: {why}"),
-            None => format!("{place}: {why}"),
-        }
+/// `--jobs 0: must be at least 1`
+fn complaint(key: &Key, raw: &Raw, origin: Origin, place_of_keys: &str, why: &str) -> String {
+    let (place, equals) = match origin {
+        Origin::CommandLine if key.name == EXEC => ("the handler".into(), " "),
+        Origin::CommandLine => (format!("--{}", key.long), " "),
+        Origin::Set => (format!("--set {}", key.name), "="),
+        Origin::Environment => (variable(key.long), "="),
+        Origin::File | Origin::Default => (format!("{place_of_keys}{}", key.name), " = "),
+    };
+    match displayed(key, raw, origin) {
+        Some(value) => format!("{place}{equals}{value}: {why}"),
+        None => format!("{place}: {why}"),
     }
 }

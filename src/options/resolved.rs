@@ -206,10 +206,9 @@ impl Sources {
             typed.known.contains(key.name) || !key.is_option || key.name == "exec_on_archive"
         });
         let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
-        let (settings, complaints) = layers.settings();
         let file = self.file.as_ref().map(|file| format!("{}: ", file.path.display()));
         let place = format!("{}queue {name}: ", file.unwrap_or_default());
-        let errors = complaints.iter().map(|complaint| complaint.message(&place)).collect();
+        let (settings, errors) = layers.settings(&place);
         Ok(Resolved { name, is_named, all, layers, settings, errors, typed, sources: self })
     }
 }
@@ -429,18 +428,17 @@ impl Resolved<'_> {
 
     /// The column by which passes order the records, if it is not the insertion date.
     pub fn order_of_passes(&self) -> Option<(String, Order)> {
-        self.all.settings().0.table.mapping.order
+        self.all.settings("").0.table.mapping.order
     }
 
     /// Errors in values that the subcommand does not use, and a pass would.
     pub fn complaints(&self) -> Vec<String> {
-        let (_, complaints) = self.all.settings();
-        complaints.iter().map(|complaint| complaint.message("")).collect()
+        self.all.settings("").1
     }
 }
 
 /// The settings of a layer whose values are all legal.
 fn legal(layer: &Layers) -> Option<Settings> {
-    let (settings, complaints) = layer.settings();
+    let (settings, complaints) = layer.settings("");
     complaints.is_empty().then_some(settings)
 }

@@ -52,14 +52,9 @@ pub struct LineLock {
 impl LineLock {
     /// Locks the line's byte of the file; `None` if it has a pass, and `wait` is false.
     pub fn take(file: File, offset: u64, wait: bool) -> Result<Option<Self>> {
-        let is_free = lock_behind_the_dying(&file, offset)?;
-        if !is_free && !wait {
-            return Ok(None);
-        }
-        if !is_free {
-            lock_byte(&file, offset, true)?;
-        }
-        Ok(Some(Self { _file: Some(file) }))
+        let is_locked =
+            lock_behind_the_dying(&file, offset)? || wait && lock_byte(&file, offset, true)?;
+        Ok(is_locked.then_some(Self { _file: Some(file) }))
     }
 
     pub fn of_session() -> Self {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use backlog_schedule::policy_names;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
@@ -52,10 +53,8 @@ fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
     let config = config.map(Path::to_path_buf);
     match arg.get_long() {
         Some("queue") => arg.add(ArgValueCandidates::new(move || queues(config.as_deref()))),
-        Some("order") => arg.add(ArgValueCandidates::new(|| {
-            Vec::from(["newest", "oldest"].map(CompletionCandidate::new))
-        })),
-        Some("policy") => arg.add(ArgValueCandidates::new(policies)),
+        Some("order") => arg.add(ArgValueCandidates::new(|| candidates(["newest", "oldest"]))),
+        Some("policy") => arg.add(ArgValueCandidates::new(|| candidates(policy_names()))),
         _ => arg,
     }
 }
@@ -64,9 +63,9 @@ fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
 fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
     let sources = Sources::find(config, Environment::own());
     let queues = sources.ok().and_then(|sources| sources.queues().ok());
-    queues.into_iter().flatten().map(CompletionCandidate::new).collect()
+    candidates(queues.into_iter().flatten())
 }
 
-fn policies() -> Vec<CompletionCandidate> {
-    backlog_schedule::policy_names().map(CompletionCandidate::new).collect()
+fn candidates(words: impl IntoIterator<Item: Into<OsString>>) -> Vec<CompletionCandidate> {
+    words.into_iter().map(CompletionCandidate::new).collect()
 }

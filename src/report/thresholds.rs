@@ -41,13 +41,10 @@ impl Limit {
         let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
             unknown_name("figure", name, FIGURES.iter().map(|figure| figure.name))
         })?;
-        let parsed = match figure.is_time() {
-            true => {
-                parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
-            }
-            false => {
-                number.parse::<u32>().map(i64::from).map_err(|_| "write a whole number".into())
-            }
+        let parsed = if figure.is_time() {
+            parse_duration(number).map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+        } else {
+            number.parse::<u32>().map(i64::from).map_err(|_| "write a whole number".into())
         };
         let number = parsed.map_err(|why| format!("{name}{sign}{number}: {why}"))?;
         Ok(Self { figure, sign, is_exceeded, number })

@@ -100,7 +100,8 @@ fn options(options: impl Iterator<Item = (&'static str, String)>) -> String {
 impl Sources {
     /// The option that names backlog.toml again in a printed command, if one is needed.
     pub fn choice(&self) -> String {
-        let named = self.file.as_ref().map(|file| &file.path);
+        // `adopt` checks a file that is not there yet.
+        let named = self.file.as_ref().map(|file| &file.path).filter(|path| path.exists());
         let named = named.filter(|path| usual_file(&self.environment).as_ref() != Some(path));
         options(named.map(|path| ("config", path.display().to_string())).into_iter())
     }

@@ -273,4 +273,15 @@ fn a_server_prunes_too_if_the_role_may_delete() {
     assert!(checked.contains(index), "{checked}");
     env.run_at(MIDNIGHT, &["process"]).success();
     assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");
+
+    database.sql(
+        "DROP ROLE IF EXISTS keeper; CREATE ROLE keeper LOGIN; GRANT SELECT, INSERT, UPDATE ON jobs TO keeper;
+         UPDATE jobs SET done_at = '2026-01-01' WHERE status = 'SUCCESS'",
+    );
+    let keeper = TestEnv::on_as(&database, "keeper");
+    fs::copy(env.path("backlog.toml"), keeper.path("backlog.toml")).unwrap();
+    let checked = keeper.run_at(MIDNIGHT, &["check"]).fails(1, &[]).stdout;
+    assert!(checked.contains("error    prune") && checked.contains("DELETE"), "{checked}");
+    keeper.run_at(MIDNIGHT, &prune).fails(1, &["permission denied"]);
+    assert_eq!(database.query("SELECT count(*) FROM jobs WHERE status = 'SUCCESS'"), "240");
 }

@@ -529,7 +529,7 @@ fn a_queue_replaces_the_loop_that_did_the_same() {
     if Command::new("sqlite3").arg("-version").output().is_err() {
         return skipped("the loop of docs/recipes.md: there is no sqlite3");
     }
-    for reader in Reader::on_both("Replace a while loop") {
+    for reader in Reader::on_both_at_one_time("Replace a while loop") {
         reader.prepare();
         reader.command("sync-order", "echo $1 >>log; [ $1 != 4 ]");
         let commands: Vec<_> = reader.blocks_in("sh").map(|it| reader.here(&it.code)).collect();

@@ -321,7 +321,7 @@ pub struct Edit {
 pub struct Prune {
     /// Delete records that were finished longer ago: 30d, 1y
     ///
-    /// The date is that of `finished_at`, or for ARCHIVED records of the last failure. Without this option, the
+    /// The date is in the column `finished_at`, or for ARCHIVED records the last failure. Without this option, the
     /// ages of prune_after in backlog.toml apply.
     #[arg(long, value_name = "DURATION", value_parser = finished_age)]
     pub older_than: Option<i64>,

@@ -13,7 +13,7 @@ use backlog_schedule::{
 };
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Access, Clock, Count, Database, Found, LineName, PassRecord, StateDir, Stop, secure_file,
+    Access, Clock, Count, Database, Found, LineName, PassRecord, StateDir, Stop, Table, secure_file,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
@@ -52,6 +52,13 @@ pub fn run(
     result
 }
 
+/// Fails if the table lacks what outcomes or the handler need.
+fn require_all(queue: &Queue, settings: &PassSettings, table: &Table) -> Result<()> {
+    table.require_success()?;
+    table.require_sound_counters()?;
+    require(settings.handler.as_ref(), queue, table)
+}
+
 /// The pass under the lock of its line, which is free when this returns.
 fn locked(
     resolved: &Resolved<'_>,
@@ -65,9 +72,7 @@ fn locked(
     let (clock, terminal) = (console.clock, console.terminal);
     let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
     let mut database = open(queue, Access::Pass(most_wait), clock)?;
-    database.table().require_success()?;
-    database.table().require_sound_counters()?;
-    require(settings.handler.as_ref(), queue, database.table())?;
+    require_all(queue, settings, database.table())?;
     let (mut assembly, lock) =
         Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
     if lock.is_none() {
@@ -201,9 +206,7 @@ pub fn run_named(
     let (clock, signals) = (console.clock, console.signals.begin_pass());
     let mut database = open(queue, Access::Pass(Duration::MAX), clock)?;
     let table = database.table();
-    table.require_success()?;
-    table.require_sound_counters()?;
-    require(settings.handler.as_ref(), queue, table)?;
+    require_all(queue, &settings, table)?;
     if table.capabilities().keeps_schedule {
         let retry = format!("`backlog retry{} ID`", resolved.choice());
         let why = "a pgmq queue hands out messages in its own order";

@@ -10,7 +10,7 @@ use backlog_schedule::{
 use backlog_store::system_error::chain;
 use backlog_store::{
     Access, Claim, Clock, Database, Interruptible, LineName, Page, Reader, Refusal, RowWrite,
-    StateDir, Stop, Store, Table, WriteResult,
+    StateDir, Stop, Store, Table, WriteResult, naming,
 };
 
 use super::edit::{MANY, confirm, confirmed};
@@ -87,8 +87,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> 
     let mut exit = Exit::Done;
     for finished in &all {
         let deleted = finished.delete(console.clock, end, false)?;
-        let status = finished.status.name();
-        writeln!(console.out, "deleted {}", counted(deleted.rows, &format!("{status} record")))?;
+        writeln!(console.out, "deleted {}", records(deleted.rows, finished.status))?;
         if let Some(why) = deleted.refusals() {
             console.terminal.say(&why);
             exit = Exit::Failed;
@@ -106,6 +105,9 @@ pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> 
 
 /// Deletes what `prune_after` says, once an hour. The line is free, so the next pass does not wait for this.
 pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
+    if queue.prune_after.is_empty() {
+        return;
+    }
     // Lines with the same part of the records share the hour.
     let conditions = queue.mapping.conditions.iter().cloned();
     let part = conditions.chain(queue.shard.map(|shard| shard.to_string()));
@@ -115,7 +117,7 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
         policy: part.collect::<Vec<_>>().join("\n"),
     };
     let now = clock.now();
-    if queue.prune_after.is_empty() || !state.may_say(&line, "pruned", now) {
+    if !state.may_say(&line, "pruned", now) {
         return;
     }
     let end = clock.monotonic().checked_add(AFTER_PASS);
@@ -125,13 +127,9 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
             let finished = Finished::new(queue, database.table(), *status, *age, &[], now)?;
             finished.delete(clock, end, true)
         };
-        let deleted = delete();
-        let why = match deleted {
+        let why = match delete() {
             Ok(deleted) => {
-                log::info!(
-                    "deleted {}",
-                    counted(deleted.rows, &format!("{} record", status.name()))
-                );
+                log::info!("deleted {}", records(deleted.rows, *status));
                 deleted.refusals()
             }
             Err(error) => Some(chain(&error)),
@@ -224,12 +222,9 @@ impl Finished {
         let mut database = self.open(Access::ReadOnly, clock)?;
         let counts = database.census(&[], clock.now())?.into_iter();
         let undated = counts.filter(|it| it.band.is_none() && self.statuses.contains(&it.status));
-        let records: u64 = undated.map(|count| count.rows).sum();
-        let (status, column) = (self.status.name(), &database.table().inserted.name);
-        Ok((records > 0).then(|| {
-            let records = counted(records, &format!("{status} record"));
-            format!("no date in {column}, and never pruned: {records}")
-        }))
+        let rows: u64 = undated.map(|count| count.rows).sum();
+        let (records, column) = (records(rows, self.status), &database.table().inserted.name);
+        Ok((rows > 0).then(|| format!("no date in {column}, and never pruned: {records}")))
     }
 
     fn count(&self, clock: Clock) -> Result<u64> {
@@ -320,16 +315,18 @@ impl Finished {
     }
 }
 
+/// `7 SUCCESS records`
+fn records(number: u64, status: Status) -> String {
+    counted(number, &format!("{} record", status.name()))
+}
+
 fn no_date(status: Status) -> String {
-    let name = status.name();
+    let (name, how) = (status.name(), naming("finished_at"));
     let insertion = match status {
         Status::Success => {
             "; if the date of insertion is good enough, name that column; --status ARCHIVED leaves these out"
         }
         Status::New | Status::Error | Status::Archived | Status::Foreign => "",
     };
-    format!(
-        "no column says when {name} records were finished: write finished_at = \"COLUMN\" into \
-         backlog.toml, or --set finished_at=COLUMN{insertion}"
-    )
+    format!("no column says when {name} records were finished: {how}{insertion}")
 }

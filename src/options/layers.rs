@@ -133,7 +133,7 @@ impl Layers {
     }
 
     /// Parses the values, and the defaults of the other keys. An error begins with the place of its value;
-    /// `place_of_keys` is that of the keys of a file.
+    /// `place_of_keys` is where the keys of a file are.
     pub fn settings(&self, place_of_keys: &str) -> (Settings, Vec<String>) {
         let (mut settings, mut complaints) = (Settings::default(), Vec::new());
         for key in all() {

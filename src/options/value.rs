@@ -148,7 +148,7 @@ pub fn tiers_or_switch(text: &str) -> Result<String, String> {
     if is_legal { Ok(text.into()) } else { Err(hint.into()) }
 }
 
-/// An order, and if it is that of a column, the name and the direction of this column.
+/// An order. If a column orders the records, also its name and direction.
 pub type ParsedOrder = (Order, Option<(String, Order)>);
 
 pub fn order(raw: Raw) -> Result<ParsedOrder, String> {

@@ -57,7 +57,7 @@ pub fn failures_text(causes: &Causes, screen: &Screen) -> String {
     table(columns(), &rows, screen)
 }
 
-/// The most frequent causes of these queues, or nothing. `choice` is that of the queues in a printed command.
+/// The most frequent causes of these queues, or nothing. `choice` chooses the queues in a printed command.
 pub fn top_failures(queues: &[(&str, &Causes)], choice: &str, screen: &Screen) -> String {
     let mut groups = Vec::new();
     for (queue, causes) in queues {

@@ -213,7 +213,7 @@ fn archived_records_have_their_causes_below_and_each_command_names_the_one_for_t
     assert_eq!(of("statuses"), [r#"["NEW","ERROR"]"#, r#"["ARCHIVED"]"#, r#"["ARCHIVED"]"#]);
     assert_eq!(of("pattern")[1], r#""could not connect to *: connection refused""#);
     assert!(of("error")[1].starts_with(r#""could not connect to 10.0.0."#), "{lines:?}");
-    // By the text of the group and by that of the newest error.
+    // By the text of the group, and by the newest error.
     let newest = lines[1]["error"].as_str().unwrap();
     for (words, meant, command) in [
         (&["retry"][..], "refused", "retry"),

@@ -78,6 +78,6 @@ pub use state_dir::{
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use store::{Claim, Claiming, Found, IsDue, MOST_IDS, Moved, Page, Reader, Store};
-pub use table::{Column, Holds, Listed, Table, quoted_if_needed};
+pub use table::{Column, Holds, Listed, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

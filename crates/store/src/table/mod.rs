@@ -9,7 +9,7 @@ pub use change::{Role, Term, Verb};
 pub use column::{
     Column, Holds, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
-pub use lookup::{Catalog, Listed, Trial, missing};
+pub use lookup::{Catalog, Listed, Trial, missing, naming};
 pub use row::{Cell, Cells, Places, Selected, is_no_due_date};
 
 use std::ops::RangeInclusive;
@@ -348,7 +348,7 @@ impl Table {
             );
         }
         self.payload.as_ref().with_context(|| {
-            let how = lookup::naming("payload");
+            let how = naming("payload");
             format!("table {table} has no column PAYLOAD to add records with; {how}")
         })
     }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use backlog_schedule::{DAY, Instant, Order, Status, parse_duration, split_id};
+use backlog_schedule::{DAY, Instant, Order, Status, parse_duration, parse_secs, split_id};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::raw::{Raw, texts};
@@ -76,17 +76,10 @@ pub fn days_above_zero(text: &str) -> Result<i64, String> {
 }
 
 pub fn whole_secs(text: &str) -> Result<i64, String> {
-    secs_up_to(365, text)
+    parse_secs(text, 365)
 }
 
-fn secs_up_to(days: i64, text: &str) -> Result<i64, String> {
-    let duration = parse_duration(text)?;
-    let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
-    secs.filter(|secs| (1..=days * DAY).contains(secs))
-        .ok_or_else(|| format!("must be whole seconds, from 1s to {days}days"))
-}
-
-/// An age in seconds. People mostly think of it in days.
+/// An age in seconds, up to a year.
 pub fn age(text: &str) -> Result<i64, String> {
     age_up_to(365, text)
 }
@@ -96,8 +89,9 @@ pub fn finished_age(text: &str) -> Result<i64, String> {
     age_up_to(36_500, text)
 }
 
+/// People mostly think of an age in days.
 fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
-    secs_up_to(days, text).map_err(|why| match text.trim().parse::<u64>() {
+    parse_secs(text, days).map_err(|why| match text.trim().parse::<u64>() {
         Ok(age) => format!("not a duration: write {age}days, {age}h, {age}m or {age}s"),
         Err(_) => why,
     })

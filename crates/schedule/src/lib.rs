@@ -55,7 +55,7 @@ pub use spec::{
     policy_file, policy_names,
 };
 pub use time::{
-    BEYOND, DAY, HOUR, Instant, NEVER, WRITABLE, days, parse_duration, rough_span, span,
+    BEYOND, DAY, HOUR, Instant, NEVER, WRITABLE, days, parse_duration, parse_secs, rough_span, span,
 };
 pub use verdict::{Obstacle, Reason, Verdict};
 pub use visible::{cut, cut_line, cut_to, json_line, one_line, toml_text};

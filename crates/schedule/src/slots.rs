@@ -9,7 +9,7 @@ use crate::id::Id;
 use crate::query::{Slot, SlotStretch, Window, merge_ranges};
 use crate::record::Facts;
 use crate::spec::{PolicyOptions, format_secs};
-use crate::time::{DAY, Instant, parse_duration};
+use crate::time::{Instant, parse_secs};
 use crate::verdict::{Obstacle, Reason, Verdict};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,13 +147,7 @@ impl Tiers {
         for text in spec.split(',').map(str::trim) {
             let wrong = |why: &str| format!("tier {text:?}: {why}");
             let (age, interval) = text.split_once('/').ok_or_else(|| wrong(form))?;
-            let secs = |text: &str| {
-                let duration = parse_duration(text).map_err(|why| wrong(&why))?;
-                let is_whole = duration.subsec_nanos() == 0;
-                let secs = i64::try_from(duration.as_secs()).ok();
-                secs.filter(|secs| is_whole && (1..=3650 * DAY).contains(secs))
-                    .ok_or_else(|| wrong("durations are whole seconds, from 1s to 3650days"))
-            };
+            let secs = |text| parse_secs(text, 3650).map_err(|why| wrong(&why));
             let (max_age_secs, interval_secs) = (secs(age)?, secs(interval)?);
             if interval_secs % every_secs != 0 {
                 let every = format_secs(every_secs);

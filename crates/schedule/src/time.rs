@@ -153,6 +153,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// Reads a duration of whole seconds, up to a number of days.
+pub fn parse_secs(text: &str, days: i64) -> Result<i64, String> {
+    let duration = parse_duration(text)?;
+    let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
+    secs.filter(|secs| (1..=days * DAY).contains(secs))
+        .ok_or_else(|| format!("must be whole seconds, from 1s to {days}days"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -393,12 +393,14 @@ pub enum Spelling {
     Iso { format: String, suffix: String },
 }
 
-impl Spelling {
-    /// How the program spells an instant where nobody else does: RFC 3339 in UTC.
-    pub fn rfc3339() -> Self {
+/// The program's own: RFC 3339 in UTC.
+impl Default for Spelling {
+    fn default() -> Self {
         Self::Iso { format: RFC3339.into(), suffix: "Z".into() }
     }
+}
 
+impl Spelling {
     /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
     pub fn sql() -> Self {
         Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
@@ -416,7 +418,7 @@ impl Spelling {
     pub fn named(dates: &Dates, as_text: bool) -> Option<Self> {
         let format = dates.format.or(dates.numbers)?;
         let is_iso = format == Format::Iso;
-        Some(if is_iso { Self::rfc3339() } else { Self::Number { format, as_text } })
+        Some(if is_iso { Self::default() } else { Self::Number { format, as_text } })
     }
 
     pub fn of(value: &Value, dates: &Dates) -> Option<Self> {
@@ -529,7 +531,7 @@ mod tests {
         let by_format = |at| Value::Text(format!("{}Z", Zone::UTC.shown(at).format(RFC3339)));
         for secs in [i64::MIN, -62_167_219_200, -1, 0, AT.0, 253_402_300_799, i64::MAX] {
             let at = Instant(secs);
-            assert_eq!(Spelling::rfc3339().write(at, &Zone::UTC), by_format(at), "{secs}");
+            assert_eq!(Spelling::default().write(at, &Zone::UTC), by_format(at), "{secs}");
         }
     }
 

@@ -35,12 +35,12 @@ pub fn typed(name: &str, declared: &str, base: &str) -> Column {
         "numeric" => (Holds::Numbers, Spelling::epoch()),
         "timestamp" => (Holds::ClockTimes, Spelling::sql()),
         "date" => (Holds::ClockTimes, Spelling::date()),
-        "timestamptz" => (Holds::Instants, Spelling::rfc3339()),
-        "bool" => (Holds::Booleans, Spelling::rfc3339()),
-        "text" | "varchar" | "bpchar" | "name" => (Holds::Text, Spelling::rfc3339()),
-        "json" | "jsonb" => (Holds::Documents, Spelling::rfc3339()),
-        "bytea" => (Holds::Bytes, Spelling::rfc3339()),
-        _ => (Holds::Anything, Spelling::rfc3339()),
+        "timestamptz" => (Holds::Instants, Spelling::default()),
+        "bool" => (Holds::Booleans, Spelling::default()),
+        "text" | "varchar" | "bpchar" | "name" => (Holds::Text, Spelling::default()),
+        "json" | "jsonb" => (Holds::Documents, Spelling::default()),
+        "bytea" => (Holds::Bytes, Spelling::default()),
+        _ => (Holds::Anything, Spelling::default()),
     };
     Column {
         most_number: match base {
@@ -49,7 +49,11 @@ pub fn typed(name: &str, declared: &str, base: &str) -> Column {
             _ => None,
         },
         has_default: true,
-        ..Column::new(name.into(), declared.into(), holds, spelling)
+        name: name.into(),
+        declared: declared.into(),
+        holds,
+        spelling,
+        ..Column::default()
     }
 }
 

@@ -57,8 +57,7 @@ impl Catalog for Connection {
             }
             prepared => drop(prepared?),
         }
-        let column = Column::new(sql.into(), String::new(), Holds::Anything, Spelling::rfc3339());
-        Ok(column.expression())
+        Ok(Column { name: sql.into(), ..Column::default() }.expression())
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
@@ -106,7 +105,7 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
             let declared: String = row.get(1)?;
             let (holds, most_chars) = (affinity(&declared), length(&declared));
             let is_number = matches!(holds, Holds::Integers | Holds::Reals);
-            let spelling = if is_number { Spelling::epoch() } else { Spelling::rfc3339() };
+            let spelling = if is_number { Spelling::epoch() } else { Spelling::default() };
             let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
             Ok(Column {
                 most_chars,
@@ -115,7 +114,11 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
                 default,
                 is_generated: row.get::<_, i64>(3)? > 1,
                 not_null: row.get(4)?,
-                ..Column::new(row.get(0)?, declared, holds, spelling)
+                name: row.get(0)?,
+                declared,
+                holds,
+                spelling,
+                ..Column::default()
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

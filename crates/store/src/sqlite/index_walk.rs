@@ -116,7 +116,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     let Some(counts) = Counts::of(connection, table) else { return Ok(None) };
     let zone = &table.dates.zone;
     let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
-    let spelling = spelling.cloned().unwrap_or_else(Spelling::rfc3339);
+    let spelling = spelling.cloned().unwrap_or_default();
     let [new, errors] = [Status::New, Status::Error].map(|status| table.due_rows(&[status]));
     // Else the counts do not lead to the failed records, or no order leads to those that are due.
     if !table.statuses.tell()

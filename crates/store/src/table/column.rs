@@ -6,7 +6,7 @@ use backlog_schedule::{Status, Value};
 use crate::date::Spelling;
 use crate::mapping::StatusValues;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Column {
     /// An expression has that of itself.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Column {
     pub spelling: Spelling,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Holds {
     Integers,
     Reals,
@@ -45,6 +45,7 @@ pub enum Holds {
     Instants,
     /// What a clock showed that does not say where it stood.
     ClockTimes,
+    #[default]
     Anything,
 }
 
@@ -65,24 +66,6 @@ impl Holds {
 }
 
 impl Column {
-    pub fn new(name: String, declared: String, holds: Holds, spelling: Spelling) -> Self {
-        Self {
-            name,
-            is_expression: false,
-            declared,
-            holds,
-            legal: None,
-            most_chars: None,
-            most_number: None,
-            is_row_number: false,
-            has_default: false,
-            default: None,
-            is_generated: false,
-            not_null: false,
-            spelling,
-        }
-    }
-
     /// An SQL expression over the columns of a row.
     pub fn expression(self) -> Self {
         Self { is_expression: true, has_default: true, is_generated: true, ..self }

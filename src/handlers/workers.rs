@@ -1,6 +1,5 @@
 //! The threads of handlers, which take one job after the other and are woken when a claim is lost.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,11 +137,6 @@ pub fn fitting(jobs: usize) -> usize {
 /// Maximum grace: a year.
 const MOST_MILLIS: u64 = 366 * 86_400_000;
 
-thread_local! {
-    /// The eventfd that wakes this worker. All commands of the worker share it.
-    static WAKEUP: OnceCell<Option<Arc<OwnedFd>>> = const { OnceCell::new() };
-}
-
 /// The records in hand, each with the eventfd that wakes its worker.
 #[derive(Default)]
 pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
@@ -160,18 +154,13 @@ impl LostClaims {
 
     /// Watches the claim of a record for as long as the result lives.
     pub fn watch<'a>(&'a self, id: &'a Id) -> Watch<'a> {
-        let wakeup = WAKEUP.with(|wakeup| wakeup.get_or_init(new_wakeup).clone());
+        // A process without a free descriptor cannot start a command either.
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(Arc::new);
         if let Some(wakeup) = &wakeup {
             lock(&self.0).insert(id.clone(), wakeup.clone());
         }
         Watch { claims: self, id, wakeup }
     }
-}
-
-fn new_wakeup() -> Option<Arc<OwnedFd>> {
-    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    // A process without a free descriptor cannot start a command either.
-    made.ok().map(Arc::new)
 }
 
 pub struct Watch<'a> {
@@ -197,10 +186,6 @@ pub fn grace_of(wakeup: &OwnedFd) -> Option<Duration> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         lock(&self.claims.0).remove(self.id);
-        if let Some(wakeup) = &self.wakeup {
-            // A signal for this record must not end the next one. Mostly there is none.
-            let _ = io::read(wakeup, &mut [0; 8]);
-        }
     }
 }
 

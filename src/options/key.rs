@@ -14,7 +14,7 @@ pub struct Key {
     pub short: Option<char>,
     pub kind: Kind,
     /// Parses a value into its field of the settings.
-    pub parse: fn(&mut Settings, Raw) -> Result<(), String>,
+    pub parse: Parse,
     /// What stands for the value in the help; empty for flags, and for keys that are no options.
     pub placeholder: &'static str,
     /// The legal values.
@@ -31,6 +31,9 @@ pub struct Key {
     /// Whether the value may hold a password, so that no message repeats it.
     pub is_secret: bool,
 }
+
+/// A parser that sets the field of a key.
+type Parse = fn(&mut Settings, Raw) -> Result<(), String>;
 
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +87,7 @@ pub const EXEC: &str = "exec";
 pub const POST: &str = "post";
 
 impl Key {
-    const fn new(
-        name: &'static str,
-        kind: Kind,
-        parse: fn(&mut Settings, Raw) -> Result<(), String>,
-    ) -> Self {
+    const fn new(name: &'static str, kind: Kind, parse: Parse) -> Self {
         Self {
             name,
             long: name,
@@ -108,11 +107,7 @@ impl Key {
     }
 
     /// An option without a value.
-    pub const fn flag(
-        name: &'static str,
-        parse: fn(&mut Settings, Raw) -> Result<(), String>,
-        help: [&'static str; 2],
-    ) -> Self {
+    pub const fn flag(name: &'static str, parse: Parse, help: [&'static str; 2]) -> Self {
         let flag = Self::option(name, Kind::Flag, "", parse, help);
         Self { default: KeyDefault::Text("false"), ..flag.takes("true or false", "true") }
     }
@@ -122,7 +117,7 @@ impl Key {
         name: &'static str,
         kind: Kind,
         placeholder: &'static str,
-        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+        parse: Parse,
         help: [&'static str; 2],
     ) -> Self {
         Self { placeholder, help, is_option: true, ..Self::new(name, kind, parse) }
@@ -132,7 +127,7 @@ impl Key {
     pub const fn file_only(
         name: &'static str,
         kind: Kind,
-        parse: fn(&mut Settings, Raw) -> Result<(), String>,
+        parse: Parse,
         help: &'static str,
     ) -> Self {
         Self { help: ["", help], ..Self::new(name, kind, parse) }

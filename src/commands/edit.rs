@@ -30,7 +30,7 @@ use crate::report::{Screen, next_attempt};
 const TABLE: &str = "BACKLOG";
 
 pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exit> {
-    if !queue.mapping.table.text.eq_ignore_ascii_case(TABLE) {
+    if !queue.mapping.table_name().eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
     let schemas = if args.minimal {

@@ -31,7 +31,7 @@ pub struct Queue {
 impl Queue {
     /// The table as it was typed, or the queue of pgmq.
     pub fn table_name(&self) -> &str {
-        self.db.queue().unwrap_or(&self.mapping.table.text)
+        self.db.queue().unwrap_or(self.mapping.table_name())
     }
 
     pub fn holds(&self, id: &Id) -> bool {
@@ -46,7 +46,7 @@ impl Queue {
             && whole.conditions.iter().all(|condition| own.conditions.contains(condition))
             && (other.shard.is_none() || self.shard == other.shard);
         self.db.identity() == other.db.identity()
-            && own.table.text.eq_ignore_ascii_case(&whole.table.text)
+            && own.table_name().eq_ignore_ascii_case(whole.table_name())
             && (is_same || is_part)
     }
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backlog_schedule::{Order, Shard};
-use backlog_store::Name;
 
 use super::Ping;
 use super::raw::Raw;
@@ -76,7 +75,7 @@ impl Settings {
             Some(parts) => {
                 let column = parts.get("column").and_then(toml::Value::as_str);
                 let column = column.ok_or("write a number, or { column = \"max_tries\" }")?;
-                self.table.mapping.max_attempts = Some(Name::given(column));
+                self.table.mapping.max_attempts = Some(column.into());
                 Attempts::OfEachRecord
             }
             None => Attempts::Max(raw.parse(at_least_one)?),

@@ -5,13 +5,13 @@ use std::path::Path;
 use backlog_schedule::{Status, Value as Cell, parse_integer};
 use backlog_store::secure_file;
 use backlog_store::{
-    Assigned, Assignment, DateSource, Format, Mapping, Name, STATUS, StatusColumn, StatusValues,
-    Zone, usual_values,
+    Assigned, Assignment, DateSource, Format, Mapping, STATUS, StatusColumn, StatusValues, Zone,
+    usual_values,
 };
 use toml::{Table, Value};
 
 use super::raw::{OPEN, Raw};
-use super::value::{at_least_one, chosen, replace, several};
+use super::value::{at_least_one, chosen, replace, set, several};
 use crate::exit::{ExitError, usage};
 
 /// The error about a question of `adopt` without an answer.
@@ -33,7 +33,7 @@ struct StatusParts {
 
 impl TableSettings {
     pub fn set_name(&mut self, raw: Raw) -> Result<(), String> {
-        replace(&mut self.mapping.table, raw.into_text().map(Name::given))
+        set(&mut self.mapping.table, raw.into_text())
     }
 
     pub fn set_id(&mut self, raw: Raw) -> Result<(), String> {
@@ -41,7 +41,7 @@ impl TableSettings {
         if columns.is_empty() {
             return Err("write at least one column".into());
         }
-        self.mapping.id = columns.into_iter().map(Name::given).collect();
+        self.mapping.id = columns;
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl TableSettings {
         let column = parts.read("column", Raw::into_text)?;
         match (column, parts.read("sql", Raw::into_text)?) {
             (Some(_), Some(_)) => return Err("write either column or sql, not both".into()),
-            (Some(column), None) => mapping.inserted = DateSource::Column(Name::given(column)),
+            (Some(column), None) => mapping.inserted = DateSource::Column(column),
             (None, Some(sql)) => mapping.inserted = DateSource::Expression(sql),
             (None, None) => {}
         }
@@ -92,10 +92,11 @@ impl TableSettings {
     }
 
     pub fn set_finished_at(&mut self, raw: Raw) -> Result<(), String> {
-        let (mut name, mut parts) = (Name::usual(""), Parts::of(raw, COLUMN_OR_NONE)?);
+        let (mut name, mut parts) = (None, Parts::of(raw, COLUMN_OR_NONE)?);
         parts.column(&mut name)?;
         let format = parts.read("format", format)?;
-        self.mapping.finished = Some((name, format)).filter(|(name, _)| !name.text.is_empty());
+        let name = name.filter(|name: &String| !name.is_empty());
+        self.mapping.finished = name.map(|name| (name, format));
         Ok(())
     }
 
@@ -159,11 +160,9 @@ impl Parts {
     }
 
     /// A column that a table need not have. `false` is only legal for the status.
-    fn column(&mut self, field: &mut Name) -> Result<(), String> {
+    fn column(&mut self, field: &mut Option<String>) -> Result<(), String> {
         let column = self.read("column", |raw| raw.into_text().map_err(|_| COLUMN_OR_NONE.into()));
-        if let Some(column) = column? {
-            *field = Name::given(column);
-        }
+        *field = column?.or(field.take());
         Ok(())
     }
 }
@@ -237,14 +236,14 @@ fn status_column(
     given: &[Option<Vec<String>>; 4],
     deletes: bool,
 ) -> Result<StatusColumn, ExitError> {
-    let column = column.map_or(Name::usual(STATUS), Name::given);
+    let column = column.unwrap_or_else(|| STATUS.into());
     if given.iter().all(Option::is_none) {
         return Ok(StatusColumn::Mapped { column, values: usual_values() });
     }
     for (status, values) in Status::OURS.into_iter().zip(given) {
         let is_needed = status.is_pending() || status == Status::Success && !deletes;
         if is_needed && values.is_none() {
-            let (column, name) = (&column.text, status.name());
+            let name = status.name();
             let part = name.to_ascii_lowercase();
             return Err(usage(format!(
                 "the values of {column} for {name} are missing: set status.{part} too"

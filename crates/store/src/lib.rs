@@ -63,8 +63,7 @@ pub use inspection::{Inspection, Pending};
 pub use interrupt::Interruptible;
 pub use location::Location;
 pub use mapping::{
-    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
-    usual_values,
+    Assigned, Assignment, DateSource, Mapping, STATUS, StatusColumn, StatusValues, usual_values,
 };
 pub use memory::MemoryStore;
 pub use mutex::lock;

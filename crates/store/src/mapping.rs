@@ -5,28 +5,29 @@ use backlog_schedule::{Order, Status, Value};
 
 use crate::date::{Dates, Format};
 
-#[derive(Debug, Clone)]
+/// A column that is not given may have its usual name; an empty name is that of none.
+#[derive(Debug, Clone, Default)]
 pub struct Mapping {
-    pub table: Name,
-    /// Together they name a record; at least one.
-    pub id: Vec<Name>,
+    pub table: Option<String>,
+    /// Together they name a record.
+    pub id: Vec<String>,
     pub status: StatusColumn,
     pub inserted: DateSource,
     /// How `inserted` is read. Of this the other dates use the zone and a format that has to be named.
     pub dates: Dates,
     /// The column that orders the records, and its direction, if it is not the insertion date.
     pub order: Option<(String, Order)>,
-    pub failures: Name,
+    pub failures: Option<String>,
     /// Whether that counts attempts, also the one that succeeds.
     pub counts_attempts: bool,
     /// The column with the most attempts that a record is given.
-    pub max_attempts: Option<Name>,
-    pub last_failure: Name,
+    pub max_attempts: Option<String>,
+    pub last_failure: Option<String>,
     /// The only format of its dates.
     pub last_failure_format: Option<Format>,
     /// The column of the date at which a record was finished, with the only format of its dates.
-    pub finished: Option<(Name, Option<Format>)>,
-    pub last_error: Name,
+    pub finished: Option<(String, Option<Format>)>,
+    pub last_error: Option<String>,
     /// How many characters of an error are written, if fewer than the column takes.
     pub most_of_error: Option<usize>,
     /// SQL conditions that hold for the rows of the queue, all of them, and for no others.
@@ -43,32 +44,33 @@ pub struct Mapping {
     pub on_restore: Vec<Assignment>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum DateSource {
-    Column(Name),
+    #[default]
+    Usual,
+    Column(String),
     /// An SQL expression over the columns of the row.
     Expression(String),
     /// Records have no age, and go by their ids.
     None,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
-    pub text: String,
-    /// Whether the user gave it. What is just usual need not be there.
-    pub is_given: bool,
-}
-
 /// STATUS with the usual names; without such a column, a row is pending as long as the condition holds for it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum StatusColumn {
+    #[default]
     Usual,
-    Mapped { column: Name, values: StatusValues },
+    Mapped {
+        column: String,
+        values: StatusValues,
+    },
     None,
 }
 
-/// The status column that most tables have.
+/// The columns that most tables have.
 pub const STATUS: &str = "STATUS";
+pub const DATE_INSERTED: &str = "DATE_INSERTED";
+pub const LAST_FAILURE: &str = "LAST_FAILURE";
 
 /// The values that each status of [`Status::OURS`] has in the table. The first is written.
 pub type StatusValues = [Vec<Value>; 4];
@@ -92,33 +94,29 @@ pub enum Assigned {
     Add(i64),
 }
 
-impl Name {
-    pub fn usual(text: &str) -> Self {
-        Self { text: text.into(), is_given: false }
-    }
-
-    pub fn given(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_given: true }
-    }
-}
-
 impl Mapping {
+    pub fn table_name(&self) -> &str {
+        self.table.as_deref().unwrap_or("BACKLOG")
+    }
+
     /// The same table as a queue of the records that are finished with this status: their date is when they were
     /// finished, and a success deletes its row. ARCHIVED records go by the last failure if the table has it, else by a
     /// column that archiving sets, and never by the insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
-        let is_inserted = |name: &Name| match &self.inserted {
-            DateSource::Column(inserted) => inserted.text.eq_ignore_ascii_case(&name.text),
+        let is_inserted = |name: &str| match &self.inserted {
+            DateSource::Usual => DATE_INSERTED.eq_ignore_ascii_case(name),
+            DateSource::Column(inserted) => inserted.eq_ignore_ascii_case(name),
             DateSource::Expression(_) | DateSource::None => false,
         };
-        let is_set = |it: &Name| {
+        let is_set = |name: &str| {
             let mut columns = self.on_archive.iter().map(|assignment| &assignment.column);
-            columns.any(|column| column.eq_ignore_ascii_case(&it.text))
+            columns.any(|column| column.eq_ignore_ascii_case(name))
         };
         let mapped = self.finished.clone().filter(|(it, _)| !is_archived || is_set(it));
-        let last_failure = (self.last_failure.clone(), self.last_failure_format);
-        let last_failure = Some(last_failure).filter(|_| is_archived && has_last_failure);
+        let last_failure = self.last_failure.clone().unwrap_or_else(|| LAST_FAILURE.into());
+        let last_failure = Some((last_failure, self.last_failure_format));
+        let last_failure = last_failure.filter(|_| is_archived && has_last_failure);
         let (name, format) = last_failure.or(mapped)?;
         let inherited = self.dates.format;
         let inherited =
@@ -129,15 +127,15 @@ impl Mapping {
         let archived = self.archived.clone().filter(|_| is_archived);
         Some(Self {
             dates: Dates { format: format.or(inherited), ..self.dates.clone() },
-            inserted: DateSource::Column(Name::given(name.text)),
+            inserted: DateSource::Column(name),
             conditions: archived
                 .map_or_else(|| self.conditions.clone(), |it| vec![it, not_pending]),
             table: self.table.clone(),
             id: self.id.clone(),
             status: self.status.clone(),
-            failures: Name::given(""),
-            last_failure: Name::given(""),
-            last_error: Name::given(""),
+            failures: Some(String::new()),
+            last_failure: Some(String::new()),
+            last_error: Some(String::new()),
             deletes_finished: true,
             ..Self::default()
         })
@@ -147,33 +145,4 @@ impl Mapping {
 /// The statuses by their own names.
 pub fn usual_values() -> StatusValues {
     Status::OURS.map(|status| vec![Value::Text(status.name().into())])
-}
-
-impl Default for Mapping {
-    fn default() -> Self {
-        Self {
-            table: Name::usual("BACKLOG"),
-            id: vec![Name::usual("ID")],
-            status: StatusColumn::Usual,
-            inserted: DateSource::Column(Name::usual("DATE_INSERTED")),
-            dates: Dates::default(),
-            order: None,
-            failures: Name::usual("FAILURES"),
-            counts_attempts: false,
-            max_attempts: None,
-            last_failure: Name::usual("LAST_FAILURE"),
-            last_failure_format: None,
-            finished: None,
-            last_error: Name::usual("LAST_ERROR"),
-            most_of_error: None,
-            conditions: Vec::new(),
-            archived: None,
-            payload: None,
-            on_success: Vec::new(),
-            deletes_finished: false,
-            on_failure: Vec::new(),
-            on_archive: Vec::new(),
-            on_restore: Vec::new(),
-        }
-    }
 }

@@ -133,7 +133,7 @@ fn print(findings: &Findings, queue: &Queue, json: bool, out: &mut dyn Write) ->
         json_line(&json!({
             "queue": queue.name,
             "db": queue.db.to_string(),
-            "table": queue.mapping.table.text,
+            "table": queue.mapping.table_name(),
             "ok": ok,
             "findings": findings.0,
         }))

@@ -54,7 +54,7 @@ pub fn open(
     access: Access,
     clock: Clock,
 ) -> Result<SqlDatabase<SqliteEngine>> {
-    let mut engine = open_file(path, mapping.table.is_given, access)?;
+    let mut engine = open_file(path, mapping.table.is_some(), access)?;
     // One lock for all statements about the table.
     let find = |connection: &mut Connection| -> Result<Table> {
         connection.execute_batch("BEGIN")?;

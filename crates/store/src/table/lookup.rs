@@ -9,8 +9,8 @@ use super::{Column, Effect, Holds, Statuses, Table};
 use crate::clock::Clock;
 use crate::date::{Dates, Format, Spelling, is_number};
 use crate::mapping::{
-    Assigned, Assignment, DateSource, Mapping, Name, STATUS, StatusColumn, StatusValues,
-    usual_values,
+    Assigned, Assignment, DATE_INSERTED, DateSource, LAST_FAILURE, Mapping, STATUS, StatusColumn,
+    StatusValues, usual_values,
 };
 use crate::table::Dialect;
 
@@ -98,10 +98,12 @@ pub fn naming(key: &str) -> String {
 
 /// The table with its columns, the conditions as yet unseen.
 fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table> {
-    let table = catalog.table(&mapping.table.text)?;
+    let table = catalog.table(mapping.table_name())?;
     let lookup = Lookup { catalog, table, now: clock.now() };
-    let id = mapping.id.iter().map(|name| lookup.expected(name, "id", ""));
-    let id: Vec<_> = id.collect::<Result<_>>()?;
+    let id = match &mapping.id[..] {
+        [] => vec![lookup.usual("ID", "id", "")?],
+        given => given.iter().map(|name| lookup.required(name)).collect::<Result<_>>()?,
+    };
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
     // The database itself reads what is of a type for dates.
@@ -117,8 +119,8 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
         None => other_dates.clone(),
         format => Dates { format, numbers: None, zone: zone() },
     };
-    let failures = lookup.named(&mapping.failures)?;
-    let last_failed = lookup.named(&mapping.last_failure)?;
+    let failures = lookup.named(mapping.failures.as_deref(), "FAILURES")?;
+    let last_failed = lookup.named(mapping.last_failure.as_deref(), LAST_FAILURE)?;
     let last_failure = last_failed.clone();
     let last_failure = last_failure
         .map(|it| lookup.exactly_spelt(it, &inserted.spelling, &failure_dates))
@@ -137,14 +139,15 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
             complaints.extend(lookup.implausible(key, column, dates)?);
         }
     }
-    for (is_count, name, column) in
+    for (is_count, given, column) in
         [(true, &mapping.failures, &failures), (false, &mapping.last_failure, &last_failed)]
     {
         if let Some(column) = column {
-            complaints.extend(lookup.complaint(is_count, name, column, &failure_dates)?);
+            let is_given = given.is_some();
+            complaints.extend(lookup.complaint(is_count, is_given, column, &failure_dates)?);
         }
     }
-    let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(&name.text));
+    let max_attempts = mapping.max_attempts.as_ref().map(|name| lookup.required(name));
     // Each on a line of its own, so that a comment in it ends there.
     let conditions: Vec<_> = mapping.conditions.iter().map(|it| format!("({it}\n)")).collect();
     let order = mapping.order.as_ref().map(|(name, order)| Ok((lookup.required(name)?, *order)));
@@ -254,19 +257,17 @@ impl Lookup<'_> {
     }
 
     /// What is just usual may have to be said, by a key, or as `else_how` says.
-    fn expected(&self, name: &Name, key: &str, else_how: &str) -> Result<Column> {
-        self.required(&name.text).map_err(|error| match name.is_given {
-            true => error,
-            false => anyhow!("{error}; {}{else_how}", naming(key)),
-        })
+    fn usual(&self, name: &str, key: &str, else_how: &str) -> Result<Column> {
+        let how = naming(key);
+        self.required(name).map_err(|error| anyhow!("{error}; {how}{else_how}"))
     }
 
-    /// What is just usual need not be there, and an empty name is that of none.
-    fn named(&self, name: &Name) -> Result<Option<Column>> {
-        match (name.is_given, name.text.as_str()) {
-            (false, usual) => Ok(self.optional(usual)),
-            (true, "") => Ok(None),
-            (true, given) => self.required(given).map(Some),
+    /// What is just usual need not be there.
+    fn named(&self, given: Option<&str>, usual: &str) -> Result<Option<Column>> {
+        match given {
+            None => Ok(self.optional(usual)),
+            Some("") => Ok(None),
+            Some(given) => self.required(given).map(Some),
         }
     }
 
@@ -275,11 +276,11 @@ impl Lookup<'_> {
         match &mapping.status {
             StatusColumn::None => by_condition(),
             StatusColumn::Mapped { column, values } => {
-                Statuses::new(Some(self.required(&column.text)?), values.clone())
+                Statuses::new(Some(self.required(column)?), values.clone())
             }
             StatusColumn::Usual => {
                 let how = ", or say with --where what is pending";
-                match self.expected(&Name::usual(STATUS), "status", how) {
+                match self.usual(STATUS, "status", how) {
                     Err(_) if !mapping.conditions.is_empty() => by_condition(),
                     found => Statuses::new(Some(found?), usual_values()),
                 }
@@ -290,7 +291,8 @@ impl Lookup<'_> {
     /// The insertion date, in the spelling of the newest rows. One that the user names must hold dates.
     fn inserted(&self, mapping: &Mapping) -> Result<Column> {
         let (mut column, is_given) = match &mapping.inserted {
-            DateSource::Column(name) => (self.expected(name, "date_inserted", "")?, name.is_given),
+            DateSource::Usual => (self.usual(DATE_INSERTED, "date_inserted", "")?, false),
+            DateSource::Column(name) => (self.required(name)?, true),
             DateSource::Expression(sql) => {
                 let column = self.catalog.expression(&self.table, Some(sql));
                 (column.context("date_inserted.sql")?, true)
@@ -329,7 +331,7 @@ impl Lookup<'_> {
     }
 
     fn last_error(&self, mapping: &Mapping) -> Result<Option<Column>> {
-        let column = self.named(&mapping.last_error)?;
+        let column = self.named(mapping.last_error.as_deref(), "LAST_ERROR")?;
         Ok(column.map(|column| {
             let limits = [column.most_chars, mapping.most_of_error].into_iter().flatten();
             Column { most_chars: limits.min(), ..column }
@@ -415,7 +417,7 @@ impl Lookup<'_> {
     fn complaint(
         &self,
         is_count: bool,
-        name: &Name,
+        is_given: bool,
         column: &Column,
         dates: &Dates,
     ) -> Result<Option<String>> {
@@ -444,7 +446,7 @@ impl Lookup<'_> {
             true => ("the count of failures", "small numbers", "failures"),
             false => ("the last failure", "dates or nothing", "last_failure"),
         };
-        let (table, why) = (&self.table.name, if name.is_given { "" } else { " by its name" });
+        let (table, why) = (&self.table.name, if is_given { "" } else { " by its name" });
         let digits = samples.iter().find(|it| !is_none(it)).filter(|it| !is_count && is_digits(it));
         let format = digits.map_or_else(String::new, |_| {
             format!(" name the format of its digits, {option} = {{ column = \"{shown}\", format = \"epoch\" }},")

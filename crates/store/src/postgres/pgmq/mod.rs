@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::database::Access;
 use crate::engine::SqlDatabase;
 use crate::error::DbError;
-use crate::mapping::{DateSource, Mapping, Name, StatusColumn, usual_values};
+use crate::mapping::{DateSource, Mapping, StatusColumn, usual_values};
 use crate::table::{Catalog, Column, Listed, Table, missing, quote};
 use crate::writes::RowWrite;
 
@@ -285,13 +285,13 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
 /// The columns are known; the user chooses the payload, and whether what succeeded is deleted.
 fn mapping_of(said: &Mapping) -> Mapping {
     Mapping {
-        table: Name::given("queue"),
-        id: vec![Name::given("msg_id")],
-        status: StatusColumn::Mapped { column: Name::given("status"), values: usual_values() },
-        inserted: DateSource::Column(Name::given("enqueued_at")),
-        failures: Name::given("read_ct"),
-        last_failure: Name::usual("no such column"),
-        last_error: Name::given("last_error"),
+        table: Some("queue".into()),
+        id: vec!["msg_id".into()],
+        status: StatusColumn::Mapped { column: "status".into(), values: usual_values() },
+        inserted: DateSource::Column("enqueued_at".into()),
+        failures: Some("read_ct".into()),
+        last_failure: Some(String::new()),
+        last_error: Some("last_error".into()),
         payload: said.payload.clone(),
         deletes_finished: said.deletes_finished,
         ..Mapping::default()

@@ -91,18 +91,10 @@ fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
 
 /// `+02:00`, `-0500` or `+02`; the sign may be the typographic minus, as ISO 8601 has it.
 fn read_offset(offset: &str) -> Option<FixedOffset> {
-    let (sign, rest) = match offset.strip_prefix('+') {
-        Some(rest) => (1, rest),
-        None => (-1, offset.strip_prefix(['-', '\u{2212}'])?),
-    };
-    let (hours, minutes) = match rest.len() {
-        2 => (rest, "00"),
-        4 => rest.split_at_checked(2)?,
-        _ => rest.split_once(':').filter(|_| rest.len() == 5)?,
-    };
-    let [hours, minutes] = [number(hours)?, number(minutes)?];
-    let secs = i32::try_from(hours * 3600 + minutes * 60).ok().filter(|_| minutes < 60)?;
-    FixedOffset::east_opt(sign * secs)
+    let length = offset.chars().count();
+    let is_spelt = [3, 5, 6].contains(&length) && !offset.contains(char::is_whitespace);
+    let minutes = if length == 3 { "00" } else { "" };
+    format!("{offset}{minutes}").parse().ok().filter(|_| is_spelt)
 }
 
 /// A number of two or four digits.

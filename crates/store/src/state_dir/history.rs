@@ -1,7 +1,6 @@
 //! The history of a line, read by its next pass and by reports.
 
 use std::collections::HashMap;
-use std::fs::File;
 
 use anyhow::Result;
 use backlog_schedule::{Id, Instant, exact_id};
@@ -76,11 +75,6 @@ impl LineHistory {
         let silent = now.0.saturating_sub(running.last_outcome.0);
         running.hangs_after.is_some_and(|most| silent > most).then_some(silent)
     }
-
-    /// Whether the last pass has not ended, as far as its entry says.
-    fn is_open(&self) -> bool {
-        self.entries.last().is_some_and(|last| last.ended.is_none())
-    }
 }
 
 impl StateDir {
@@ -146,12 +140,15 @@ impl StateDir {
     /// Sets whether a pass of the line runs. One that ends between the two looks seems to be killed, so an entry without
     /// an end and a lock is read once more.
     fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
-        let lock = self.lock_of(&history.line.to_string());
+        let (lock, lines) = (self.lock_of(&history.line.to_string()), self.own_name(LINES));
         for _ in 0..2 {
-            let locks = self.locks()?;
+            let directory = self.opened()?;
+            let locks = directory.map(|directory| directory.file(&lines, Purpose::Read));
+            let locks = locks.transpose()?.flatten();
             history.is_running =
                 locks.is_some_and(|file| claims::is_locked_at(&file, lock).unwrap_or(false));
-            if history.is_running || !history.is_open() {
+            let has_ended = history.entries.last().is_none_or(|last| last.ended.is_some());
+            if history.is_running || has_ended {
                 break;
             }
             let again = self.read_histories(Some(&history.line), passes)?;
@@ -161,12 +158,6 @@ impl StateDir {
             history.slow.clear();
         }
         Ok(())
-    }
-
-    /// The locks of the lines, if any pass has run.
-    fn locks(&self) -> Result<Option<File>> {
-        let Some(directory) = self.opened()? else { return Ok(None) };
-        directory.file(&self.own_name(LINES), Purpose::Read)
     }
 
     /// Removes the passes of a line. Its cursor remains.

@@ -31,14 +31,10 @@ pub struct PassNote {
 }
 
 impl Note {
-    fn own(token: &str) -> Result<Self> {
+    /// The note of this process, as it is written.
+    fn own(token: &str) -> Result<Vec<u8>> {
         let uid = rustix::process::geteuid().as_raw();
-        Ok(Self { token: token.into(), boot: boot_id()?, since: own_beginning()?, uid })
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        let Self { token, boot, since, uid } = self;
-        padded(&format!("{token} {boot} {since} {uid}"))
+        Ok(padded(&format!("{token} {} {} {uid}", boot_id()?, own_beginning()?)))
     }
 
     /// `None` for an empty slot, or one that is damaged.
@@ -69,7 +65,7 @@ impl Note {
 impl PassNote {
     /// Notes a pass in the first slot that is free.
     pub fn write(file: File, token: &str) -> Result<Self> {
-        let note = Note::own(token)?.to_bytes();
+        let note = Note::own(token)?;
         let noted = notes(&file)?;
         // Behind the end of the file all slots are free.
         for slot in (0..SLOTS).filter(|slot| noted.get(*slot).is_none_or(Option::is_none)) {
@@ -156,7 +152,7 @@ mod tests {
         assert_eq!(noted(0), None);
         // As if it were killed.
         let dead = Note::own("dead").unwrap();
-        second.file.write_all_at(&dead.to_bytes(), offset(0)).unwrap();
+        second.file.write_all_at(&dead, offset(0)).unwrap();
         end_orphans(&file(&path)).unwrap();
         assert_eq!((noted(0), noted(1)), (None, Some("two".into())));
     }
@@ -180,7 +176,7 @@ mod tests {
         }
         assert_eq!(Note::of(b"\xff\xff 1 2 3"), None);
         let note = Note::own(&"f".repeat(32)).unwrap();
-        assert_eq!(note.to_bytes().len(), LENGTH);
-        assert_eq!(Note::of(&note.to_bytes()), Some(note));
+        assert_eq!(note.len(), LENGTH);
+        assert_eq!(Note::of(&note).unwrap().uid, rustix::process::geteuid().as_raw());
     }
 }

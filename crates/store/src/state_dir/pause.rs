@@ -3,7 +3,6 @@
 //! one that has not ended.
 
 use std::fmt;
-use std::path::Path;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, one_line};
@@ -57,23 +56,6 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Somebody has wanted a pause: until it is known which, it goes on.
-    fn unread(why: String) -> Self {
-        Self { reason: Some(why), ..Self::default() }
-    }
-
-    fn from_text(text: &[u8], path: &Path) -> Self {
-        let read = serde_json::from_slice::<Self>(text).ok().filter(|it| it.since.is_some());
-        read.unwrap_or_else(|| {
-            let path = path.display();
-            Self::unread(format!("could not read {path}: it is damaged"))
-        })
-    }
-
-    fn holds(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| until > now)
-    }
-
     /// The pause and the command that ends it. `choice` are the options that choose the queue.
     pub fn sentence(&self, shown: impl Fn(Instant) -> String, choice: &str) -> String {
         format!("{}; `backlog resume{choice}` ends it", self.text(shown))
@@ -104,7 +86,7 @@ impl StateDir {
 
     /// The pause of a queue or a table, unless it has ended.
     pub fn pause_of(&self, scope: &PauseScope, now: Instant) -> Option<Pause> {
-        self.read_pause(scope).filter(|pause| pause.holds(now))
+        self.read_pause(scope).filter(|pause| pause.until.is_none_or(|until| until > now))
     }
 
     fn read_pause(&self, scope: &PauseScope) -> Option<Pause> {
@@ -112,11 +94,14 @@ impl StateDir {
         let directory = self.opened().ok().flatten()?;
         let name = self.pause_name(scope);
         let read = directory.read(&name).transpose()?;
-        let path = self.path().join(name);
-        Some(read.map_or_else(
-            |error| Pause::unread(chain(&error)),
-            |text| Pause::from_text(&text, &path),
-        ))
+        let damaged =
+            || format!("could not read {}: it is damaged", self.path().join(name).display());
+        let pause = read.map_err(|error| chain(&error)).and_then(|text| {
+            let pause = serde_json::from_slice::<Pause>(&text).ok();
+            pause.filter(|pause| pause.since.is_some()).ok_or_else(damaged)
+        });
+        // Somebody has wanted a pause: until it is known which, it goes on.
+        Some(pause.unwrap_or_else(|why| Pause { reason: Some(why), ..Pause::default() }))
     }
 
     /// Pauses a queue or a table, in place of the pause that it may have.

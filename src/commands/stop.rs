@@ -28,7 +28,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Ids, console: &mut Console<'_>) -> Re
     // A pass reports errors of the schedule.
     let schedule = resolved.schedule_of_passes();
     let line = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
-    let wait = resolved.grace_of_passes().saturating_add(LEEWAY);
+    let wait = resolved.settings_of_passes().0.grace.saturating_add(LEEWAY);
     let mut worst = Exit::Done;
     for typed in &args.ids {
         let record = match find(&mut *database, typed, columns)? {

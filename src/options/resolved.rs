@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use backlog_schedule::{Order, Schedule, Shard, listed};
+use backlog_schedule::{Schedule, Shard, listed};
 use backlog_store::ownership::{Kind, OwnerRule};
 use backlog_store::{certificates, is_url, kept_beside, without_password};
 
@@ -404,10 +403,6 @@ impl Resolved<'_> {
         legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
     }
 
-    pub fn grace_of_passes(&self) -> Duration {
-        legal(&self.all).unwrap_or_default().grace
-    }
-
     /// The text of an option of the queue's passes, for a subcommand that does not have the option.
     pub fn text_of_passes(&self, key: &str) -> Option<&str> {
         self.all.text(key)
@@ -427,14 +422,9 @@ impl Resolved<'_> {
         Handler::chosen(&self.settings, &self.layers, queue, environment)
     }
 
-    /// The column by which passes order the records, if it is not the insertion date.
-    pub fn order_of_passes(&self) -> Option<(String, Order)> {
-        self.all.settings("").0.table.mapping.order
-    }
-
-    /// Errors in values that the subcommand does not use, and a pass would.
-    pub fn complaints(&self) -> Vec<String> {
-        self.all.settings("").1
+    /// The settings of the queue's passes, and the errors in them.
+    pub fn settings_of_passes(&self) -> (Settings, Vec<String>) {
+        self.all.settings("")
     }
 }
 

@@ -33,14 +33,15 @@ use lines::program_file;
 pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
     let (sources, clock) = (resolved.sources, console.clock);
     let mut findings = Findings::default();
-    for complaint in resolved.complaints() {
+    let (of_passes, complaints) = resolved.settings_of_passes();
+    for complaint in complaints {
         findings.error("options", complaint);
     }
     for why in resolved.strange_limits() {
         findings.warning("limits", why);
     }
     let (mut queue, schedule) = (resolved.queue()?, resolved.schedule()?);
-    queue.mapping.order = resolved.order_of_passes();
+    queue.mapping.order = of_passes.table.mapping.order;
     let distrusted = resolved.complaints_of_owners();
     for (about, why) in &distrusted {
         findings.error(about, why);

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rusqlite::{Error as SqlError, ErrorCode, ffi};
+use rustix::fs::statvfs;
 
 use crate::error::{DbError, Kind};
 
@@ -50,7 +51,9 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
                 .into()
         };
     }
-    if error.kind == Kind::Io && is_on_full_disk(path) {
+    // Even a reader needs room: the shared memory of a WAL is a file beside the database.
+    let is_full = || statvfs(path).is_ok_and(|found| found.f_bavail == 0);
+    if error.kind == Kind::Io && is_full() {
         error.hint = format!("; its disk is full{MAKE_ROOM}");
     }
     error.explain(&path.display().to_string(), verb)
@@ -70,11 +73,6 @@ fn is_of_a_wal(error: &SqlError) -> bool {
 }
 
 const MAKE_ROOM: &str = "; make room and run the same command again";
-
-/// Even a reader needs room: the shared memory of a WAL is a file beside the database.
-fn is_on_full_disk(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail == 0)
-}
 
 pub fn is_busy(error: &SqlError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))

@@ -69,7 +69,6 @@ fn variable(name: impl Into<OsString>, value: &OsStr) -> Result<CString, NulErro
     CString::new(variable)
 }
 
-/// A command that is to be started, once.
 pub struct Command<'a> {
     words: Result<Vec<CString>, NulError>,
     environment: &'a Environment,

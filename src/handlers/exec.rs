@@ -39,7 +39,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Exec {
     /// The command and its arguments, with `{column}` still in them.
     argv: Vec<OsString>,
-    /// Exit codes for which a record is given up.
     give_up_on: Vec<i32>,
     context: HandlerContext,
     stop: Arc<Stop>,
@@ -210,7 +209,6 @@ impl Exec {
         stayed.map(|()| Ended { status, process, output, errors })
     }
 
-    /// The outcome of a command and its exit code.
     fn outcome(&self, ended: &mut Ended) -> (Outcome, Option<i32>) {
         let Ended { status, process: Process { why, is_forced, .. }, output, errors } = ended;
         let mut said = |otherwise: String| {

@@ -34,16 +34,14 @@ pub use webhook::{
 use workers::Threads;
 pub use workers::{Workers, fitting};
 
-/// A handler of records. It heeds a [`Stop`](backlog_store::Stop): attempts that are not begun by then, or do not end
-/// in time, are answered as interrupted.
+/// A handler of records. At a [`Stop`](backlog_store::Stop) it answers attempts as interrupted.
 pub trait Handler: Send + Sync {
     fn capacity(&self) -> usize;
 
     /// Starts attempts. Beyond the capacity they wait for others to end.
     fn start(&self, jobs: Vec<Job>);
 
-    /// Interrupts the attempts at these records: their claims are lost, or somebody has asked for it. A process that
-    /// does not end within `grace` is killed.
+    /// Interrupts the attempts at these records. A process that does not end within `grace` is killed.
     fn end(&self, _ids: &[Id], _grace: Duration) {}
 
     /// Whether its threads have work while records are in hand: then the main thread completes attempts.
@@ -56,7 +54,6 @@ pub trait Handler: Send + Sync {
         false
     }
 
-    /// Waits for its threads to end.
     fn join(&self);
 
     /// Number of its errors that are no record's fault.
@@ -80,7 +77,6 @@ pub struct HandlerContext {
     pub series: Option<SeriesSource>,
     /// Whether attempts keep the standard error of their command.
     pub keeps_stderr: bool,
-    /// The environment that all commands share.
     pub environment: Environment,
 }
 
@@ -165,8 +161,7 @@ fn json_line(record: &Record) -> Result<Vec<u8>, String> {
 /// The id of a record in the lines of a co-process, unless the table has a column of that name.
 const BACKLOG_ID: &str = "backlog_id";
 
-/// Every column but that of a secret, in the order of the table, on one line. A BLOB is hexadecimal text. The error
-/// names a value that JSON cannot represent.
+/// Every column but that of a secret, on one line. The error names a value that JSON cannot represent.
 fn json_document(
     record: &Record,
     secret: Option<&str>,

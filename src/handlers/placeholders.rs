@@ -14,7 +14,6 @@ const PUNCTUATION: &str = "_@%+=:,./-";
 /// How the variables begin that hold the values of a record.
 pub const VARIABLE: &str = "BACKLOG_ROW_";
 
-/// The columns of a table.
 pub struct Columns<'a> {
     pub names: Vec<&'a str>,
     /// Those of an integer type, because digits are safe anywhere; `id` is one if the table's id is.
@@ -41,13 +40,11 @@ pub fn has(names: &[&str], name: &str) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// Whether a placeholder is the id where the table has no column of that name: the id's column may
-/// have another name, or there may be several.
+/// Whether a placeholder is the id, whatever its columns are called, unless a column has that name.
 pub fn is_the_id(name: &str) -> bool {
     name.eq_ignore_ascii_case("id")
 }
 
-/// The variable that holds the value of a column.
 fn variable(column: &str) -> String {
     let upper = column.to_ascii_uppercase();
     format!("{VARIABLE}{}", upper.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
@@ -108,7 +105,6 @@ struct Argument<'a> {
     before: &'a [OsString],
     /// Each column with the text before it.
     columns: Vec<(Vec<u8>, &'a str)>,
-    /// The text behind the last column.
     rest: Vec<u8>,
     /// The first `{word}`, `{a.b}`, `{column }` or `{column[0]}` that is no column.
     unknown: Option<&'a str>,
@@ -177,7 +173,6 @@ impl<'a> Argument<'a> {
         flag.map(|flag| format!("after {flag}"))
     }
 
-    /// The argument for one record.
     fn fill(self, record: &Record) -> Result<OsString, String> {
         let is_code = self.code().is_some();
         let first = self.columns.first().filter(|(text, _)| text.is_empty()).map(|(_, name)| *name);

@@ -179,8 +179,7 @@ fn memory_file() -> rustix::io::Result<OwnedFd> {
     create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))
 }
 
-/// A descriptor from which these bytes can be read. Nobody can write to it: it is a pipe whose other end is closed,
-/// or, for more bytes than a pipe holds, a file in memory.
+/// A descriptor with these bytes that nobody can write to: a closed pipe, or a file in memory.
 pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;

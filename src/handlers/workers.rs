@@ -18,7 +18,6 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Handler, Job};
 
-/// Threads of a handler.
 pub struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
@@ -116,8 +115,7 @@ impl Handler for Workers {
 
 /// Maximum number of descriptors of a handler: the wake-up of its thread, its process, and both ends of three pipes.
 const OF_A_HANDLER: u64 = 8;
-/// Number of descriptors for everything else that a pass may open: files of the database and of the state directory,
-/// connections, pings, and the command of --on-archive.
+/// Number of descriptors for files and connections of the pass, pings, and --on-archive.
 const RESERVED: u64 = 32;
 
 /// The number of handlers for which there are descriptors: at most `jobs`, and at least one.

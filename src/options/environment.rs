@@ -13,8 +13,7 @@ use super::layers::{Layers, Origin};
 use super::raw::Raw;
 use crate::exit::{ExitError, usage};
 
-/// Variables that handlers get for their record. If a handler runs `backlog`, that may be for another
-/// table, so there they are no options.
+/// Variables that handlers get for their record: a `backlog` in a handler may be about another table.
 const OF_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
 
 #[derive(Clone)]
@@ -82,7 +81,6 @@ impl Environment {
         self.get(&variable(long)).filter(|_| !is_of_handler)
     }
 
-    /// The values of a queue in the environment.
     pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
         let mut layer = Layers::default();
         // Few variables are of this program, and there are many keys.
@@ -121,7 +119,6 @@ impl Environment {
         strange.into_iter().map(sentence).collect()
     }
 
-    /// The user's directory for state.
     pub fn state_dir(&self) -> Option<PathBuf> {
         Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
     }

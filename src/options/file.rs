@@ -1,8 +1,7 @@
 //! backlog.toml: the options of all queues, and those of each.
 //!
-//! The program runs what is written there. So it reads a file that nobody named only if the file and its
-//! directory belong to root or to this user, and as root only if root alone can change them
-//! (`ownership.rs`).
+//! The program runs what is written there. So it reads a default file only if no other user can
+//! change it, and as root only if root alone can (`ownership.rs`).
 
 use std::fmt::Display;
 use std::fs::Metadata;

@@ -23,8 +23,7 @@ pub enum Handler {
     Post(Box<Webhook>),
 }
 
-/// The variable with the secret that signs requests. It is not an option, because every user of the machine
-/// can read a command line.
+/// Secret that signs requests. It is no option, because every user can read a command line.
 pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
 fn webhook(
@@ -54,8 +53,7 @@ fn webhook(
     Ok(webhook)
 }
 
-/// Requires a list of hosts if a record could send credentials to a host of its choice, or have a proxy
-/// connect to a host that this machine would refuse.
+/// Requires a list of hosts if a record could send credentials, or a proxy, to a host of its choice.
 fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     if !webhook.names_any_host() {
         return Ok(());
@@ -98,8 +96,7 @@ fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitE
     )))
 }
 
-/// The secret of a record wins over that of the environment, which other lines may need. If a secret
-/// cannot be used, requests are not sent unsigned.
+/// The secret of a record goes before that of the environment. No request is sent unsigned instead.
 fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &settings.secret_column {
         return Ok(Signing::Own { column: column.clone() });

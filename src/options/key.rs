@@ -1,11 +1,9 @@
-//! One setting, described once. The command line, the environment, backlog.toml, `--set`, the help, the
-//! manual page, completion and docs/reference.md all read this description.
+//! One setting, described once for all sources of options, the help, the manual and completion.
 
 use super::raw::Raw;
 use super::settings::Settings;
 
-/// A setting of a queue: `max_runtime` in backlog.toml and with `--set`, `--max-runtime` on the command
-/// line, `BACKLOG_MAX_RUNTIME` in the environment.
+/// A setting of a queue: `max_runtime` in TOML, `--max-runtime`, `BACKLOG_MAX_RUNTIME`.
 #[derive(Debug)]
 pub struct Key {
     pub name: &'static str,
@@ -32,7 +30,6 @@ pub struct Key {
     pub is_secret: bool,
 }
 
-/// A parser that sets the field of a key.
 type Parse = fn(&mut Settings, Raw) -> Result<(), String>;
 
 /// The form of a value.
@@ -43,11 +40,9 @@ pub enum Kind {
     Value,
     /// An option whose value may be left out.
     Optional,
-    /// One value or several.
     List,
     /// A file or directory. In backlog.toml it is relative to the directory of that file.
     Path,
-    /// A program and its arguments.
     Command,
     /// A column, or a table with these parts.
     Column(&'static [&'static str]),
@@ -64,8 +59,7 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// What a key belongs to. A layer that chooses a schedule or a handler replaces that of the lower layers as
-/// a whole.
+/// The subject of a key. A schedule or a handler in a layer replaces that of lower layers as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Independent,
@@ -81,9 +75,7 @@ pub enum Role {
 }
 
 pub const DB: &str = "db";
-/// The command that handles the records.
 pub const EXEC: &str = "exec";
-/// The webhook that handles the records.
 pub const POST: &str = "post";
 
 impl Key {
@@ -112,7 +104,6 @@ impl Key {
         Self { default: KeyDefault::Text("false"), ..flag.takes("true or false", "true") }
     }
 
-    /// An option with a value.
     pub const fn option(
         name: &'static str,
         kind: Kind,
@@ -165,7 +156,6 @@ impl Key {
         Self { is_secret: true, ..self }
     }
 
-    /// The default as text, if there is one.
     pub const fn default_words(&self) -> Option<&'static str> {
         match self.default {
             KeyDefault::None => None,
@@ -179,7 +169,6 @@ impl Key {
     }
 }
 
-/// The variable of a long option.
 pub fn variable(long: &str) -> String {
     format!("BACKLOG_{}", long.to_ascii_uppercase().replace('-', "_"))
 }

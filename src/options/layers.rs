@@ -13,7 +13,6 @@ use super::raw::Raw;
 use super::settings::Settings;
 use crate::handlers::{Header, without_login};
 
-/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A default that depends on other options.
@@ -84,7 +83,6 @@ impl Layers {
         self.has_any(|other| other.name == key)
     }
 
-    /// Whether the layer has a command and a webhook.
     pub fn has_two_handlers(&self) -> bool {
         self.has(EXEC) && self.has(POST)
     }
@@ -132,8 +130,7 @@ impl Layers {
         values.filter(move |(key, raw, _)| !is_off(key, raw))
     }
 
-    /// Parses the values, and the defaults of the other keys. An error begins with the place of its value;
-    /// `place_of_keys` is where the keys of a file are.
+    /// Parses the values, and other defaults. Errors begin with a place, `place_of_keys` for keys of a file.
     pub fn settings(&self, place_of_keys: &str) -> (Settings, Vec<String>) {
         let (mut settings, mut complaints) = (Settings::default(), Vec::new());
         for key in all() {

@@ -1,5 +1,4 @@
-//! Options, from the command line, the environment and backlog.toml. `keys.rs` describes each of them
-//! once; the code behind this module sees only parsed settings.
+//! Options from the command line, the environment and backlog.toml, each described once in `keys.rs`.
 
 mod environment;
 mod file;

@@ -1,6 +1,5 @@
-//! The URLs to which passes are reported: one of a check at a service such as healthchecks.io, or one for
-//! each event. They are secrets, because anybody who knows one can report in place of a pass. No message
-//! shows them.
+//! The URLs to which passes are reported, such as of healthchecks.io. No message shows them,
+//! because anybody who knows one can report in place of a pass.
 
 use std::collections::HashMap;
 

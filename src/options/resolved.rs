@@ -31,7 +31,6 @@ pub struct Sources {
     pub file: Option<File>,
 }
 
-/// The options of a command line.
 #[derive(Default)]
 pub struct TypedOptions {
     pub layer: Layers,
@@ -64,7 +63,6 @@ pub struct Resolved<'a> {
 }
 
 impl TypedOptions {
-    /// The layer of `--set`.
     fn set(&self) -> Result<Layers, ExitError> {
         let settings = self.set.iter().map(|set| (set.key.clone(), set.value.clone()));
         layer(settings, None, Origin::Set).map_err(|why| usage(format!("--set {why}")))
@@ -131,8 +129,7 @@ impl Sources {
         Ok(queues)
     }
 
-    /// The name of the queue, if no file and no variable describes such a queue. The name still tells its
-    /// crontab line from others, and handlers get it.
+    /// The name of a queue that nothing describes. It still tells its crontab line from others.
     pub fn mere_name(&self, typed: Option<&str>) -> Option<String> {
         let named = self.environment.typed_or(typed, "queue").ok().flatten();
         let is_described = |name: &str| self.environment.raw(&attempts_variable(name)).is_some();
@@ -223,8 +220,7 @@ impl Resolved<'_> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
     }
 
-    /// The options that choose the queue again in a printed command, from the same directory and environment:
-    /// ` --queue orders`. Empty if none is needed.
+    /// The options that choose the queue again in a printed command, ` --queue orders`, if any is needed.
     pub fn choice(&self) -> String {
         let has_table = self.typed.layer.has_any(chooses_table);
         let is_only = !has_table && self.sources.queues().is_ok_and(|queues| queues.len() == 1);
@@ -358,8 +354,7 @@ impl Resolved<'_> {
         })
     }
 
-    /// Fails unless cron's passes use this state directory too. The default one of a server belongs to a
-    /// user and a machine, so it must be named where the passes find it.
+    /// Fails unless cron's passes use this state directory too. A server's default one differs by user.
     pub fn require_state_dir(&self, queue: &Queue) -> Result<(), ExitError> {
         let why_not = match self.layers.origin("state_dir") {
             _ if queue.db.file().is_some() => return Ok(()),
@@ -408,8 +403,7 @@ impl Resolved<'_> {
         self.all.text(key)
     }
 
-    /// What backlog.toml alone says: the schedule, and the conditions and the shard that narrow its
-    /// records.
+    /// The schedule of backlog.toml alone, with the conditions and the shard that narrow its records.
     pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
         let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
         let settings = legal(&layer)?;

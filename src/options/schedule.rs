@@ -76,7 +76,6 @@ fn policy(settings: &Settings) -> Result<Option<Policy>, ExitError> {
     Ok(Some(Policy::Age(AgeWindow { min_secs, max_secs })))
 }
 
-/// The schedules that a simulation compares.
 pub fn simulated(settings: &Settings) -> Result<Vec<Schedule>, ExitError> {
     let policies = policies(settings)?.into_iter();
     let all: Vec<_> = policies.map(|policy| limited(policy, settings)).collect();

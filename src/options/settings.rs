@@ -13,8 +13,7 @@ use super::value::{Attempts, PruneAfter, at_least_one, order};
 use crate::engine::RateLimit;
 use crate::handlers::GivesUp;
 
-/// A field for each key. Durations that end in no unit are of type `Duration`; ages and delays are in
-/// whole seconds.
+/// A field for each key. Integers that are times are whole seconds.
 #[derive(Default)]
 pub struct Settings {
     pub db: Option<PathBuf>,

@@ -14,8 +14,7 @@ use super::table::OPEN_QUESTION;
 /// The error about a table or an array that contains bare words.
 const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
 
-/// A layer of these keys. Several conditions narrow each other. Paths are made absolute from the
-/// directory.
+/// A layer of these keys. Conditions narrow each other. Paths are relative to the directory.
 pub fn layer(
     keys: impl IntoIterator<Item = (String, Value)>,
     directory: Option<&Path>,

@@ -13,7 +13,6 @@ use crate::handlers::GivesUp;
 
 pub use backlog_schedule::parse_percent;
 
-/// The maximum number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempts {
     Max(u32),
@@ -263,7 +262,6 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// Sets a field to a parsed value.
 pub fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
     replace(field, value.map(Some))
 }

@@ -99,8 +99,7 @@ impl Causes {
         group.add(id, bare(error).filter(|_| text != TOO_MANY).unwrap_or(&text), at);
     }
 
-    /// Sets when causes were met first and last, by their ids, where somebody knows better than the
-    /// records.
+    /// Sets when causes were met first and last, by their ids, as far as that is known.
     pub fn date(&mut self, known: &HashMap<String, (Instant, Instant)>) {
         for (cause, group) in &mut self.0 {
             let Some((since, until)) = known.get(&cause.id()) else { continue };
@@ -207,8 +206,7 @@ fn without_colours(error: &str) -> String {
     text
 }
 
-/// What follows the text in quotes that begins here, if one does. An apostrophe within a word is no
-/// quote.
+/// Rest after the quoted text that begins here, if one does. An apostrophe within a word is no quote.
 fn behind_quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     let quote = text.chars().next().filter(|c| ['\'', '"', '`'].contains(c))?;
     if before.ends_with(char::is_alphanumeric) {
@@ -286,8 +284,7 @@ fn is_address(word: &str) -> bool {
     })
 }
 
-/// At least eight hexadecimal digits, some of them numbers and with hyphens as a UUID has them, or `0x`
-/// and any.
+/// At least eight hexadecimal digits, some of them numbers, with hyphens or not; or `0x` and any.
 fn is_hexadecimal(word: &str) -> bool {
     let is_hex = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')

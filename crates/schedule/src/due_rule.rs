@@ -66,8 +66,7 @@ impl DueRule {
         is_at_limit && (facts.has_begun || !shows_begun)
     }
 
-    /// Since when a record has been due for this reason. By plain age a failed one is due at each pass: then since
-    /// the next one is expected.
+    /// Start of the time for which a record has been due. By plain age a failed one is due at each pass.
     pub fn due_since(
         &self,
         facts: Facts<'_>,

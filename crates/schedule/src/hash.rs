@@ -1,5 +1,4 @@
-//! Hashes that are part of what the program promises: the same on every machine and in every
-//! version, because locks, phases and drawn waits are made from them.
+//! Hashes, the same on every machine and in every version: locks, phases and waits depend on them.
 
 use sha2::{Digest, Sha256};
 
@@ -31,8 +30,7 @@ pub fn mulhi(fraction: u64, whole: u64) -> u64 {
 /// The largest phase of [`phase31`], and the mask of its 31 bits.
 pub const MOST_PHASE: u32 = 0x7fff_ffff;
 
-/// What neighbouring numbers are apart, of 2^31. bench/multiplier.rs has looked for it: multiples of it
-/// lie evenly in every interval of the progressive schedule, also where only few of them are there.
+/// Distance of neighbours, of 2^31. By bench/multiplier.rs few of them lie evenly in every interval.
 pub const MULTIPLIER: u32 = 1_658_526_633;
 
 /// A record's own fixed fraction of 2^64: that of [`phase31`].

@@ -13,7 +13,6 @@ const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
 const MOST_RETRIES: u32 = 100;
 const COMMON: [&str; 2] = ["max", "spread"];
 
-/// How one policy is written.
 pub struct Form {
     pub name: &'static str,
     /// Without the keys that every policy has.

@@ -1,5 +1,4 @@
-//! Schedules, which say WHEN a record is tried: pure functions of a record and an instant. No
-//! clock, no I/O, no random draws.
+//! Schedules: when a record is tried, by its values and an instant. No clock, no I/O, no random draws.
 //!
 //! The types of a record are here too, because stores and handlers use them.
 

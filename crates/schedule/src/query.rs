@@ -134,8 +134,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor without records of another table, whose ids have another number of columns, and without places in
-    /// another order.
+    /// The cursor without records of a table with another number of id columns or with another order.
     pub fn taken_up(self, id_columns: usize, is_same_order: bool) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
         let has_place = |key: &Key| is_same_order && fits(&key.id);

@@ -296,8 +296,7 @@ pub enum Outcome {
     GiveUp { error: String },
     /// Our own stop ended the handler: as if it had never been started.
     Interrupted,
-    /// The handler could not be run or reached, or exited as if it could not: no fault of the
-    /// record's, unless others fare better. It ends the pass if none can.
+    /// The handler could not be run or reached. It ends the pass if no other record fares better.
     Unable { error: String, ends_pass: bool },
 }
 

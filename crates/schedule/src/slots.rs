@@ -250,8 +250,7 @@ impl Tiers {
         Some(stretches.filter(|it| !it.phases.is_empty()).collect())
     }
 
-    /// The phases whose place in the interval of a tier is this one: the inverse of
-    /// [`places`](Self::places). The digits of a place, the last one first, are those of the fraction.
+    /// The phases with this place in the interval of a tier: the inverse of [`places`](Self::places).
     fn phases_at(&self, tier: usize, place: i64) -> RangeInclusive<u32> {
         let (mut rest, mut width) = (place.unsigned_abs(), 1);
         let mut numerator = 0;

@@ -14,8 +14,7 @@ use crate::iso::Iso;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
 
-/// The next attempt of a record that has none: in the year 2286, the last that every format of dates
-/// can say.
+/// Next attempt of a record without one: the year 2286, the last that every format of dates has.
 pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
 /// What a due column says that holds no date: not what we write for no attempt.
 pub const BEYOND: Instant = Instant(NEVER.0 + 1);

@@ -1,5 +1,4 @@
-//! Text that others wrote, as a terminal, a mail or a log may show it: on one line, with nothing in
-//! it that does not show or that rearranges what stands around it.
+//! Text that others wrote, fit for a terminal, a mail or a log: on one line, with nothing hidden in it.
 
 use serde::Serialize;
 

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::Instant;
 
-/// The time as the program sees it, which main alone reads from the machine: the wall clock decides
-/// what is due and can stand still (`--now`); the monotonic one times handlers and never does.
+/// The wall clock decides what is due and can stand still (`--now`); the monotonic one times handlers.
 #[derive(Clone, Copy)]
 pub struct Clock {
     pub fixed: Option<Instant>,

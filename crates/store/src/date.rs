@@ -39,8 +39,7 @@ pub enum Format {
     AppleNs,
 }
 
-/// The number of units in a second, and the instant from which they are counted: 1970, or the first of
-/// January of the years 1, 1601 and 2001.
+/// Units in a second, and the instant from which they count: 1970, or January 1 of the year 1, 1601 or 2001.
 type Scale = (i64, i64);
 
 const FORMATS: [(Format, &str, Option<Scale>); 10] = [
@@ -152,8 +151,7 @@ impl Dates {
         self.reading_of_text(text).map(|reading| self.first(reading))
     }
 
-    /// The instant that a cell stands for, and of an hour that the clock showed twice the latest that is
-    /// not after now: what has happened already.
+    /// The instant in a cell. Of an hour that the clock showed twice, the latest that is not after now.
     pub fn read_past(&self, cell: Result<&str, Value>, clock: &Clock) -> Option<Instant> {
         let reading =
             cell.map_or_else(|value| self.reading(&value), |text| self.reading_of_text(text))?;
@@ -213,8 +211,7 @@ impl Dates {
         }
     }
 
-    /// The stretches of a column that can hold an instant from `from` on and before `until`, in
-    /// descending order. Each value lies in one of them at most.
+    /// The stretches of a column that can hold an instant of a window, in descending order, without overlap.
     pub fn stretches(&self, from: Instant, until: Option<Instant>) -> Vec<Stretch> {
         let until = until.unwrap_or(Instant(i64::MAX));
         // A day wider on either side, because a clock may differ from UTC.

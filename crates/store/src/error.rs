@@ -1,5 +1,4 @@
-//! Failures of a database, sorted by what can be done about them, and the retry of what one that is
-//! busy or gone for a while did not do. Each engine sorts its own failures, once.
+//! Failures of a database, sorted by what can be done about them. Each engine sorts its own, once.
 
 use std::fmt;
 

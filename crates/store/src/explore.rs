@@ -28,7 +28,6 @@ const SAMPLED: usize = 10_000;
 pub trait Explore {
     fn place(&self) -> String;
 
-    /// All tables with their columns.
     fn tables(&mut self) -> Result<Vec<Listed>>;
 
     fn outline(&mut self, name: &str) -> Result<Outline>;
@@ -61,7 +60,6 @@ pub struct Explored {
     pub values: Vec<Counted>,
 }
 
-/// A value of a column.
 pub struct Counted {
     pub value: Value,
     pub rows: u64,
@@ -121,7 +119,6 @@ impl Keys {
     }
 }
 
-/// An engine that can be explored.
 pub trait Explorable: Engine {
     /// The names of all tables that are the user's.
     fn table_names(&mut self) -> Result<Vec<String>>;
@@ -134,7 +131,6 @@ pub trait Explorable: Engine {
     fn glimpse(column: &Column) -> String;
 }
 
-/// The tables of an engine.
 pub struct Explorer<E>(pub E);
 
 impl<E: Explorable> Explore for Explorer<E> {

@@ -1,5 +1,4 @@
-//! The mapping of the user's table, as plain data, for a store to look up: which column is what, which
-//! value is which status, and what is written besides, all as it was typed.
+//! The mapping of the user's table: its columns, statuses and assignments, as they were typed.
 
 use backlog_schedule::{Order, Status, Value};
 

@@ -37,8 +37,7 @@ type Finding = (String, String);
 
 const BY_EVERYBODY: &str = "can be written by everybody";
 
-/// Says who besides root can change a file, or a directory above it, and what to do about that. Nothing is
-/// said to other users.
+/// Who besides root can change a file or a directory above it, and the remedy. None for other users.
 pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
     let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {

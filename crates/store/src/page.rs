@@ -63,7 +63,6 @@ impl<'a> PageBuilder<'a> {
         self.unusable.clear();
     }
 
-    /// Notes why the rest could not be read.
     pub fn note_broken(&mut self, why: String) {
         self.page.broken = Some(why);
     }

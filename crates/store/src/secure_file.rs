@@ -102,9 +102,8 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, found))
 }
 
-/// Opens a file to append to it, and makes it with this mode, less the umask, if there is none. Made by root,
-/// it belongs to the owner of its directory. A device of root's or of this user's is fine as well, and what
-/// /dev/stdout stands for.
+/// Opens or makes a file to append to, with this mode, less the umask. Made by root, it belongs to the
+/// owner of its directory. It may be a device of root's or of this user's, or what /dev/stdout stands for.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     let followed = Followed::to_work_in(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
@@ -132,9 +131,8 @@ pub fn make(path: &Path) -> io::Result<()> {
     followed.give_to_owner(&file)
 }
 
-/// Replaces a file at once, so that nobody reads a half of it, or makes one with this mode, less the umask.
-/// One that is there keeps its owner and its permissions, which may keep others from reading it. Nothing
-/// is synced: what is replaced so is soon made again.
+/// Replaces a file atomically, or makes one with this mode, less the umask. Its owner and
+/// permissions stay. Nothing is synced: the content is soon made again.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     Followed::new(path)?.replace(bytes, mode)
 }
@@ -189,8 +187,7 @@ pub fn give(file: impl AsFd, uid: u32, gid: u32, mode: u32) -> rustix::io::Resul
     fchmod(&file, Mode::from_bits_retain(mode & 0o777))
 }
 
-/// A path whose links were followed one by one: what it ends in, and the open directory that this is in.
-/// What is not there may yet be made.
+/// A path whose links were followed one by one: the open directory, and the name in it.
 pub struct Followed {
     pub directory: OwnedFd,
     pub name: OsString,
@@ -273,10 +270,9 @@ impl Followed {
         openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
-    /// Locks the file against other processes of this user that update it, until the descriptor is closed.
-    /// The lock is on a file of its own, which nobody else can open: the directory everybody may lock. Who
-    /// cannot make it, or waits in vain, goes without: at worst the figures of another line are those of
-    /// its last pass but one.
+    /// Locks the file against other processes of this user that update it. The lock is on a file of
+    /// its own, because everybody may lock the directory. Without it the figures of a line may be
+    /// those of its last pass but one.
     fn lock(&self) -> Option<OwnedFd> {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;

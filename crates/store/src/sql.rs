@@ -458,8 +458,7 @@ impl Table {
         [self.failures.as_ref(), self.last_failure.as_ref()]
     }
 
-    /// Numbers of rows by status, by the columns that tell failed rows from new ones, and by age. Where the
-    /// database cannot tell the age, each date is counted.
+    /// Numbers of rows by status, failure and age. If the database cannot tell the age, each date is counted.
     pub fn census(&self, bounds: &[i64], now: Instant) -> String {
         let sources = self.sources_of_failure();
         let [failures, last_failure] = sources.map(|it| self.cell_or_null(it));

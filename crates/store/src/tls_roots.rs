@@ -22,8 +22,7 @@ pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Those of the operating system, or those that SSL_CERT_FILE and SSL_CERT_DIR name, as OpenSSL has it.
-/// `option` is how a file is named where there are none.
+/// Those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. `option` is how to name a file instead.
 pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));

@@ -54,7 +54,6 @@ pub fn agent(
     Agent::with_parts(config, Connecting { probed, ..Connecting::default() }, lookup)
 }
 
-/// Why no request was sent.
 #[derive(Debug)]
 pub enum NotSent {
     /// The host has no address that may be connected to.
@@ -63,7 +62,6 @@ pub enum NotSent {
         reach: Reach,
     },
     NotConnected(Error),
-    /// A probe could connect.
     Probed,
 }
 
@@ -165,10 +163,8 @@ impl Proxy {
     }
 }
 
-/// A resolver of hosts.
 #[derive(Debug, Default)]
 struct Lookup<R = DefaultResolver> {
-    /// Whether addresses that are not public are refused.
     is_public_only: bool,
     system: R,
 }

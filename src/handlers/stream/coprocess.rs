@@ -1,5 +1,4 @@
-//! A process for many records: its pipes, what has come through them, and its end. Each line to it and from it is a
-//! JSON document.
+//! A process for many records: its pipes, its lines of JSON, and its end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +21,6 @@ use crate::handlers::tail::{Tail, legible};
 
 /// Number of bytes read at a time: about what a pipe holds.
 const READ: usize = 64 * 1024;
-/// Maximum length of a line of the protocol.
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
@@ -46,7 +44,6 @@ pub struct CoProcess {
     pub log: Tail,
 }
 
-/// Why a process is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,

@@ -142,7 +142,6 @@ struct Mailbox {
     lost: Mutex<HashMap<Id, Duration>>,
     /// Number of records that were handed in and are not answered.
     in_hand: AtomicUsize,
-    /// Wakes the supervisor.
     wakeup: OwnedFd,
 }
 

@@ -31,8 +31,7 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// With this number of records in flight, replies are gathered for a moment: a fast process writes each by itself,
-/// and a wake-up for each costs more than to read it.
+/// With this many records in flight, replies are gathered, because each costs a wake-up.
 const MUCH: usize = 32;
 const GATHER: Duration = Duration::from_micros(100);
 
@@ -352,7 +351,6 @@ pub struct Sent {
     pub job: Job,
     pub bytes: usize,
     pub at: Monotonic,
-    /// Whether its claim is lost.
     pub is_lost: bool,
 }
 

@@ -6,8 +6,7 @@ use anyhow::{Result, bail, ensure};
 
 const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
 
-/// Allowlist of hosts, each without brackets and in lower case; `.name` stands for all hosts below a name. An empty
-/// list allows any name of the public internet.
+/// Allowlist of canonical hosts; `.name` allows all below a name. An empty list allows all public names.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Vec<String>);
 

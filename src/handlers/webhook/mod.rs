@@ -105,7 +105,6 @@ impl Header {
         self.name.as_str()
     }
 
-    /// Whether the value is a secret.
     pub fn is_credential(&self) -> bool {
         self.name().split(['-', '_']).any(|word| OF_CREDENTIALS.contains(&word))
     }
@@ -178,8 +177,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The name of a record, `TABLE/ID/DATE`, which no other record has. The date is part of it because a database may
-/// reuse the id of a deleted row.
+/// Unique name of a record, `TABLE/ID/DATE`: a database may reuse the id of a deleted row.
 pub fn name(table: &str, id: &str, inserted: &str) -> String {
     [table, id, inserted].map(|part| utf8_percent_encode(part, SEPARATOR).to_string()).join("/")
 }

@@ -134,9 +134,7 @@ impl Catalog for RefCell<Session> {
         table(&mut self.borrow_mut(), name)
     }
 
-    /// Of just any rows: which are the newest could only be told by reading the whole table, and
-    /// of most types it is known without a look how they are spelt. What this user may not read is
-    /// found by whoever reads more.
+    /// Any rows: no index leads to the newest. The spelling of most types is known without them.
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
         if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
             return Ok(Vec::new());
@@ -266,8 +264,7 @@ const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclas
              ORDER BY 1 DESC LIMIT 1";
 
 impl PgEngine {
-    /// See [`Engine::row_constraints`](crate::engine::Engine::row_constraints). Row level security may
-    /// refuse rows by its own conditions.
+    /// The constraints of single rows. Row level security may refuse rows by its own conditions.
     pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
         let written = table.written_columns().into_iter().map(|column| &column.name);
         let params = [

@@ -11,7 +11,6 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::sql::{EVERY, NEVER, by_count, number_has_phase};
 use crate::table::{Cell, Cells, Column, Dialect, Holds, Table, quote};
 
-/// A parameter of a statement.
 #[derive(Debug, Clone)]
 pub enum Param {
     Text(Option<String>),
@@ -38,13 +37,11 @@ impl Param {
     }
 }
 
-/// A statement with its parameters.
 pub struct Request {
     pub sql: String,
     pub params: Vec<Param>,
 }
 
-/// PostgreSQL's spelling.
 pub struct Postgres;
 
 impl Dialect for Postgres {

@@ -11,7 +11,6 @@ use crate::database::Access;
 use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Column, Holds, Listed, quote};
 
-/// Opens a database to be explored.
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
     Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
 }

@@ -18,7 +18,6 @@ pub fn triggers(connection: &Connection, table: &Table) -> Result<Vec<String>> {
     texts(connection, sql, [&table.name])
 }
 
-/// The texts that a statement selects.
 pub fn texts(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<String>> {
     connection.prepare(sql)?.query_map(params, |row| row.get(0))?.collect()
 }

@@ -13,7 +13,6 @@ use crate::database::Access;
 use crate::explore::{Explorable, Explorer, Keys};
 use crate::table::{Catalog, Column, Listed, quote};
 
-/// Opens an existing file to be explored.
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
     let engine = open_file(path, true, Access::ReadOnly)?;
     // Not even what a crash left is tidied up.

@@ -73,7 +73,6 @@ pub fn open(
     Ok(SqlDatabase::new(engine, table))
 }
 
-/// Opens the file of an existing database.
 pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<SqliteEngine> {
     let shown = path.display();
     let not_opened = || format!("could not open {shown}");
@@ -102,8 +101,7 @@ pub fn open_file(path: &Path, is_described: bool, access: Access) -> Result<Sqli
     Ok(engine)
 }
 
-/// What is said of a path at which there is no database. One of a table that the user describes is
-/// made by his application.
+/// The message about a path without a database. Applications create the tables that users describe.
 fn no_database(path: &Path, is_described: bool) -> String {
     let shown = path.display();
     if let Some(why) = missing_directory(path) {
@@ -139,8 +137,7 @@ pub fn kept_beside(path: &Path) -> impl Iterator<Item = PathBuf> {
     ends.map(move |end| beside(&path, end)).filter(|path| path.symlink_metadata().is_ok())
 }
 
-/// Fails if something stands beside the database that SQLite would wait for, or would believe though
-/// somebody put it there who may not write the database.
+/// Fails if a file beside the database would block SQLite, or is of a user who may not write it.
 fn require_files(path: &Path, database: Option<&Metadata>) -> Result<()> {
     for beside in BESIDE.map(|end| beside(path, end)) {
         let Ok(found) = fs::symlink_metadata(&beside) else { continue };
@@ -187,8 +184,7 @@ impl SqliteEngine {
     }
 }
 
-/// Creates `table`, unless it is there, and the file if there is none: a new one gets write-ahead
-/// logging.
+/// Creates `table` if it is missing, and the file, which gets write-ahead logging.
 pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     if let Some(why) = missing_directory(path) {
         bail!("could not create {}: {why}", path.display());
@@ -218,8 +214,7 @@ pub fn create(path: &Path, table: &str, schema: &str) -> Result<bool> {
     run(&mut connection).map_err(|error| explain(path, error, "create the table in"))
 }
 
-/// How many bytes of a value a pass reads: a larger one is an error of its row. Commands that only show
-/// records read no payload, and no more of an error than they show.
+/// Maximum size of a value that a pass reads. A larger one is an error of its row.
 pub const MOST_OF_VALUE: i32 = 64 << 20;
 
 pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
@@ -254,13 +249,11 @@ fn connect(path: &Path, limit: Duration) -> Result<Connection> {
     open().map_err(|error| explain(path, error, "open"))
 }
 
-/// Defence against a file that somebody else prepared: SQL cannot damage it or write behind a virtual
-/// table, triggers and views may do no harm, and a malformed page is an error before it is read.
+/// Defence against a prepared file: no SQL damages it, and triggers and views can do no harm.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // What full-text tables give a meaning to is harmless, but SQLite's own placeholders for it do
-    // not say so, and a trigger or a view could not search.
+    // SQLite does not mark its placeholders for full-text functions as harmless, so triggers could not search.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
     for (name, arguments) in FULL_TEXT {
         connection.create_scalar_function(name, arguments, flags, move |_| {

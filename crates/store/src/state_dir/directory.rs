@@ -83,8 +83,7 @@ impl Directory {
         }
     }
 
-    /// The same; makes it where there is none, with the owner and the mode of the database. Its owner may
-    /// always write to it.
+    /// The same; makes it with the owner and the mode of the database. Its owner may always write to it.
     pub fn make(place: &Place) -> Result<Self> {
         if let Some(directory) = Self::open(place)? {
             let mode = Mode::from_raw_mode(directory.found.st_mode);
@@ -242,8 +241,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Gives a new file the mode of the database. A reader of a file of locks or of state.db could lock passes
-    /// out, and a reader of a token could have handlers ended: only writers of the database may read them.
+    /// Gives a new file the mode of the database. Only writers of that may lock passes out or read tokens.
     fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         self.place.hand_over(file, self.mode_of(name))
     }
@@ -257,8 +255,7 @@ impl Directory {
         0o600 | mode
     }
 
-    /// Refuses a file of another user, and a hard link: writing could change a file elsewhere. Root trusts other
-    /// owners if the directory or the database is not root's (--trust-owner).
+    /// Refuses a file of another user, and a hard link. Root trusts other owners with --trust-owner only.
     fn check_file(&self, name: &str, found: &Stat) -> Result<()> {
         let is_trusting = is_root() && self.found.st_uid.max(self.place.owner()) != 0;
         let why = if kind(found) == FileType::Symlink {
@@ -283,7 +280,6 @@ impl Directory {
             .map_err(|error| self.not_opened(name, &error))
     }
 
-    /// Removes a file, if there is one.
     pub fn remove(&self, name: &str) -> Result<()> {
         match unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -1,5 +1,4 @@
-//! Queues in which no new record succeeds: the first attempts that failed since the last such success, counted over all
-//! lines of the queue.
+//! Queues in which no new record succeeds: first attempts that failed since the last such success.
 
 use anyhow::Result;
 use backlog_schedule::{DAY, HOUR, Instant, cut_line};

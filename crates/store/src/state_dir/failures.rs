@@ -12,14 +12,12 @@ use super::state_db::{COMMAND_WAIT, Json, PASS_WAIT, together};
 
 /// Number of errors of records that are kept: those of the last failures.
 const KEPT: u32 = 10_000;
-/// Number of causes that are kept.
 const CAUSES_KEPT: u32 = 1_000;
 /// Number of errors that are written in one transaction.
 const AT_ONCE: usize = 1_000;
 /// A cause that was not seen for this long counts as new.
 const GONE_AFTER: i64 = DAY;
 
-/// The last error of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LastError {
     at: Instant,
@@ -142,7 +140,6 @@ impl NewFailures {
 }
 
 impl StateDir {
-    /// The failures known of a table.
     pub fn failures(&self, table: &str) -> Result<Failures> {
         let read = self.read_state(COMMAND_WAIT, &|connection| {
             let mut failures = Failures::default();

@@ -137,8 +137,7 @@ impl StateDir {
         Ok(read?.unwrap_or_default())
     }
 
-    /// Sets whether a pass of the line runs. One that ends between the two looks seems to be killed, so an entry without
-    /// an end and a lock is read once more.
+    /// Sets whether a pass runs. One that ends meanwhile seems killed, so its entry is read once more.
     fn find_running(&self, history: &mut LineHistory, passes: usize) -> Result<()> {
         let (lock, lines) = (self.lock_of(&history.line.to_string()), self.own_name(LINES));
         for _ in 0..2 {

@@ -70,7 +70,6 @@ impl StateDir {
         Self::new(path, true, None, format!("{identity} "))
     }
 
-    /// A state without a directory.
     pub fn none(identity: &str) -> Self {
         let state = Self::own(PathBuf::new(), identity);
         Self { opened: Arc::new(None.into()), is_optional: true, ..state }
@@ -97,8 +96,7 @@ impl StateDir {
         Self { is_optional: true, ..self }
     }
 
-    /// Makes the directory, and returns whether there is one. The claims of a server's passes are safe
-    /// without it.
+    /// Makes the directory; false if there is none. A server's claims are safe without it.
     pub fn prepare(&self) -> Result<bool> {
         let Err(error) = self.made() else { return Ok(true) };
         if !self.is_optional {
@@ -137,9 +135,8 @@ impl StateDir {
         &self.place.path
     }
 
-    /// Fails if passes over `table` by this user could not use or make the directory and their files
-    /// in it, or somebody could have put others there. Returns what is lost where they go on without it.
-    /// Nothing is made.
+    /// Fails if passes over `table` could not use or make the directory and their files in it.
+    /// Returns what is lost where they go on without it. Makes nothing.
     pub fn check_writable(&self, table: &str) -> Result<Option<String>> {
         match self.check_files(table) {
             Err(error) if self.is_optional => Ok(Some(Self::missing(&error))),

@@ -17,7 +17,6 @@ const SLOTS: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Note {
     token: String,
-    /// The boot id of the machine.
     boot: String,
     since: u64,
     uid: u32,

@@ -47,7 +47,6 @@ impl Counts {
     }
 }
 
-/// The end of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PassEnd {
@@ -74,7 +73,6 @@ pub struct PassEntry {
     pub ended: Option<Instant>,
     #[serde(skip)]
     pub end: Option<PassEnd>,
-    /// Its exit status.
     #[serde(skip)]
     pub exit: Option<u8>,
     #[serde(skip)]
@@ -345,8 +343,7 @@ impl PassRecord {
         });
     }
 
-    /// Writes the entry and what the next pass continues from, and runs `more` with the key of the entry in the same
-    /// transaction.
+    /// Writes the entry, and runs `more` with the key of the entry in the same transaction.
     fn write(
         &mut self,
         wait: Duration,

@@ -1,6 +1,5 @@
-//! The pauses of queues and tables: a file for each, which says since when no attempt is begun, until
-//! when, by whom and why. A pass looks for the two that concern it, and only `backlog resume` removes
-//! one that has not ended.
+//! The pauses of queues and tables, each a file. A pass looks for the two that concern it, and only
+//! `backlog resume` removes one that has not ended.
 
 use std::fmt;
 
@@ -76,8 +75,7 @@ impl Pause {
 }
 
 impl StateDir {
-    /// The pause that a line of this queue and this table obeys now: of those that hold, the one that
-    /// ends last.
+    /// The pause that a line of this queue and this table obeys now: the one that ends last.
     pub fn pause(&self, queue: &str, table: &str, now: Instant) -> Option<Pause> {
         let holding = PauseScope::of(queue, table);
         let holding = holding.iter().filter_map(|scope| self.pause_of(scope, now));

@@ -27,11 +27,9 @@ use crate::mutex::lock;
 pub const PASS_WAIT: Duration = Duration::from_millis(50);
 /// How long it waits at its end: no record waits then, and without the end it would seem to be killed.
 pub const END_WAIT: Duration = Duration::from_secs(1);
-/// How long a command waits.
 pub const COMMAND_WAIT: Duration = Duration::from_millis(250);
 
-/// The application id in the header of the file: "bac", and the version of its tables. Any other database is left as
-/// it is.
+/// "bac" and the version of the tables, in the header of the file. Other databases are left alone.
 const APPLICATION: i64 = 0x6261_6301;
 
 /// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope` separates the
@@ -62,8 +60,7 @@ CREATE TABLE IF NOT EXISTS said (
 ) WITHOUT ROWID;
 "#;
 
-/// The connections of this process, one for each file: closing any descriptor of a file drops all locks that the
-/// process has on it.
+/// One connection for each file: closing any descriptor of a file drops all locks of the process.
 static OPEN: Mutex<Vec<Arc<StateDb>>> = Mutex::new(Vec::new());
 
 pub struct StateDb {
@@ -214,7 +211,6 @@ fn connect(path: &Path, is_made: bool, wait: Duration) -> rusqlite::Result<Optio
     Ok(Some(connection))
 }
 
-/// Several changes that are made together.
 pub fn together<T>(
     connection: &Connection,
     act: impl FnOnce() -> rusqlite::Result<T>,

@@ -50,7 +50,6 @@ impl Verb {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Role {
-    /// It names the row.
     Id,
     Guard,
     Set,

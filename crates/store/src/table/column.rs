@@ -71,7 +71,6 @@ impl Column {
         Self { is_expression: true, has_default: true, is_generated: true, ..self }
     }
 
-    /// The column in SQL.
     pub fn sql(&self) -> String {
         // A comment in an expression ends with its line.
         if self.is_expression { format!("({}\n)", self.name) } else { quote(&self.name) }

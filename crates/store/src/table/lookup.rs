@@ -44,9 +44,7 @@ pub trait Catalog {
 }
 
 pub struct Listed {
-    /// As messages have it.
     pub name: String,
-    /// As SQL has it.
     pub sql: String,
     pub dialect: &'static dyn Dialect,
     pub columns: Vec<Column>,
@@ -189,7 +187,6 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     })
 }
 
-/// The column that is set to the next attempt.
 fn due_column(on_failure: &[Effect]) -> Result<Option<Column>> {
     let mut due = on_failure.iter().filter(|effect| effect.to == Assigned::Next);
     let (first, second) = (due.next(), due.next());

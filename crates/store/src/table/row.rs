@@ -31,7 +31,6 @@ pub trait Cells {
         Membership::of(self.number(index))
     }
 
-    /// Whether something holds.
     fn truth(&self, index: usize) -> bool;
 
     fn count(&self, index: usize) -> u64 {
@@ -141,7 +140,6 @@ impl<'a> Places<'a> {
         row.value(self.inserted.0, self.inserted.1)
     }
 
-    /// The value that orders the records.
     pub fn order_value(&self, row: &impl Cells) -> Value {
         let (column, index) = self.order.unwrap_or(self.inserted);
         row.value(column, index)

@@ -46,8 +46,9 @@ pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exi
     confirm(console.out, &format!("{done} {what} in {}", queue.db))
 }
 
-/// Number of records in a transaction.
-const ADDED: usize = 1000;
+/// Number of records in a transaction. It has fewer if their payloads reach this size.
+const ADDED: usize = 10_000;
+const ADDED_BYTES: usize = 8 << 20;
 
 pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let now = console.clock.now();
@@ -89,13 +90,16 @@ pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
 
 /// Adds a JSON document for each line. Blank lines are skipped.
 fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> Result<usize> {
-    let (mut added, mut added_up_to) = (0, 0);
-    let mut batch = Vec::with_capacity(ADDED);
+    let (mut added, mut added_up_to, mut bytes) = (0, 0, 0);
+    let mut batch = Vec::new();
     for (line, number) in input.split(b'\n').zip(1..) {
         let line = line.context("could not read a line")?;
         match document(line.trim_ascii()) {
             _ if line.trim_ascii().is_empty() => continue,
-            Ok(payload) => batch.push(payload.to_string()),
+            Ok(payload) => {
+                bytes += payload.len();
+                batch.push(payload.to_string());
+            }
             Err(error) if added == 0 => {
                 bail!("line {number} is not JSON ({error}); nothing was added")
             }
@@ -104,9 +108,9 @@ fn add_lines(database: &mut dyn Database, input: impl BufRead, now: Instant) -> 
                  were added, and nothing after it"
             ),
         }
-        if batch.len() == ADDED {
+        if batch.len() == ADDED || bytes >= ADDED_BYTES {
             database.add(&batch, now)?;
-            (added, added_up_to) = (added + ADDED, number);
+            (added, added_up_to, bytes) = (added + batch.len(), number, 0);
             batch.clear();
         }
     }

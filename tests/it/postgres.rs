@@ -19,6 +19,26 @@ fn with(schema: &str) -> Option<(Database, TestEnv)> {
 }
 
 #[test]
+fn add_inserts_10_000_lines_in_one_statement() {
+    let Some((database, env)) = with(
+        "CREATE TYPE state AS ENUM ('NEW', 'ERROR', 'SUCCESS', 'ARCHIVED'); \
+         CREATE TABLE backlog (id serial, status state, date_inserted timestamp, payload json); \
+         CREATE TABLE statements (); \
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN INSERT INTO statements DEFAULT VALUES; RETURN NULL; END'; \
+         CREATE TRIGGER note AFTER INSERT ON backlog EXECUTE FUNCTION note()",
+    ) else {
+        return;
+    };
+    let lines: String = (1..=25_000).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    env.run_with_input(&["add", "-"], lines.as_bytes()).success();
+    let added = "SELECT count(*) FILTER (WHERE status = 'NEW' AND date_inserted IS NOT NULL \
+                 AND payload ->> 'id' = id::text) FROM backlog";
+    assert_eq!(database.query(added), "25000");
+    assert_eq!(database.query("SELECT count(*) FROM statements"), "3");
+}
+
+#[test]
 fn every_command_does_on_a_server_what_it_does_on_a_file() {
     let Some((database, env)) = usual() else { return };
     let again = env.run(&["init"]);

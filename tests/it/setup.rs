@@ -131,14 +131,19 @@ fn the_database_needs_no_option_where_no_other_word_is_expected() {
 fn a_malformed_line_is_named_and_nothing_of_its_batch_is_written() {
     for bad in ["{\"order\":", "{} {}", "\u{1}", "{'a':1}"] {
         let env = TestEnv::new();
-        let mut lines = "{}\n".repeat(1499);
+        let mut lines = "{}\n".repeat(10_499);
         lines += bad;
         lines += &"\n{}".repeat(600);
         env.run_with_input(&["add", "-"], lines.as_bytes())
-            .fails(1, &["line 1500 is not JSON", "1000 records, up to line 1000, were added"]);
-        assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "1000", "{bad}");
+            .fails(1, &["line 10500 is not JSON", "10000 records, up to line 10000, were added"]);
+        assert_eq!(env.query("SELECT count(*) FROM BACKLOG"), "10000", "{bad}");
     }
     let env = TestEnv::new();
+    // Large payloads are added in smaller batches.
+    let large = format!("\"{}\"\n", "x".repeat(3 << 20)).repeat(4) + "{";
+    env.run_with_input(&["add", "-"], large.as_bytes())
+        .fails(1, &["line 5 is not JSON", "3 records, up to line 3, were added"]);
+    env.query("DELETE FROM BACKLOG");
     env.run_with_input(&["add", "-"], b"{}\n\"\xff\"\n").fails(1, &["line 2 is not JSON", "utf-8"]);
     let ran = env.run_with_input(&["add", "-"], b"{\n").fails(1, &["line 1 is not JSON"]);
     assert!(ran.stderr.ends_with("; nothing was added\n"), "{}", ran.stderr);

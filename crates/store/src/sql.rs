@@ -4,6 +4,7 @@
 use std::iter;
 use std::ops::RangeInclusive;
 
+use anyhow::Result;
 use backlog_schedule::{
     DAY, Id, Instant, MOST_PHASE, MULTIPLIER, Order, Query, SlotStretch, Status, Value, Window,
     merge_ranges,
@@ -429,16 +430,17 @@ impl Table {
         format!("SELECT {cell} FROM {} WHERE {name} BETWEEN {from} AND {to} LIMIT 100", self.sql)
     }
 
-    /// Inserts so many pending records. Its parameters are the date, and the payload of each.
-    pub fn insert(&self, payload: &Column, records: usize) -> String {
+    /// Inserts a pending record for each row of `payloads`, which has one column, `given`. Parameter 1 is the date.
+    pub fn insert(&self, payloads: &str) -> Result<String> {
+        let payload = self.require_payload()?;
         let status = self.statuses.column.as_ref().zip(self.statuses.value(Status::New));
         let (status, value) = status.unzip();
         let columns = names([payload, &self.inserted].into_iter().chain(status));
         let value = value.map_or_else(String::new, |it| format!(", {}", self.dialect.literal(it)));
-        let at = self.dialect.bind(1, &self.inserted);
-        let row = |number| format!("({}, {at}{value})", self.dialect.bind(number, payload));
-        let rows = joined((2..).take(records).map(row), ", ");
-        format!("INSERT INTO {} ({columns}) VALUES {rows}", self.sql)
+        let (given, at) =
+            (self.dialect.typed("given", payload), self.dialect.bind(1, &self.inserted));
+        let select = format!("SELECT {given}, {at}{value} FROM {payloads}");
+        Ok(format!("INSERT INTO {} ({columns}) {select}", self.sql))
     }
 
     pub fn cells<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {

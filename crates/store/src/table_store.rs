@@ -17,7 +17,7 @@ use super::engine::{Ask, Changes, Engine, Hold, Locks, Seen, SqlDatabase};
 use super::error::{DbError, DbResult, Kind, OrRefused};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_param, id_params};
-use super::table::{Cells, Column, Holds, Places, Selected, Table};
+use super::table::{Cells, Column, Holds, Places, Selected};
 use crate::inspection::Undated;
 use crate::retry::{Reconnecting, Retry, reconnect_pause};
 use crate::store::{
@@ -30,18 +30,6 @@ use crate::writes::{
 };
 
 impl<E: Engine> SqlDatabase<E> {
-    pub fn insert(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        let Table { inserted, dates, .. } = &self.table;
-        let sql = self.table.insert(self.table.require_payload()?, payloads.len());
-        if payloads.is_empty() {
-            return Ok(());
-        }
-        let mut params = vec![inserted.spelling.write(now, &dates.zone)];
-        params.extend(payloads.iter().map(|payload| Value::Text(payload.clone())));
-        let added = self.engine.rows(&sql, &params, |_| true);
-        added.map_err(|error| self.engine.explain(error, "add records to"))
-    }
-
     fn ask(&mut self, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>> {
         self.engine.ask(&self.table, changes, ask)
     }

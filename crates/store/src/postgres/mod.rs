@@ -39,7 +39,7 @@ use crate::retry::Retry;
 use crate::state_dir::StateDir;
 use crate::store::{Claiming, Interrupter};
 use crate::writes::{RowConstraints, RowWrite};
-use dialect::{Param, param};
+use dialect::{Param, Request, param};
 use locks::{LineSession, PgLocks, recover};
 use pgmq::{Queue, Work};
 use session::{FIRST_ANSWER_LIMIT, Session};
@@ -299,9 +299,17 @@ impl Database for SqlDatabase<PgEngine> {
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        let Some(queue) = &self.engine.queue else { return self.insert(payloads, now) };
-        let (sql, params) = queue.send(payloads);
-        self.engine.query(sql, &params).map(|_| ())
+        let request = if let Some(queue) = &self.engine.queue {
+            queue.send(payloads)
+        } else {
+            let at = Param::Text(param(&self.table.date_inserted(now)));
+            Request {
+                sql: self.table.insert("unnest($2::text[]) AS given")?,
+                params: vec![at, Param::texts(payloads)],
+            }
+        };
+        let added = self.engine.session.ask(&request);
+        added.map(drop).map_err(|error| self.engine.explain(error, "add records to"))
     }
 
     fn obstacle(&mut self) -> Result<Option<String>> {

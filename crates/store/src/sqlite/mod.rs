@@ -251,7 +251,16 @@ impl Database for SqlDatabase<SqliteEngine> {
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {
-        self.insert(payloads, now)
+        let rows = joined(payloads.iter().map(|_| "(?)".into()), ", ");
+        let given = format!("(SELECT column1 AS given FROM (VALUES {rows}))");
+        let sql = self.table.insert(&given)?;
+        if payloads.is_empty() {
+            return Ok(());
+        }
+        let mut params = vec![self.table.date_inserted(now)];
+        params.extend(payloads.iter().map(|payload| Value::Text(payload.clone())));
+        let added = self.engine.rows(&sql, &params, |_| true);
+        added.map_err(|error| self.engine.explain(error, "add records to"))
     }
 
     fn leave_alone(&mut self) -> Result<()> {

@@ -335,6 +335,11 @@ impl Table {
         Ok(())
     }
 
+    /// The insertion date of records that are added at this instant.
+    pub fn date_inserted(&self, now: Instant) -> Value {
+        self.inserted.spelling.write(now, &self.dates.zone)
+    }
+
     /// The column that new records' payloads go to, if records can be added at all.
     pub fn require_payload(&self) -> Result<&Column> {
         let table = &self.name;

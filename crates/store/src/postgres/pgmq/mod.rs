@@ -16,7 +16,7 @@ use backlog_schedule::{Counter, Id, Transition, Value};
 use tokio_postgres::Row;
 
 use super::catalog::typed;
-use super::dialect::{Param, Postgres};
+use super::dialect::{Param, Postgres, Request};
 use super::session::Session;
 use super::{PgEngine, Server};
 use crate::clock::Clock;
@@ -155,9 +155,11 @@ impl Queue {
         bail!("could not use {}: {}", session.server.shown(), missing("queue", name, &queues));
     }
 
-    pub fn send(&self, payloads: &[String]) -> (&'static str, [Param; 2]) {
-        let params = [Param::text(&self.name), Param::texts(payloads)];
-        ("SELECT pgmq.send_batch($1, $2::text[]::jsonb[])", params)
+    pub fn send(&self, payloads: &[String]) -> Request {
+        Request {
+            sql: "SELECT pgmq.send_batch($1, $2::text[]::jsonb[])".into(),
+            params: vec![Param::text(&self.name), Param::texts(payloads)],
+        }
     }
 
     /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.

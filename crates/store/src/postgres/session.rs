@@ -14,7 +14,7 @@ use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
-use super::server::{Connection, Failure, Server, is_lack_of_connections};
+use super::server::{Connection, Failure, Server};
 use crate::database::Access;
 use crate::error::{DbError, Kind};
 use crate::retry::PAUSE;
@@ -451,7 +451,6 @@ fn kind(error: &SqlError) -> Kind {
         return if code.starts_with("22") { Kind::NoValue } else { Kind::Other };
     }
     match code {
-        "08P01" if !is_lack_of_connections(server.message()) => Kind::Other,
         // An error that ends the session does not mean that the statement is wrong.
         _ if ends_session(server) => Kind::Lost,
         // The server shuts down, has crashed or starts; the session was idle, or its transaction open, for too long.
@@ -462,14 +461,16 @@ fn kind(error: &SqlError) -> Kind {
         "25006" => Kind::ReadOnly,
         // The message of a standby for a statement that needs a transaction number. It is never translated.
         "XX000" if server.message().contains("during recovery") => Kind::ReadOnly,
-        _ if code.starts_with("08") => Kind::Lost,
+        _ if code.starts_with("08") && code != "08P01" => Kind::Lost,
         _ if code.starts_with("22") => Kind::NoValue,
         _ => Kind::Other,
     }
 }
 
 fn ends_session(error: &ServerError) -> bool {
-    matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+    // PgBouncer sends this field only.
+    let is_fatal = error.severity() == "FATAL";
+    is_fatal || matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
 /// Whether a trigger or another function of the table has raised the error, by whatever code, or a policy of

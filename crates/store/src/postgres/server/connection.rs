@@ -1,90 +1,85 @@
 //! A connection to a server, whose socket is opened here so that its descriptor is at hand. The client of tokio-postgres
 //! works only while somebody waits for an answer; it has no thread.
 
-use std::cell::Cell;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
-use std::{future, io};
 
+use futures_util::FutureExt;
 use rustix::net::{Shutdown, shutdown, sockopt};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
-use tokio_postgres::config::Config;
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::config::{Config, SslMode};
 use tokio_postgres::{CancelToken, Client, Error as SqlError};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Server;
-use super::endpoint::Address;
+use super::endpoint::{Address, Endpoint};
+use super::failure::{Kind, Refusal};
 
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-type Plain = Box<dyn Stream>;
-type Connector = <MakeRustlsConnect as MakeTlsConnect<Plain>>::TlsConnect;
-type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Plain>>::Stream;
-
-/// Sends requests and receives answers, until the connection ends.
-pub type Exchange = tokio_postgres::Connection<Plain, Encrypted>;
-
-/// Begins TLS, and notes that the server was willing to.
-pub struct Handshake {
-    connector: Connector,
-    pub has_begun: Rc<Cell<bool>>,
+pub struct Socket {
+    pub stream: Box<dyn Stream>,
+    /// Another descriptor of it.
+    pub descriptor: OwnedFd,
+    /// Whether the server waits for TLS to begin.
+    pub has_tls: bool,
 }
 
-impl Handshake {
-    pub fn new(tls: &MakeRustlsConnect, host: &str) -> Self {
-        let Ok(connector) = MakeTlsConnect::<Plain>::make_tls_connect(&mut tls.clone(), host);
-        Self { connector, has_begun: Rc::default() }
-    }
-}
-
-impl TlsConnect<Plain> for Handshake {
-    type Stream = Encrypted;
-    type Error = io::Error;
-    type Future = <Connector as TlsConnect<Plain>>::Future;
-
-    fn connect(self, stream: Plain) -> Self::Future {
-        self.has_begun.set(true);
-        self.connector.connect(stream)
-    }
-}
-
-/// A connected socket, and another descriptor of it.
-pub async fn open_socket(address: &Address, config: &Config) -> io::Result<(Plain, OwnedFd)> {
-    match address {
+/// Connects a socket, and asks for TLS if `mode` says so.
+pub async fn open_socket(
+    address: &Address,
+    config: &Config,
+    mode: SslMode,
+) -> Result<Socket, Refusal> {
+    let (mut stream, descriptor): (Box<dyn Stream>, _) = match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path).await?;
-            let socket = stream.as_fd().try_clone_to_owned()?;
-            Ok((Box::new(stream), socket))
+            let descriptor = stream.as_fd().try_clone_to_owned()?;
+            (Box::new(stream), descriptor)
         }
         Address::Tcp(address) => {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            let socket = stream.as_fd().try_clone_to_owned()?;
-            let (idle, count) =
-                (config.get_keepalives_idle(), config.get_keepalives_retries().unwrap_or(1));
-            let interval = config.get_keepalives_interval().unwrap_or(idle);
-            sockopt::set_socket_keepalive(&socket, config.get_keepalives())?;
-            sockopt::set_tcp_keepidle(&socket, idle)?;
-            sockopt::set_tcp_keepintvl(&socket, interval)?;
-            sockopt::set_tcp_keepcnt(&socket, count)?;
-            // Data may stay unacknowledged for as long as keepalives probe a silent server.
-            let silence = u32::try_from((idle + interval * count).as_millis());
-            sockopt::set_tcp_user_timeout(&socket, silence.unwrap_or(u32::MAX))?;
-            Ok((Box::new(stream), socket))
+            let descriptor = stream.as_fd().try_clone_to_owned()?;
+            keep_alive(&descriptor, config)?;
+            (Box::new(stream), descriptor)
         }
+    };
+    let mut has_tls = false;
+    if mode != SslMode::Disable {
+        stream.write_all(&SSL_REQUEST).await?;
+        has_tls = stream.read_u8().await? == b'S';
     }
+    if mode == SslMode::Require && !has_tls {
+        let hint = "; sslmode=prefer goes on without";
+        return Err(Refusal::new(Kind::Way, "the server does not support TLS", hint));
+    }
+    Ok(Socket { stream, descriptor, has_tls })
+}
+
+/// A message of the protocol: its length, and its number.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+fn keep_alive(socket: &OwnedFd, config: &Config) -> io::Result<()> {
+    let (idle, count) =
+        (config.get_keepalives_idle(), config.get_keepalives_retries().unwrap_or(1));
+    let interval = config.get_keepalives_interval().unwrap_or(idle);
+    sockopt::set_socket_keepalive(socket, config.get_keepalives())?;
+    sockopt::set_tcp_keepidle(socket, idle)?;
+    sockopt::set_tcp_keepintvl(socket, interval)?;
+    sockopt::set_tcp_keepcnt(socket, count)?;
+    // Data may stay unacknowledged for as long as keepalives probe a silent server.
+    let silence = u32::try_from((idle + interval * count).as_millis());
+    Ok(sockopt::set_tcp_user_timeout(socket, silence.unwrap_or(u32::MAX))?)
 }
 
 /// How long a living server takes to answer.
@@ -93,9 +88,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Connection {
     // Both are dropped before the driver, which then takes leave of the server.
     /// A request that was sent without waiting for the answer.
-    sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
     pub client: Arc<Client>,
-    driver: Driver,
+    pub(super) driver: Driver,
     /// Ends its statements, as long as it lives.
     pub handle: Arc<Handle>,
     /// How long an answer may take. If it takes longer, the connection is given up.
@@ -104,10 +99,10 @@ pub struct Connection {
 
 type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
 
-struct Driver {
-    server: Arc<Server>,
-    /// None once its error was returned.
-    exchange: Option<JoinHandle<Result<(), SqlError>>>,
+pub(super) struct Driver {
+    pub server: Arc<Server>,
+    /// Sends requests and receives answers until the connection ends. None once its error was returned.
+    pub exchange: Option<JoinHandle<Result<(), SqlError>>>,
 }
 
 /// Says that the session is over. A server that hangs is not waited for.
@@ -139,9 +134,9 @@ impl From<SqlError> for Failure {
 /// An open connection, for other threads than the one that uses it.
 pub struct Handle {
     pub cancel: CancelToken,
+    pub endpoint: Arc<Endpoint>,
     pub address: Address,
-    /// The name in the certificate of the server.
-    pub host: String,
+    pub mode: SslMode,
     /// Whoever holds it keeps the session alive, and sees that it ends.
     pub socket: Arc<OwnedFd>,
     /// Whether the connection is known to have ended.
@@ -151,17 +146,6 @@ pub struct Handle {
 }
 
 impl Connection {
-    pub fn new(
-        server: Arc<Server>,
-        client: Client,
-        exchange: Exchange,
-        handle: Arc<Handle>,
-    ) -> Self {
-        let exchange = Some(server.runtime.spawn(exchange));
-        let driver = Driver { server, exchange };
-        Self { sent: None, client: Arc::new(client), driver, handle, limit: None }
-    }
-
     /// Sends a request whose answer is waited for later: one at a time.
     pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), Failure>
     where
@@ -174,18 +158,17 @@ impl Connection {
     /// Whether the answer to the request that was sent has come, or none was sent.
     pub fn has_answered(&mut self) -> Result<bool, Failure> {
         let Some(sent) = &mut self.sent else { return Ok(true) };
-        // In the first round the request is sent, and in the second an answer received that is there by then.
-        let polled = self.driver.server.runtime.block_on(async {
-            for _ in 0..2 {
-                let polled = future::poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await;
-                if polled.is_ready() {
-                    return polled;
+        // In the first round the request is sent, and in the next an answer received that is there by then.
+        let answer = self.driver.server.runtime.block_on(async {
+            for _ in 0..3 {
+                if let Some(answer) = sent.now_or_never() {
+                    return Some(answer);
                 }
                 yield_now().await;
             }
-            future::poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await
+            None
         });
-        let Poll::Ready(answer) = polled else { return Ok(false) };
+        let Some(answer) = answer else { return Ok(false) };
         self.sent = None;
         self.heard(answer.map_err(Failure::from)).map(|()| true)
     }
@@ -204,8 +187,11 @@ impl Connection {
         ask: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
     ) -> Result<T, Failure> {
         self.handle.is_waiting.store(self.limit.is_none(), Ordering::Relaxed);
-        let waited = self.driver.server.runtime.block_on(within(self.limit, ask(&self.client)));
-        self.heard(waited)
+        let limit = self.limit.unwrap_or(Duration::MAX);
+        let ask = async { timeout(limit, ask(&self.client)).await };
+        let waited = self.driver.server.runtime.block_on(ask);
+        let waited = waited.map_err(|_| Failure::Silent(limit));
+        self.heard(waited.and_then(|answer| Ok(answer?)))
     }
 
     /// Waits for what is asked of two clients.
@@ -214,9 +200,7 @@ impl Connection {
         other: &Self,
         ask: impl AsyncFnOnce(&Client, &Client) -> T,
     ) -> Result<T, Failure> {
-        let both = async { Ok(ask(&self.client, &other.client).await) };
-        let waited = self.driver.server.runtime.block_on(within(self.limit, both));
-        self.heard(waited)
+        self.wait(async |client| Ok(ask(client, &other.client).await))
     }
 
     /// Notes the time of an answer. A connection that did not answer in time is given up. The error that has ended
@@ -264,16 +248,6 @@ impl Connection {
             self.is_open() && self.wait(async |client| client.simple_query("").await).is_ok();
         self.limit = limit;
         is_alive
-    }
-}
-
-async fn within<T>(
-    limit: Option<Duration>,
-    answer: impl Future<Output = Result<T, SqlError>>,
-) -> Result<T, Failure> {
-    match limit {
-        None => Ok(answer.await?),
-        Some(limit) => Ok(timeout(limit, answer).await.map_err(|_| Failure::Silent(limit))??),
     }
 }
 

@@ -4,11 +4,13 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
+use tokio_postgres::config::Config;
 
 use super::failure::{Kind, Refusal};
-use super::parameters::{Parameters, encode, ports};
+use super::parameters::{Parameters, encode, port};
 use crate::secure_file;
 use crate::system_error::words;
 
@@ -20,15 +22,10 @@ pub struct Endpoint {
     pub host: String,
     hostaddr: Option<IpAddr>,
     pub port: u16,
-    pub password: Option<Password>,
-}
-
-/// Not to be shown.
-#[derive(Clone)]
-pub struct Password {
-    pub secret: String,
-    /// What it was read from, for messages.
-    pub from: String,
+    /// What the password was read from, for messages.
+    pub password_from: Option<String>,
+    /// What a session begins with, and the settings of its socket.
+    pub config: Config,
 }
 
 #[derive(Clone)]
@@ -67,52 +64,50 @@ impl Endpoint {
     }
 }
 
+/// The hosts, each with `config` and its password. The password file is the one in `home`, unless another is named.
 pub fn endpoints(
     parameters: &Parameters,
     home: Option<&Path>,
-    user: &str,
-    database: &str,
-) -> Result<Vec<Endpoint>> {
-    let (hosts, addresses) = (parameters.list("host"), parameters.list("hostaddr"));
-    let ports = parameters.read("port", "a whole number from 1 to 65535", ports)?;
-    let ports = ports.unwrap_or_default();
+    config: &Config,
+) -> Result<Vec<Arc<Endpoint>>> {
+    let [hosts, addresses, ports] = ["host", "hostaddr", "port"].map(|key| parameters.list(key));
     let count = hosts.len().max(addresses.len()).max(1);
-    for (key, found) in
-        [("host", hosts.len()), ("hostaddr", addresses.len()), ("port", ports.len())]
-    {
+    for (key, found) in [("host", &hosts), ("hostaddr", &addresses), ("port", &ports)] {
+        let (source, found) = (parameters.source(key), found.len());
         let is_legal = [0, count].contains(&found) || key == "port" && found == 1;
-        let source = parameters.source(key);
         ensure!(is_legal, "{source} has a list of {found}, and there are {count} hosts");
     }
     let stated = parameters.text("password").map(|secret| {
         let source = parameters.source("password");
-        let from = if source == "password" { "the URL" } else { source };
-        Password { secret: secret.into(), from: from.into() }
+        (secret.to_owned(), if source == "password" { "the URL" } else { source }.to_owned())
     });
     let path = parameters.text("passfile").map(PathBuf::from);
-    let path = path.or_else(|| home.map(|home| home.join(".pgpass"))).filter(|_| stated.is_none());
+    let path = path.or_else(|| Some(home?.join(".pgpass"))).filter(|_| stated.is_none());
     let file = path.and_then(|path| Some((read_password_file(&path)?, path)));
     let endpoint = |index: usize| {
-        let hostaddr = addresses.get(index).filter(|address| !address.is_empty());
-        let hostaddr = hostaddr.map(|address| address.parse::<IpAddr>()).transpose();
-        let source = parameters.source("hostaddr");
-        let hostaddr = hostaddr.map_err(|_| anyhow!("{source} must be an IP address"))?;
-        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let hostaddr = addresses.get(index).and_then(|address| address.parse::<IpAddr>().ok());
+        let port = ports.get(index).or(ports.first()).and_then(|text| port(text)).unwrap_or(5432);
         let host = match (hosts.get(index).copied().unwrap_or_default(), hostaddr) {
             ("", None) => default_host(&SOCKET_DIRECTORIES, port).into(),
             // The certificate has to be for the address then.
             ("", Some(address)) => address.to_string(),
             (host, _) => host.to_owned(),
         };
+        let mut config = config.clone();
         // A stated password is for all hosts, and in a file each has its own line.
         let password = stated.clone().or_else(|| {
             let (text, path) = file.as_ref()?;
+            let (database, user) = (config.get_dbname()?, config.get_user()?);
             let secret = password_in(text, [&host, &port.to_string(), database, user])?;
-            Some(Password { secret, from: path.display().to_string() })
+            Some((secret, path.display().to_string()))
         });
-        Ok(Endpoint { host, hostaddr, port, password })
+        let password_from = password.map(|(secret, from)| {
+            config.password(secret);
+            from
+        });
+        Arc::new(Endpoint { host, hostaddr, port, password_from, config })
     };
-    (0..count).map(endpoint).collect()
+    Ok((0..count).map(endpoint).collect())
 }
 
 fn socket_in(directory: &str, port: u16) -> PathBuf {
@@ -126,47 +121,45 @@ pub fn default_host<'a>(directories: &[&'a str], port: u16) -> &'a str {
 }
 
 /// The password in the first line of a password file that fits.
-fn password_in(text: &str, wanted: [&str; 4]) -> Option<String> {
-    let is_localhost = SOCKET_DIRECTORIES.contains(&wanted[0]);
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let password = lines.find_map(|line| {
-        wanted.iter().enumerate().try_fold(line, |line, (index, wanted)| {
-            let (field, rest) = split_field(line);
-            let fits = field == *wanted || index == 0 && is_localhost && field == "localhost";
-            line.strip_prefix("*:").or(rest.filter(|_| fits))
-        })
-    })?;
-    // A comment may follow it.
-    Some(split_field(password).0).filter(|password| !password.is_empty())
+fn password_in(text: &str, mut wanted: [&str; 4]) -> Option<String> {
+    if SOCKET_DIRECTORIES.contains(&wanted[0]) {
+        wanted[0] = "localhost";
+    }
+    let lines = text.lines().filter(|line| !line.starts_with('#')).map(fields);
+    let fits = |fields: &Vec<String>| {
+        let mut pairs = fields.iter().zip(wanted);
+        fields.len() > 4 && pairs.all(|(field, wanted)| field == "*" || field == wanted)
+    };
+    // A comment may follow the password.
+    let password = lines.filter(fits).find_map(|fields| fields.into_iter().nth(4))?;
+    Some(password).filter(|password| !password.is_empty())
+}
+
+/// The text between colons, without its backslashes.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut field, mut chars) = (Vec::new(), String::new(), line.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            ':' => fields.push(std::mem::take(&mut field)),
+            '\\' => field.push(chars.next().unwrap_or('\\')),
+            c => field.push(c),
+        }
+    }
+    fields.push(field);
+    fields
 }
 
 /// None if there is no file, or one that others may read.
 fn read_password_file(path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
     let shown = path.display();
-    let (why, text) = match secure_file::read(path) {
+    let why = match secure_file::read(path) {
         _ if mode & 0o077 != 0 => {
-            (format!("group or others have access to it; `chmod 600 {shown}` mends that"), None)
+            format!("group or others have access to it; `chmod 600 {shown}` fixes that")
         }
-        Ok((bytes, _)) => (String::new(), Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) => (words(&error), None),
+        Ok((bytes, _)) => return Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => words(&error),
     };
-    if text.is_none() {
-        log::warn!("the password file {shown} is not used: {why}");
-    }
-    text
-}
-
-/// The field up to the next colon, without its backslashes, and the text after the colon.
-fn split_field(text: &str) -> (String, Option<&str>) {
-    let mut field = String::new();
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ':' => return (field, Some(chars.as_str())),
-            '\\' => field.push(chars.next().unwrap_or('\\')),
-            c => field.push(c),
-        }
-    }
-    (field, None)
+    log::warn!("the password file {shown} is not used: {why}");
+    None
 }

@@ -10,32 +10,33 @@ mod tls;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use futures_util::future::join;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_postgres::config::{ChannelBinding, Config, SslMode};
+use tokio_postgres::config::{ChannelBinding, Config, SslMode, SslNegotiation};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::error::StoreError;
 use crate::mutex::lock;
 use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
 use crate::watchdog::boottime;
-use connection::{Exchange, Handle, Handshake, open_socket, runtime};
+use connection::{Driver, Handle, Stream, open_socket, runtime};
 use endpoint::{Address, Endpoint, endpoints};
-use failure::{Kind, Refusal, failure};
+use failure::{Kind, Refusal};
 use parameters::{Parameters, encode};
-use tls::Mode;
 
 pub use connection::{Connection, Failure};
-pub use failure::is_lack_of_connections;
 pub use parameters::{certificates, without_password};
 
 /// How long one host may take to let us in, unless the user says otherwise.
@@ -43,22 +44,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database, and all it takes to connect to it.
 pub struct Server {
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<Arc<Endpoint>>,
     pub user: String,
     database: String,
-    /// What is the same for every host.
-    config: Config,
     /// The limit for each address.
-    timeout: Option<Duration>,
+    timeout: Duration,
     /// Whether the session must be one that only reads, or one that writes.
     is_read_only: Option<bool>,
-    mode: Mode,
+    /// Whether TLS is used, in the order in which that is tried.
+    modes: &'static [SslMode],
     tls: MakeRustlsConnect,
+    /// Whether the server has let us in and begun a transaction. What it refuses after that is refused for a moment.
+    is_known: AtomicBool,
     connections: Mutex<Vec<Weak<Handle>>>,
     /// Readable when there is a new connection, or when claims are to be taken back.
     changed: OwnedFd,
-    /// When the server has answered on any connection, in milliseconds since boot.
-    answered_at: AtomicU64,
+    /// When the server has answered on any connection, since boot.
+    answered_at: Mutex<Duration>,
     /// The same for all connections, so that they can be waited for together.
     runtime: Runtime,
 }
@@ -75,58 +77,51 @@ impl Server {
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let user = match parameters.text("user") {
-            Some(user) => user.to_owned(),
-            None => own_name()?,
-        };
+        let user = parameters.text("user").map(String::from).map_or_else(own_name, Ok)?;
         let database = parameters.text("dbname").unwrap_or(&user).to_owned();
-        let endpoints = endpoints(&parameters, home.as_deref(), &user, &database)?;
-        let mut mode = Mode::of(&parameters)?;
-        if endpoints.iter().all(Endpoint::is_socket) {
-            mode = Mode::Disable;
-        }
-        let timeout = match parameters.number("connect_timeout")? {
-            None => Some(CONNECT_TIMEOUT),
-            Some(secs) => Some(Duration::from_secs(secs.into())).filter(|limit| !limit.is_zero()),
-        };
-        let targets = [("any", None), ("read-write", Some(false)), ("read-only", Some(true))];
-        let bindings = [
-            ("disable", ChannelBinding::Disable),
-            ("prefer", ChannelBinding::Prefer),
-            ("require", ChannelBinding::Require),
-        ];
-        let binding = parameters.choice("channel_binding", &bindings)?;
         // By default a server that is gone is noticed within a minute, and not after two hours.
-        let number = |key, default: u32| -> Result<u32> {
-            Ok(parameters.number(key)?.filter(|number| *number > 0).unwrap_or(default))
+        let number = |key, default: u32| {
+            parameters.number(key).filter(|number| *number > 0).unwrap_or(default)
         };
+        let secs = |key, default| Duration::from_secs(number(key, default).into());
         let mut config = Config::new();
         config
             .user(&user)
             .dbname(&database)
             .application_name(parameters.text("application_name").unwrap_or("backlog"))
-            .channel_binding(binding.unwrap_or(ChannelBinding::Prefer))
-            .keepalives(parameters.number("keepalives")? != Some(0))
-            .keepalives_idle(Duration::from_secs(number("keepalives_idle", 30)?.into()))
-            .keepalives_interval(Duration::from_secs(number("keepalives_interval", 10)?.into()))
-            .keepalives_retries(number("keepalives_count", 3)?);
+            .channel_binding(match parameters.text("channel_binding") {
+                Some("disable") => ChannelBinding::Disable,
+                Some("require") => ChannelBinding::Require,
+                _ => ChannelBinding::Prefer,
+            })
+            .keepalives(parameters.number("keepalives") != Some(0))
+            .keepalives_idle(secs("keepalives_idle", 30))
+            .keepalives_interval(secs("keepalives_interval", 10))
+            .keepalives_retries(number("keepalives_count", 3));
         // Poolers refuse this parameter, even if it is empty.
         if let Some(options) = parameters.text("options") {
             config.options(options);
         }
+        let endpoints = endpoints(&parameters, home.as_deref(), &config)?;
+        let mode = tls::mode(&parameters)?;
+        let is_local = endpoints.iter().all(|endpoint| endpoint.is_socket());
+        let mode = if is_local { "disable" } else { mode };
+        let timeout = parameters.number("connect_timeout");
+        let timeout = timeout.map_or(CONNECT_TIMEOUT, |secs| Duration::from_secs(secs.into()));
+        let target = parameters.text("target_session_attrs").filter(|target| *target != "any");
         Ok(Self {
             endpoints,
             user,
             database,
-            config,
-            timeout,
-            is_read_only: parameters.choice("target_session_attrs", &targets)?.flatten(),
-            mode,
+            timeout: if timeout.is_zero() { Duration::MAX } else { timeout },
+            is_read_only: target.map(|target| target == "read-only"),
+            modes: tls::modes(mode),
             tls: tls::connector(mode, &parameters, home.as_deref())?,
+            is_known: AtomicBool::default(),
             connections: Mutex::default(),
             changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .context("could not make an eventfd")?,
-            answered_at: AtomicU64::default(),
+            answered_at: Mutex::default(),
             runtime: runtime().context("could not prepare to wait for a server")?,
         })
     }
@@ -134,30 +129,28 @@ impl Server {
     /// Opens a connection to the first host that is within reach. An error that may pass with the
     /// time is one to try again later.
     pub fn connect(self: &Arc<Self>) -> Result<Connection> {
-        let mut refusals = Vec::new();
+        let (place, mut refusals) = (self.shown(), Vec::new());
         for endpoint in &self.endpoints {
-            match self.connect_to(endpoint) {
+            let Refusal { kind, message, .. } = match self.connect_to(endpoint) {
                 Ok(connection) => return Ok(connection),
-                Err(refusal) if refusal.kind.is_temporary() => {
-                    refusals.push((endpoint.shown(), refusal));
-                }
-                // A host that refuses the user is not passed over.
-                Err(refusal) => {
-                    let from = endpoint.password.as_ref().map_or("", |password| &password.from);
-                    refusals = vec![(endpoint.shown(), refusal.with_password_from(from))];
-                    break;
-                }
-            }
+                Err(refusal) => refusal,
+            };
+            let is_one = self.endpoints.len() == 1;
+            let host = if is_one { String::new() } else { format!("{}: ", endpoint.shown()) };
+            // A host that refuses the user is not passed over.
+            ensure!(kind.is_temporary(), "could not connect to {place}: {host}{message}");
+            refusals.push(host + &message);
         }
-        Err(failure(&self.shown(), &refusals))
+        let refusals = refusals.join("; ");
+        Err(StoreError::TryLater(format!("could not connect to {place}: {refusals}")).into())
     }
 
     /// Where the database is, for messages.
     pub fn shown(&self) -> String {
         let user = encode(&self.user);
         match &self.endpoints[..] {
-            [Endpoint { host, port, .. }] if host.starts_with('/') => {
-                let database = encode(&self.database);
+            [endpoint] if endpoint.is_socket() => {
+                let (Endpoint { host, port, .. }, database) = (&**endpoint, encode(&self.database));
                 format!("postgres://{user}@/{database}?host={host}&port={port}")
             }
             _ => format!("postgres://{user}@{}", self.identity()),
@@ -166,38 +159,27 @@ impl Server {
 
     /// What tells this database from others, whoever connects to it.
     pub fn identity(&self) -> String {
-        let hosts: Vec<_> = self.endpoints.iter().map(Endpoint::shown).collect();
+        let hosts: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.shown()).collect();
         format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
     /// What the password of the first host was read from, if there is one.
     pub fn password_from(&self) -> Option<&str> {
-        let password = self.endpoints.first()?.password.as_ref()?;
-        Some(&password.from)
+        self.endpoints.first()?.password_from.as_deref()
     }
 
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
-    fn connect_to(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Connection, Refusal> {
-        let mut config = self.config.clone();
-        if let Some(password) = &endpoint.password {
-            config.password(&password.secret);
-        }
-        let modes: &[SslMode] = match self.mode {
-            _ if endpoint.is_socket() => &[SslMode::Disable],
-            Mode::Disable => &[SslMode::Disable],
-            Mode::Allow => &[SslMode::Disable, SslMode::Require],
-            Mode::Prefer => &[SslMode::Prefer, SslMode::Disable],
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => &[SslMode::Require],
-        };
+    fn connect_to(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<Connection, Refusal> {
+        let modes = if endpoint.is_socket() { tls::modes("disable") } else { self.modes };
         let mut refused = Refusal::no_answer("the host has no address");
         for address in endpoint.addresses()? {
             for (index, mode) in modes.iter().enumerate() {
-                let refusal = match self.attempt(endpoint, &address, config.ssl_mode(*mode)) {
+                let refusal = match self.attempt(endpoint, &address, *mode) {
                     Ok(connection) => return Ok(connection),
                     Err(refusal) => refusal,
                 };
-                let goes_on = refusal.kind.depends_on_tls();
-                if index == 0 || matches!(refusal.kind, Kind::PasswordWrong | Kind::Other) {
+                let goes_on = refusal.kind != Kind::Passing;
+                if index == 0 || refusal.kind > refused.kind {
                     refused = refusal;
                 }
                 if !goes_on {
@@ -213,66 +195,84 @@ impl Server {
 
     fn attempt(
         self: &Arc<Self>,
-        endpoint: &Endpoint,
+        endpoint: &Arc<Endpoint>,
         address: &Address,
-        config: &Config,
+        mode: SslMode,
     ) -> Result<Connection, Refusal> {
-        let limit = self.timeout.unwrap_or(Duration::MAX);
-        let open = async { timeout(limit, self.open(&endpoint.host, address, config)).await };
-        let opened = self.runtime.block_on(open);
-        let no_answer = || Err(Refusal::no_answer(format!("no answer within {limit:?}")));
-        let opened = opened.unwrap_or_else(|_| no_answer());
+        let open = async { timeout(self.timeout, self.open(endpoint, address, mode)).await };
+        let no_answer = || Refusal::no_answer(format!("no answer within {:?}", self.timeout));
+        let opened = self.runtime.block_on(open).unwrap_or_else(|_| Err(no_answer()));
         if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
             self.note_answer();
         }
-        let (client, exchange, socket) = opened?;
-        let handle = self.enlist(Handle {
-            cancel: client.cancel_token(),
-            address: address.clone(),
-            host: endpoint.host.clone(),
-            socket: Arc::new(socket),
-            has_ended: AtomicBool::new(false),
-            is_waiting: AtomicBool::new(false),
-        });
-        let mut connection = Connection::new(self.clone(), client, exchange, handle);
-        if let Some(wanted) = self.is_read_only {
-            connection.limit = self.timeout;
-            if is_read_only(&mut connection) != Some(wanted) {
-                let cause = if wanted { "is not read only" } else { "does not allow writes" };
-                let hint = "; target_session_attrs asks for that";
-                return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
-            }
-            connection.limit = None;
+        let mut connection = opened?;
+        connection.limit = Some(self.timeout);
+        if !self.is_known.load(Ordering::Relaxed) {
+            let begin = async |client: &Client| {
+                client.batch_execute("").await?;
+                let run = |sql| client.batch_execute(sql);
+                Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
+            };
+            let begun = connection.wait(begin).map_err(|failure| match failure {
+                Failure::Sql(error) => Refusal::of(error, endpoint, false),
+                Failure::Silent(_) => no_answer(),
+            })?;
+            begun.map_err(|error| Refusal::of(error, endpoint, true))?;
+            self.is_known.store(true, Ordering::Relaxed);
         }
+        if let Some(wanted) = self.is_read_only
+            && is_read_only(&mut connection) != Some(wanted)
+        {
+            let cause = if wanted { "is not read only" } else { "does not allow writes" };
+            let hint = "; target_session_attrs asks for that";
+            return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
+        }
+        connection.limit = None;
         Ok(connection)
     }
 
     async fn open(
-        &self,
-        host: &str,
+        self: &Arc<Self>,
+        endpoint: &Arc<Endpoint>,
         address: &Address,
-        config: &Config,
-    ) -> Result<(Client, Exchange, OwnedFd), Refusal> {
-        let (stream, socket) = open_socket(address, config).await?;
-        let tls = Handshake::new(&self.tls, host);
-        let has_begun = tls.has_begun.clone();
-        let (client, exchange) = config.connect_raw(stream, tls).await.map_err(|error| {
-            let lacks_tls = config.get_ssl_mode() == SslMode::Require && !has_begun.get();
-            Refusal::of(&error, lacks_tls, config.get_password().is_some())
-        })?;
-        Ok((client, exchange, socket))
+        mode: SslMode,
+    ) -> Result<Connection, Refusal> {
+        let socket = open_socket(address, &endpoint.config, mode).await?;
+        // TLS was agreed on.
+        let mode = if socket.has_tls { SslMode::Require } else { SslMode::Disable };
+        let mut config = endpoint.config.clone();
+        config.ssl_mode(mode).ssl_negotiation(SslNegotiation::Direct);
+        let connected = config.connect_raw(socket.stream, self.tls_to(endpoint)).await;
+        let is_final = config.get_options().is_some() && !self.is_known.load(Ordering::Relaxed);
+        let (client, exchange) =
+            connected.map_err(|error| Refusal::of(error, endpoint, is_final))?;
+        let handle = self.enlist(Handle {
+            cancel: client.cancel_token(),
+            endpoint: endpoint.clone(),
+            address: address.clone(),
+            mode,
+            socket: Arc::new(socket.descriptor),
+            has_ended: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
+        });
+        let driver = Driver { server: self.clone(), exchange: Some(tokio::spawn(exchange)) };
+        Ok(Connection { sent: None, client: Arc::new(client), driver, handle, limit: None })
+    }
+
+    fn tls_to(&self, endpoint: &Endpoint) -> Tls {
+        let mut tls = self.tls.clone();
+        let Ok(tls) = MakeTlsConnect::<Box<dyn Stream>>::make_tls_connect(&mut tls, &endpoint.host);
+        tls
     }
 }
+
+type Tls = <MakeRustlsConnect as MakeTlsConnect<Box<dyn Stream>>>::TlsConnect;
 
 /// None if the server does not say so.
 fn is_read_only(connection: &mut Connection) -> Option<bool> {
     let show = async |client: &Client| client.simple_query("SHOW transaction_read_only").await;
     let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
     Some(connection.wait(show).ok()?.iter().any(is_on))
-}
-
-fn millis_since_boot() -> u64 {
-    u64::try_from(boottime().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The name of the user who runs this, which libpq takes as well.
@@ -306,7 +306,7 @@ impl Server {
     }
 
     fn note_answer(&self) {
-        self.answered_at.store(millis_since_boot(), Ordering::Relaxed);
+        *lock(&self.answered_at) = boottime();
     }
 
     fn open_handles(&self) -> Vec<Arc<Handle>> {
@@ -330,13 +330,12 @@ impl Server {
     pub fn interrupter(self: &Arc<Self>) -> Interrupter {
         let (server, mut calls) = (self.clone(), 0_u32);
         Box::new(move || {
-            let open = server.open_handles();
             if calls >= CALLS_TO_SHUTDOWN {
                 server.end_connections();
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
                 // A server that hangs takes the request and never answers, so nobody waits for that.
                 // Without a thread the connection is shut a moment later.
-                open.iter().for_each(|handle| server.cancel_soon(handle));
+                server.cancel();
             }
             calls = calls.saturating_add(1);
         })
@@ -347,9 +346,9 @@ impl Server {
         let (server, handle) = (self.clone(), handle.clone());
         let run = move || {
             let request = async {
-                let (stream, _) = open_socket(&handle.address, &server.config).await.ok()?;
-                let tls = Handshake::new(&server.tls, &handle.host);
-                handle.cancel.cancel_query_raw(stream, tls).await.ok()
+                let Handle { cancel, endpoint, address, mode, .. } = &*handle;
+                let socket = open_socket(address, &endpoint.config, *mode).await.ok()?;
+                cancel.cancel_query_raw(socket.stream, server.tls_to(endpoint)).await.ok()
             };
             if let Ok(runtime) = runtime() {
                 let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
@@ -391,11 +390,10 @@ impl Sessions for Arc<Server> {
     /// a request such as a search runs, which may take minutes: meanwhile TCP keepalives probe the server.
     fn silent_for(&self) -> Duration {
         let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);
-        let is_local = self.endpoints.iter().all(Endpoint::is_socket);
+        let is_local = self.endpoints.iter().all(|endpoint| endpoint.is_socket());
         if is_local || self.open_handles().iter().any(is_waiting) {
             return Duration::ZERO;
         }
-        let answered_at = self.answered_at.load(Ordering::Relaxed);
-        Duration::from_millis(millis_since_boot().saturating_sub(answered_at))
+        boottime().saturating_sub(*lock(&self.answered_at))
     }
 }

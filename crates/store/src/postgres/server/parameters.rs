@@ -2,6 +2,7 @@
 //! error quotes the URL: any part of a malformed one may be the password.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,28 +11,32 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use crate::scheme::split_scheme;
 
-/// The parameters of a URL, and the variables that stand in for them, where libpq has any.
-const KNOWN: [(&str, &str); 20] = [
-    ("host", "PGHOST"),
-    ("hostaddr", "PGHOSTADDR"),
-    ("port", "PGPORT"),
-    ("dbname", "PGDATABASE"),
-    ("user", "PGUSER"),
-    ("password", "PGPASSWORD"),
-    ("passfile", "PGPASSFILE"),
-    ("sslmode", "PGSSLMODE"),
-    ("sslrootcert", "PGSSLROOTCERT"),
-    ("sslcert", "PGSSLCERT"),
-    ("sslkey", "PGSSLKEY"),
-    ("application_name", "PGAPPNAME"),
-    ("connect_timeout", "PGCONNECT_TIMEOUT"),
-    ("options", "PGOPTIONS"),
-    ("target_session_attrs", "PGTARGETSESSIONATTRS"),
-    ("channel_binding", "PGCHANNELBINDING"),
-    ("keepalives", ""),
-    ("keepalives_idle", ""),
-    ("keepalives_interval", ""),
-    ("keepalives_count", ""),
+const NUMBER: &str = "a whole number, at least 0";
+const PORTS: &str = "a whole number from 1 to 65535";
+const ADDRESSES: &str = "an IP address";
+
+/// The parameters of a URL, the variables that stand in for them where libpq has any, and what a value must be.
+const KNOWN: [(&str, &str, &str); 20] = [
+    ("host", "PGHOST", ""),
+    ("hostaddr", "PGHOSTADDR", ADDRESSES),
+    ("port", "PGPORT", PORTS),
+    ("dbname", "PGDATABASE", ""),
+    ("user", "PGUSER", ""),
+    ("password", "PGPASSWORD", ""),
+    ("passfile", "PGPASSFILE", ""),
+    ("sslmode", "PGSSLMODE", "one of: disable, allow, prefer, require, verify-ca, verify-full"),
+    ("sslrootcert", "PGSSLROOTCERT", ""),
+    ("sslcert", "PGSSLCERT", ""),
+    ("sslkey", "PGSSLKEY", ""),
+    ("application_name", "PGAPPNAME", ""),
+    ("connect_timeout", "PGCONNECT_TIMEOUT", NUMBER),
+    ("options", "PGOPTIONS", ""),
+    ("target_session_attrs", "PGTARGETSESSIONATTRS", "one of: any, read-write, read-only"),
+    ("channel_binding", "PGCHANNELBINDING", "one of: disable, prefer, require"),
+    ("keepalives", "", NUMBER),
+    ("keepalives_idle", "", NUMBER),
+    ("keepalives_interval", "", NUMBER),
+    ("keepalives_count", "", NUMBER),
 ];
 
 /// Variables that lead to another server or restrict a connection, in ways that are not supported.
@@ -46,10 +51,6 @@ pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> 
     files.map(PathBuf::from).collect()
 }
 
-fn known(key: &str) -> Option<&'static str> {
-    KNOWN.into_iter().map(|(known, _)| known).find(|known| *known == key)
-}
-
 /// The values that are not empty, each with the parameter or variable that it comes from. Not to be shown: the
 /// password is one of them.
 pub struct Parameters(HashMap<&'static str, (String, &'static str)>);
@@ -58,17 +59,21 @@ impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let is_set = |name: &&str| environment(name).is_some_and(|value| !value.is_empty());
         if let Some(name) = REFUSED.split_whitespace().find(is_set) {
-            let legal = KNOWN.iter().map(|(_, name)| *name).filter(|name| !name.is_empty());
-            let legal = listed(legal);
+            let legal = KNOWN.map(|(_, name, _)| name);
+            let legal = listed(legal.into_iter().filter(|name| !name.is_empty()));
             bail!("{name} is not supported; unset it; legal are {legal}");
         }
-        let variables = KNOWN.into_iter().map(|(key, name)| (key, name, environment(name)));
+        let variables = KNOWN.into_iter().map(|(key, name, _)| (key, name, environment(name)));
         let variables = variables.filter_map(|(key, name, text)| Some((key, name, text?)));
-        let in_url = parse(url)?.into_iter().map(|(key, text)| (key, key, text));
+        let in_url = parse(url)?.0.into_iter().map(|(key, text)| (key, key, text));
         let mut values = HashMap::new();
         for (key, source, text) in variables.chain(in_url).filter(|(.., text)| !text.is_empty()) {
-            ensure!(!text.contains('\0'), "{source} contains a zero byte");
             values.insert(key, (text, source));
+        }
+        for (key, _, legal) in KNOWN {
+            let Some((text, source)) = values.get(key) else { continue };
+            ensure!(!text.contains('\0'), "{source} contains a zero byte");
+            ensure!(is_legal(text, legal), "{source} must be {legal}");
         }
         Ok(Self(values))
     }
@@ -86,38 +91,29 @@ impl Parameters {
         self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
     }
 
-    /// One of the legal words.
-    pub fn choice<T: Copy>(&self, key: &'static str, legal: &[(&str, T)]) -> Result<Option<T>> {
-        let names: Vec<_> = legal.iter().map(|(name, _)| *name).collect();
-        self.read(key, &format!("one of: {}", names.join(", ")), |text| {
-            legal.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
-        })
-    }
-
-    pub fn number(&self, key: &'static str) -> Result<Option<u32>> {
-        self.read(key, "a whole number, at least 0", |text| text.trim().parse().ok())
-    }
-
-    /// The value, which must be `legal`. The error does not quote it: it may be a part of the password.
-    pub fn read<T>(
-        &self,
-        key: &'static str,
-        legal: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let source = self.source(key);
-        let read = |text| parse(text).with_context(|| format!("{source} must be {legal}"));
-        self.text(key).map(read).transpose()
+    pub fn number(&self, key: &str) -> Option<u32> {
+        self.text(key).and_then(number)
     }
 }
 
-/// The ports in a list. None if one is not legal.
-pub fn ports(list: &str) -> Option<Vec<u16>> {
-    let port = |text: &str| match text.trim() {
-        "" => Some(5432),
-        text => text.parse().ok().filter(|port| *port > 0),
-    };
-    list.split(',').map(port).collect()
+fn number(text: &str) -> Option<u32> {
+    text.trim().parse().ok()
+}
+
+/// A port of a list.
+pub fn port(text: &str) -> Option<u16> {
+    if text.trim().is_empty() { Some(5432) } else { number(text)?.try_into().ok() }
+        .filter(|port| *port > 0)
+}
+
+fn is_legal(text: &str, legal: &str) -> bool {
+    match legal {
+        "" => true,
+        NUMBER => number(text).is_some(),
+        PORTS => text.split(',').all(|text| port(text).is_some()),
+        ADDRESSES => text.split(',').all(|text| text.is_empty() || text.parse::<IpAddr>().is_ok()),
+        words => words.trim_start_matches("one of: ").split(", ").any(|word| word == text),
+    }
 }
 
 const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
@@ -130,6 +126,8 @@ fn split(rest: &str) -> Result<(&str, &str, &str)> {
     let found = rest.split_once('@').filter(|(credentials, _)| !credentials.contains('/'));
     let (credentials, rest) = found.unwrap_or(("", rest));
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let begins_parameter =
+        |text: &str| text.split_once('=').is_some_and(|(key, _)| known(key).is_some());
     let has_parameter = |text: &str| text.split('?').skip(1).any(begins_parameter);
     let is_unclear = credentials.split(':').next().is_some_and(|user| user.contains('?'))
         || has_parameter(credentials)
@@ -139,14 +137,15 @@ fn split(rest: &str) -> Result<(&str, &str, &str)> {
     Ok((credentials, place, query))
 }
 
-/// Whether the text is `name=` and more, of a parameter that is known.
-fn begins_parameter(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(key, _)| decode(key).is_ok_and(|key| known(&key).is_some()))
+/// The parameter of this name, which may have percent signs.
+fn known(key: &str) -> Option<&'static str> {
+    let key = decode(key).ok()?;
+    KNOWN.into_iter().map(|(known, ..)| known).find(|known| *known == key)
 }
 
-/// The parameters in a URL. The later of two wins.
-fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
-    let (_, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
+/// The parameters in a URL, of which the later of two wins, and the URL as it was typed, without its password.
+fn parse(url: &str) -> Result<(Vec<(&'static str, String)>, String)> {
+    let (scheme, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
     let (credentials, place, query) = split(rest)?;
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -154,14 +153,14 @@ fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
     for part in authority.split(',') {
         let (host, port) = match part.strip_prefix('[') {
             None => part.split_once(':').unwrap_or((part, "")),
-            Some(part) => {
-                let (host, port) = part.split_once(']').unwrap_or_default();
-                let port = port.strip_prefix(':').or(port.is_empty().then_some(""));
-                port.filter(|_| !host.is_empty()).map(|port| (host, port)).context(
+            Some(part) => part
+                .split_once("]:")
+                .or_else(|| Some((part.strip_suffix(']')?, "")))
+                .filter(|(host, _)| !host.is_empty())
+                .context(
                     "an IPv6 address in the database URL must end with `]`, and only a port may \
                      follow",
-                )?
-            }
+                )?,
         };
         hosts.push(host);
         ports.push(port);
@@ -173,26 +172,29 @@ fn parse(url: &str) -> Result<Vec<(&'static str, String)>> {
         ("port", decode(&ports.join(","))?),
         ("dbname", decode(database)?),
     ];
+    let at = if user.is_empty() { "" } else { "@" };
+    let (mut shown, mut sign) = (format!("{scheme}{user}{at}{place}"), "?");
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').context(
             "a parameter of the database URL has no value; write it as name=value, and the sign & \
              in a value as %26",
         )?;
-        let key = decode(key)?;
-        let Some(key) = known(&key) else {
+        let Some(known) = known(key) else {
             // A name after a password, or before an `@`, may be the second half of the password.
             let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
                 && !query.contains('@')
                 && found.last().is_none_or(|(before, _)| *before != "password");
-            let key = if is_safe { key } else { String::new() };
             let name = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
-            let legal = KNOWN.map(|(key, _)| key);
-            let legal = listed(legal);
+            let legal = listed(KNOWN.map(|(key, ..)| key));
             bail!("the database URL has {name}, which is not supported; legal are {legal}");
         };
-        found.push((key, decode(value)?));
+        if known != "password" {
+            shown += &format!("{sign}{part}");
+            sign = "&";
+        }
+        found.push((known, decode(value)?));
     }
-    Ok(found)
+    Ok((found, shown))
 }
 
 fn decode(text: &str) -> Result<String> {
@@ -215,17 +217,9 @@ pub fn encode(text: &str) -> String {
 
 /// The URL as it was typed, without its password. Nothing of a malformed URL is shown.
 pub fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = split_scheme(url) else { return url.into() };
-    let is_legal = |(key, value): &(&str, String)| *key != "port" || ports(value).is_some();
-    let is_legal = parse(url).is_ok_and(|found| found.iter().all(is_legal));
-    let Some((credentials, place, query)) = split(rest).ok().filter(|_| is_legal) else {
-        return format!("{scheme}...");
-    };
-    let user = credentials.split(':').next().filter(|user| !user.is_empty());
-    let user = user.map_or_else(String::new, |user| format!("{user}@"));
-    let key = |part: &str| decode(part.split('=').next()?).ok();
-    let query = query.split('&').filter(|part| key(part).as_deref() != Some("password"));
-    let query = query.collect::<Vec<_>>().join("&");
-    let question = if query.is_empty() { "" } else { "?" };
-    format!("{scheme}{user}{place}{question}{query}")
+    let Some((scheme, _)) = split_scheme(url) else { return url.into() };
+    // A port that is none may be the password of a URL without a host.
+    let is_legal = |(key, text): &(&str, String)| *key != "port" || is_legal(text, PORTS);
+    let parsed = parse(url).ok().filter(|(found, _)| found.iter().all(is_legal));
+    parsed.map_or_else(|| format!("{scheme}..."), |(_, shown)| shown)
 }

@@ -19,53 +19,41 @@ use rustls::{
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::parameters::Parameters;
 use crate::secure_file::read_large;
 use crate::tls_roots;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    Disable,
-    /// Plain, and with TLS only if the server refuses that.
-    Allow,
-    /// With TLS if the server has it.
-    Prefer,
-    Require,
-    /// The certificate comes from an authority that is trusted.
-    VerifyCa,
-    /// And it is for this host.
-    VerifyFull,
-}
-
 /// The authorities of the operating system, in place of a file.
 const SYSTEM: &str = "system";
 
-impl Mode {
-    pub fn of(parameters: &Parameters) -> Result<Self> {
-        let modes = [
-            ("disable", Self::Disable),
-            ("allow", Self::Allow),
-            ("prefer", Self::Prefer),
-            ("require", Self::Require),
-            ("verify-ca", Self::VerifyCa),
-            ("verify-full", Self::VerifyFull),
-        ];
-        let mode = parameters.choice("sslmode", &modes)?;
-        if parameters.text("sslrootcert") != Some(SYSTEM) {
-            return Ok(mode.unwrap_or(Self::Prefer));
-        }
-        // Anybody has a certificate from one of those, so it proves nothing but the name.
-        let is_full = mode.is_none_or(|mode| mode == Self::VerifyFull);
-        ensure!(is_full, "sslrootcert=system needs sslmode=verify-full");
-        Ok(Self::VerifyFull)
+/// The `sslmode` that holds.
+pub fn mode(parameters: &Parameters) -> Result<&str> {
+    let mode = parameters.text("sslmode");
+    if parameters.text("sslrootcert") != Some(SYSTEM) {
+        return Ok(mode.unwrap_or("prefer"));
+    }
+    // Anybody has a certificate from one of those, so it proves nothing but the name.
+    let is_full = mode.is_none_or(|mode| mode == "verify-full");
+    ensure!(is_full, "sslrootcert=system needs sslmode=verify-full");
+    Ok("verify-full")
+}
+
+/// Whether TLS is used: first as in the first, and then as in the second if the server refuses that.
+pub fn modes(mode: &str) -> &'static [SslMode] {
+    match mode {
+        "disable" => &[SslMode::Disable],
+        "allow" => &[SslMode::Disable, SslMode::Require],
+        "prefer" => &[SslMode::Prefer, SslMode::Disable],
+        _ => &[SslMode::Require],
     }
 }
 
 /// Makes TLS connections. Reads the certificates if `mode` says so, and fails if one that is needed is missing.
 pub fn connector(
-    mode: Mode,
+    mode: &str,
     parameters: &Parameters,
     home: Option<&Path>,
 ) -> Result<MakeRustlsConnect> {
@@ -73,14 +61,14 @@ pub fn connector(
         let default = || home.map(|home| home.join(".postgresql").join(default));
         let stated = parameters.text(key).map(PathBuf::from);
         let file = stated.or_else(|| default().filter(|path| path.exists()));
-        file.filter(|_| mode != Mode::Disable)
+        file.filter(|_| mode != "disable")
     };
     let authorities = match file("sslrootcert", "root.crt") {
         Some(path) if path == Path::new(SYSTEM) => Some(tls_roots::of_system("sslrootcert=FILE")?),
         path => path.map(|path| tls_roots::of_file(&path)).transpose()?,
     };
     ensure!(
-        authorities.is_some() || !matches!(mode, Mode::VerifyCa | Mode::VerifyFull),
+        authorities.is_some() || !mode.starts_with("verify"),
         "sslmode verify-ca and verify-full need the certificate of the authority: name its file \
          with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the system with \
          sslrootcert=system"
@@ -89,7 +77,7 @@ pub fn connector(
     let verifier = Verifier {
         roots: authorities.as_deref().map(tls_roots::roots).transpose()?,
         trusted: authorities.unwrap_or_default(),
-        checks_name: mode == Mode::VerifyFull,
+        checks_name: mode == "verify-full",
         algorithms: provider.signature_verification_algorithms,
     };
     let config = ClientConfig::builder_with_provider(provider)
@@ -118,7 +106,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let forbidden = if found.uid() == 0 { 0o037 } else { 0o077 };
     ensure!(
         found.mode() & forbidden == 0,
-        "others have access to the key {shown}; `chmod 600 {shown}` mends that"
+        "others have access to the key {shown}; `chmod 600 {shown}` fixes that"
     );
     let bytes = read_large(path).with_context(could_not)?;
     // The error of the library may quote the file.

@@ -26,53 +26,53 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-pub struct Socket {
-    pub stream: Box<dyn Stream>,
-    /// Another descriptor of it.
-    pub descriptor: OwnedFd,
-    /// Whether the server waits for TLS to begin.
-    pub has_tls: bool,
-}
-
-/// Connects a socket, and asks for TLS if `mode` says so.
-pub async fn open_socket(
-    address: &Address,
-    config: &Config,
-    mode: SslMode,
-) -> Result<Socket, Refusal> {
-    let (mut stream, descriptor): (Box<dyn Stream>, _) = match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path).await?;
-            let descriptor = stream.as_fd().try_clone_to_owned()?;
-            (Box::new(stream), descriptor)
-        }
-        Address::Tcp(address) => {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            let descriptor = stream.as_fd().try_clone_to_owned()?;
-            keep_alive(&descriptor, config)?;
-            (Box::new(stream), descriptor)
-        }
-    };
-    let mut has_tls = false;
-    if mode != SslMode::Disable {
-        stream.write_all(&SSL_REQUEST).await?;
-        has_tls = stream.read_u8().await? == b'S';
-    }
-    if mode == SslMode::Require && !has_tls {
-        let hint = "; sslmode=prefer goes on without";
-        return Err(Refusal::new(Kind::Way, "the server does not support TLS", hint));
-    }
-    Ok(Socket { stream, descriptor, has_tls })
+/// One way to a server.
+#[derive(Clone)]
+pub struct Route {
+    pub endpoint: Arc<Endpoint>,
+    pub address: Address,
+    /// Whether there is TLS.
+    pub mode: SslMode,
 }
 
 /// A message of the protocol: its length, and its number.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
+impl Route {
+    /// Connects a socket, of which there is another descriptor then, and agrees on TLS: the server waits for it to
+    /// begin if the mode is `Require` afterwards, and otherwise there is none.
+    pub async fn open(&mut self) -> Result<(Box<dyn Stream>, OwnedFd), Refusal> {
+        let (mut stream, socket): (Box<dyn Stream>, _) = match &self.address {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                let socket = stream.as_fd().try_clone_to_owned()?;
+                (Box::new(stream), socket)
+            }
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                let socket = stream.as_fd().try_clone_to_owned()?;
+                keep_alive(&socket, &self.endpoint.config)?;
+                (Box::new(stream), socket)
+            }
+        };
+        if self.mode != SslMode::Disable {
+            stream.write_all(&SSL_REQUEST).await?;
+            let has_tls = stream.read_u8().await? == b'S';
+            if self.mode == SslMode::Require && !has_tls {
+                let hint = "; sslmode=prefer goes on without";
+                return Err(Refusal::new(Kind::Way, "the server does not support TLS", hint));
+            }
+            self.mode = if has_tls { SslMode::Require } else { SslMode::Disable };
+        }
+        Ok((stream, socket))
+    }
+}
+
 fn keep_alive(socket: &OwnedFd, config: &Config) -> io::Result<()> {
-    let (idle, count) =
-        (config.get_keepalives_idle(), config.get_keepalives_retries().unwrap_or(1));
+    let idle = config.get_keepalives_idle();
     let interval = config.get_keepalives_interval().unwrap_or(idle);
+    let count = config.get_keepalives_retries().filter(|count| *count > 0).unwrap_or(3);
     sockopt::set_socket_keepalive(socket, config.get_keepalives())?;
     sockopt::set_tcp_keepidle(socket, idle)?;
     sockopt::set_tcp_keepintvl(socket, interval)?;
@@ -134,9 +134,7 @@ impl From<SqlError> for Failure {
 /// An open connection, for other threads than the one that uses it.
 pub struct Handle {
     pub cancel: CancelToken,
-    pub endpoint: Arc<Endpoint>,
-    pub address: Address,
-    pub mode: SslMode,
+    pub route: Route,
     /// Whoever holds it keeps the session alive, and sees that it ends.
     pub socket: Arc<OwnedFd>,
     /// Whether the connection is known to have ended.

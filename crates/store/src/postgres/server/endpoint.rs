@@ -1,6 +1,5 @@
 //! The hosts of a URL: the address of each, and its password, by libpq's rules also from the password file.
 
-use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -77,9 +76,10 @@ pub fn endpoints(
         let is_legal = [0, count].contains(&found) || key == "port" && found == 1;
         ensure!(is_legal, "{source} has a list of {found}, and there are {count} hosts");
     }
-    let stated = parameters.text("password").map(|secret| {
-        let source = parameters.source("password");
-        (secret.to_owned(), if source == "password" { "the URL" } else { source }.to_owned())
+    // A stated password is for all hosts, and in a file each has its own line.
+    let stated = config.get_password().map(|_| match parameters.source("password") {
+        "password" => "the URL".to_owned(),
+        variable => variable.into(),
     });
     let path = parameters.text("passfile").map(PathBuf::from);
     let path = path.or_else(|| Some(home?.join(".pgpass"))).filter(|_| stated.is_none());
@@ -93,18 +93,14 @@ pub fn endpoints(
             ("", Some(address)) => address.to_string(),
             (host, _) => host.to_owned(),
         };
-        let mut config = config.clone();
-        // A stated password is for all hosts, and in a file each has its own line.
-        let password = stated.clone().or_else(|| {
-            let (text, path) = file.as_ref()?;
-            let (database, user) = (config.get_dbname()?, config.get_user()?);
-            let secret = password_in(text, [&host, &port.to_string(), database, user])?;
-            Some((secret, path.display().to_string()))
-        });
-        let password_from = password.map(|(secret, from)| {
+        let (mut config, mut password_from) = (config.clone(), stated.clone());
+        if let (Some((text, path)), Some(user), Some(database)) =
+            (&file, config.get_user(), config.get_dbname())
+            && let Some(secret) = password_in(text, [&host, &port.to_string(), database, user])
+        {
             config.password(secret);
-            from
-        });
+            password_from = Some(path.display().to_string());
+        }
         Arc::new(Endpoint { host, hostaddr, port, password_from, config })
     };
     Ok((0..count).map(endpoint).collect())
@@ -151,13 +147,13 @@ fn fields(line: &str) -> Vec<String> {
 
 /// None if there is no file, or one that others may read.
 fn read_password_file(path: &Path) -> Option<String> {
-    let mode = fs::metadata(path).ok()?.permissions().mode();
     let shown = path.display();
     let why = match secure_file::read(path) {
-        _ if mode & 0o077 != 0 => {
+        Ok((_, found)) if found.permissions().mode() & 0o077 != 0 => {
             format!("group or others have access to it; `chmod 600 {shown}` fixes that")
         }
         Ok((bytes, _)) => return Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(_) if !path.exists() => return None,
         Err(error) => words(&error),
     };
     log::warn!("the password file {shown} is not used: {why}");

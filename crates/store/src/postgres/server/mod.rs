@@ -21,7 +21,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_postgres::config::{ChannelBinding, Config, SslMode, SslNegotiation};
+use tokio_postgres::config::{SslMode, SslNegotiation, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -31,26 +31,22 @@ use crate::mutex::lock;
 use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
 use crate::watchdog::boottime;
-use connection::{Driver, Handle, Stream, open_socket, runtime};
-use endpoint::{Address, Endpoint, endpoints};
+use connection::{Driver, Handle, Route, Stream, runtime};
+use endpoint::{Endpoint, endpoints};
 use failure::{Kind, Refusal};
 use parameters::{Parameters, encode};
 
 pub use connection::{Connection, Failure};
 pub use parameters::{certificates, without_password};
 
-/// How long one host may take to let us in, unless the user says otherwise.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a request to cancel may take.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database, and all it takes to connect to it.
 pub struct Server {
     endpoints: Vec<Arc<Endpoint>>,
     pub user: String,
     database: String,
-    /// The limit for each address.
-    timeout: Duration,
-    /// Whether the session must be one that only reads, or one that writes.
-    is_read_only: Option<bool>,
     /// Whether TLS is used, in the order in which that is tried.
     modes: &'static [SslMode],
     tls: MakeRustlsConnect,
@@ -79,44 +75,17 @@ impl Server {
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         let user = parameters.text("user").map(String::from).map_or_else(own_name, Ok)?;
         let database = parameters.text("dbname").unwrap_or(&user).to_owned();
-        // By default a server that is gone is noticed within a minute, and not after two hours.
-        let number = |key, default: u32| {
-            parameters.number(key).filter(|number| *number > 0).unwrap_or(default)
-        };
-        let secs = |key, default| Duration::from_secs(number(key, default).into());
-        let mut config = Config::new();
-        config
-            .user(&user)
-            .dbname(&database)
-            .application_name(parameters.text("application_name").unwrap_or("backlog"))
-            .channel_binding(match parameters.text("channel_binding") {
-                Some("disable") => ChannelBinding::Disable,
-                Some("require") => ChannelBinding::Require,
-                _ => ChannelBinding::Prefer,
-            })
-            .keepalives(parameters.number("keepalives") != Some(0))
-            .keepalives_idle(secs("keepalives_idle", 30))
-            .keepalives_interval(secs("keepalives_interval", 10))
-            .keepalives_retries(number("keepalives_count", 3));
-        // Poolers refuse this parameter, even if it is empty.
-        if let Some(options) = parameters.text("options") {
-            config.options(options);
-        }
+        let mut config = parameters.config()?;
+        config.user(&user).dbname(&database);
         let endpoints = endpoints(&parameters, home.as_deref(), &config)?;
-        let mode = tls::mode(&parameters)?;
         let is_local = endpoints.iter().all(|endpoint| endpoint.is_socket());
-        let mode = if is_local { "disable" } else { mode };
-        let timeout = parameters.number("connect_timeout");
-        let timeout = timeout.map_or(CONNECT_TIMEOUT, |secs| Duration::from_secs(secs.into()));
-        let target = parameters.text("target_session_attrs").filter(|target| *target != "any");
+        let (modes, tls) = tls::connector(&parameters, home.as_deref(), is_local)?;
         Ok(Self {
             endpoints,
             user,
             database,
-            timeout: if timeout.is_zero() { Duration::MAX } else { timeout },
-            is_read_only: target.map(|target| target == "read-only"),
-            modes: tls::modes(mode),
-            tls: tls::connector(mode, &parameters, home.as_deref())?,
+            modes,
+            tls,
             is_known: AtomicBool::default(),
             connections: Mutex::default(),
             changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -170,11 +139,12 @@ impl Server {
 
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
     fn connect_to(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<Connection, Refusal> {
-        let modes = if endpoint.is_socket() { tls::modes("disable") } else { self.modes };
+        let modes = if endpoint.is_socket() { &[SslMode::Disable] } else { self.modes };
         let mut refused = Refusal::no_answer("the host has no address");
         for address in endpoint.addresses()? {
             for (index, mode) in modes.iter().enumerate() {
-                let refusal = match self.attempt(endpoint, &address, *mode) {
+                let (endpoint, address) = (endpoint.clone(), address.clone());
+                let refusal = match self.attempt(Route { endpoint, address, mode: *mode }) {
                     Ok(connection) => return Ok(connection),
                     Err(refusal) => refusal,
                 };
@@ -193,20 +163,18 @@ impl Server {
         Err(refused)
     }
 
-    fn attempt(
-        self: &Arc<Self>,
-        endpoint: &Arc<Endpoint>,
-        address: &Address,
-        mode: SslMode,
-    ) -> Result<Connection, Refusal> {
-        let open = async { timeout(self.timeout, self.open(endpoint, address, mode)).await };
-        let no_answer = || Refusal::no_answer(format!("no answer within {:?}", self.timeout));
+    fn attempt(self: &Arc<Self>, route: Route) -> Result<Connection, Refusal> {
+        let endpoint = route.endpoint.clone();
+        let limit = endpoint.config.get_connect_timeout().copied();
+        let no_answer =
+            || Refusal::no_answer(format!("no answer within {:?}", limit.unwrap_or_default()));
+        let open = async { timeout(limit.unwrap_or(Duration::MAX), self.open(route)).await };
         let opened = self.runtime.block_on(open).unwrap_or_else(|_| Err(no_answer()));
         if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
             self.note_answer();
         }
         let mut connection = opened?;
-        connection.limit = Some(self.timeout);
+        connection.limit = limit;
         if !self.is_known.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
                 client.batch_execute("").await?;
@@ -214,16 +182,16 @@ impl Server {
                 Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
             };
             let begun = connection.wait(begin).map_err(|failure| match failure {
-                Failure::Sql(error) => Refusal::of(error, endpoint, false),
+                Failure::Sql(error) => Refusal::of(error, &endpoint, false),
                 Failure::Silent(_) => no_answer(),
             })?;
-            begun.map_err(|error| Refusal::of(error, endpoint, true))?;
+            begun.map_err(|error| Refusal::of(error, &endpoint, true))?;
             self.is_known.store(true, Ordering::Relaxed);
         }
-        if let Some(wanted) = self.is_read_only
-            && is_read_only(&mut connection) != Some(wanted)
-        {
-            let cause = if wanted { "is not read only" } else { "does not allow writes" };
+        let target = endpoint.config.get_target_session_attrs();
+        let reads = target == TargetSessionAttrs::ReadOnly;
+        if target != TargetSessionAttrs::Any && is_read_only(&mut connection) != Some(reads) {
+            let cause = if reads { "is not read only" } else { "does not allow writes" };
             let hint = "; target_session_attrs asks for that";
             return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
         }
@@ -231,27 +199,19 @@ impl Server {
         Ok(connection)
     }
 
-    async fn open(
-        self: &Arc<Self>,
-        endpoint: &Arc<Endpoint>,
-        address: &Address,
-        mode: SslMode,
-    ) -> Result<Connection, Refusal> {
-        let socket = open_socket(address, &endpoint.config, mode).await?;
+    async fn open(self: &Arc<Self>, mut route: Route) -> Result<Connection, Refusal> {
+        let (stream, socket) = route.open().await?;
+        let mut config = route.endpoint.config.clone();
         // TLS was agreed on.
-        let mode = if socket.has_tls { SslMode::Require } else { SslMode::Disable };
-        let mut config = endpoint.config.clone();
-        config.ssl_mode(mode).ssl_negotiation(SslNegotiation::Direct);
-        let connected = config.connect_raw(socket.stream, self.tls_to(endpoint)).await;
+        config.ssl_mode(route.mode).ssl_negotiation(SslNegotiation::Direct);
+        let connected = config.connect_raw(stream, self.tls_to(&route.endpoint)).await;
         let is_final = config.get_options().is_some() && !self.is_known.load(Ordering::Relaxed);
-        let (client, exchange) =
-            connected.map_err(|error| Refusal::of(error, endpoint, is_final))?;
+        let refused = |error| Refusal::of(error, &route.endpoint, is_final);
+        let (client, exchange) = connected.map_err(refused)?;
         let handle = self.enlist(Handle {
             cancel: client.cancel_token(),
-            endpoint: endpoint.clone(),
-            address: address.clone(),
-            mode,
-            socket: Arc::new(socket.descriptor),
+            route,
+            socket: Arc::new(socket),
             has_ended: AtomicBool::new(false),
             is_waiting: AtomicBool::new(false),
         });
@@ -321,7 +281,7 @@ impl Server {
 
     /// Closes all open connections, even while a statement runs.
     pub fn end_connections(&self) {
-        for handle in lock(&self.connections).iter().filter_map(Weak::upgrade) {
+        for handle in self.open_handles() {
             // An error means that the socket is shut down already.
             let _ = shutdown(&handle.socket, Shutdown::Both);
         }
@@ -346,12 +306,12 @@ impl Server {
         let (server, handle) = (self.clone(), handle.clone());
         let run = move || {
             let request = async {
-                let Handle { cancel, endpoint, address, mode, .. } = &*handle;
-                let socket = open_socket(address, &endpoint.config, *mode).await.ok()?;
-                cancel.cancel_query_raw(socket.stream, server.tls_to(endpoint)).await.ok()
+                let (stream, _) = handle.route.clone().open().await.ok()?;
+                let tls = server.tls_to(&handle.route.endpoint);
+                handle.cancel.cancel_query_raw(stream, tls).await.ok()
             };
             if let Ok(runtime) = runtime() {
-                let _ = runtime.block_on(async { timeout(CONNECT_TIMEOUT, request).await });
+                let _ = runtime.block_on(async { timeout(CANCEL_TIMEOUT, request).await });
             }
         };
         let _ = thread::Builder::new().name("cancel".into()).spawn(run);
@@ -373,9 +333,8 @@ impl Sessions for Arc<Server> {
         if came[0] {
             return Wakeup::End;
         }
-        if came[1] {
-            let _ = rustix::io::read(&self.changed, &mut [0; 8]);
-        }
+        // Without a new connection there is nothing to read, and nothing is waited for.
+        let _ = rustix::io::read(&self.changed, &mut [0; 8]);
         for (handle, _) in handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended) {
             handle.has_ended.store(true, Ordering::Relaxed);
         }

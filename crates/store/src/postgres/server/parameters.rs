@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use backlog_schedule::listed;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use tokio_postgres::config::Config;
 
 use crate::scheme::split_scheme;
 
@@ -20,14 +21,14 @@ const KNOWN: [(&str, &str, &str); 20] = [
     ("host", "PGHOST", ""),
     ("hostaddr", "PGHOSTADDR", ADDRESSES),
     ("port", "PGPORT", PORTS),
-    ("dbname", "PGDATABASE", ""),
-    ("user", "PGUSER", ""),
-    ("password", "PGPASSWORD", ""),
     ("passfile", "PGPASSFILE", ""),
     ("sslmode", "PGSSLMODE", "one of: disable, allow, prefer, require, verify-ca, verify-full"),
     ("sslrootcert", "PGSSLROOTCERT", ""),
     ("sslcert", "PGSSLCERT", ""),
     ("sslkey", "PGSSLKEY", ""),
+    ("user", "PGUSER", ""),
+    ("password", "PGPASSWORD", ""),
+    ("dbname", "PGDATABASE", ""),
     ("application_name", "PGAPPNAME", ""),
     ("connect_timeout", "PGCONNECT_TIMEOUT", NUMBER),
     ("options", "PGOPTIONS", ""),
@@ -38,6 +39,8 @@ const KNOWN: [(&str, &str, &str); 20] = [
     ("keepalives_interval", "", NUMBER),
     ("keepalives_count", "", NUMBER),
 ];
+/// The first of those that the library reads as well.
+const OF_LIBRARY: usize = 8;
 
 /// Variables that lead to another server or restrict a connection, in ways that are not supported.
 const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
@@ -66,7 +69,8 @@ impl Parameters {
         let variables = KNOWN.into_iter().map(|(key, name, _)| (key, name, environment(name)));
         let variables = variables.filter_map(|(key, name, text)| Some((key, name, text?)));
         let in_url = parse(url)?.0.into_iter().map(|(key, text)| (key, key, text));
-        let mut values = HashMap::new();
+        let defaults = [("application_name", "backlog"), ("connect_timeout", "10")];
+        let mut values = HashMap::from(defaults.map(|(key, text)| (key, (text.into(), key))));
         for (key, source, text) in variables.chain(in_url).filter(|(.., text)| !text.is_empty()) {
             values.insert(key, (text, source));
         }
@@ -91,25 +95,29 @@ impl Parameters {
         self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
     }
 
-    pub fn number(&self, key: &str) -> Option<u32> {
-        self.text(key).and_then(number)
+    /// What the library reads. A server that is gone is noticed within a minute, and not after two hours.
+    pub fn config(&self) -> Result<Config> {
+        let keepalives = "keepalives_idle=30 keepalives_interval=10 keepalives_retries=3";
+        let mut config = keepalives.to_owned();
+        for (key, ..) in &KNOWN[OF_LIBRARY..] {
+            let Some(text) = self.text(key) else { continue };
+            let key = if *key == "keepalives_count" { "keepalives_retries" } else { key };
+            let text = text.replace('\\', "\\\\").replace('\'', "\\'");
+            config += &format!(" {key}='{text}'");
+        }
+        config.parse().ok().context("the parameters of the connection cannot be combined")
     }
-}
-
-fn number(text: &str) -> Option<u32> {
-    text.trim().parse().ok()
 }
 
 /// A port of a list.
 pub fn port(text: &str) -> Option<u16> {
-    if text.trim().is_empty() { Some(5432) } else { number(text)?.try_into().ok() }
-        .filter(|port| *port > 0)
+    if text.is_empty() { Some(5432) } else { text.parse().ok() }.filter(|port| *port > 0)
 }
 
 fn is_legal(text: &str, legal: &str) -> bool {
     match legal {
         "" => true,
-        NUMBER => number(text).is_some(),
+        NUMBER => text.parse::<u32>().is_ok(),
         PORTS => text.split(',').all(|text| port(text).is_some()),
         ADDRESSES => text.split(',').all(|text| text.is_empty() || text.parse::<IpAddr>().is_ok()),
         words => words.trim_start_matches("one of: ").split(", ").any(|word| word == text),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rustix::net::sockopt;
 use test_support::cluster::Cluster;
 
-use super::endpoint::default_host;
+use super::endpoint::{Address, default_host};
 use super::*;
 
 fn is_try_later(error: &anyhow::Error) -> bool {
@@ -28,14 +28,15 @@ fn password(endpoint: &Endpoint) -> Option<String> {
 /// The facts about a server, each on a line, or why there is none.
 fn facts(url: &str, variables: &[(&str, &str)]) -> Result<String> {
     let server = server(url, &[&[("PGUSER", "me")], variables].concat())?;
-    let Server { endpoints, modes, timeout, .. } = &server;
+    let Server { endpoints, modes, .. } = &server;
     let config = &endpoints[0].config;
     let password =
         password(&endpoints[0]).map_or("no password".into(), |it| format!("password {it}"));
+    let timeout = config.get_connect_timeout().map_or("no limit".into(), |it| format!("{it:?}"));
     let (shown, identity) = (server.shown(), server.identity());
     let name = config.get_application_name().unwrap_or("nobody");
     let options = config.get_options().unwrap_or("no options");
-    Ok(format!("{shown}\n{identity}\n{password}\n{modes:?}\n{timeout:?}\nas {name}\n{options}\n"))
+    Ok(format!("{shown}\n{identity}\n{password}\n{modes:?}\n{timeout}\nas {name}\n{options}\n"))
 }
 
 /// Variables and a URL, and facts about the server or parts of the error.
@@ -98,7 +99,7 @@ PGPASSWORD=vp postgres:// => password vp
 PGSSLMODE=disable postgres://h?sslmode=require => [Require]
 PGSSLMODE=disable postgres://h => [Disable]
 PGSSLMODE=on postgres://h => PGSSLMODE must be one of
-PGCONNECT_TIMEOUT=3 postgres://h?connect_timeout=0 => 18446744073709551615.999999999s
+PGCONNECT_TIMEOUT=3 postgres://h?connect_timeout=0 => no limit
 PGCONNECT_TIMEOUT=3 postgres:// => 3s
 PGAPPNAME=va postgres://h?application_name=a => as a
 PGAPPNAME=va postgres:// => as va
@@ -164,8 +165,9 @@ fn keepalives_are_set_unless_the_url_does() {
         ("keepalives=0", (None, 60_000)),
     ] {
         let server = server(&format!("postgres://u@h?{query}"), &[]).unwrap();
-        let opened = open_socket(&address, &server.endpoints[0].config, SslMode::Disable);
-        let socket = runtime().unwrap().block_on(opened).unwrap().descriptor;
+        let (endpoint, address) = (server.endpoints[0].clone(), address.clone());
+        let mut route = Route { endpoint, address, mode: SslMode::Disable };
+        let (_, socket) = runtime().unwrap().block_on(route.open()).unwrap();
         let secs = |found: rustix::io::Result<Duration>| found.unwrap().as_secs();
         let (idle, interval) = (sockopt::tcp_keepidle(&socket), sockopt::tcp_keepintvl(&socket));
         let keepalive = (secs(idle), secs(interval), sockopt::tcp_keepcnt(&socket).unwrap());

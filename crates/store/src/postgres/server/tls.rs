@@ -26,49 +26,38 @@ use super::parameters::Parameters;
 use crate::secure_file::read_large;
 use crate::tls_roots;
 
-/// The authorities of the operating system, in place of a file.
-const SYSTEM: &str = "system";
-
-/// The `sslmode` that holds.
-pub fn mode(parameters: &Parameters) -> Result<&str> {
-    let mode = parameters.text("sslmode");
-    if parameters.text("sslrootcert") != Some(SYSTEM) {
-        return Ok(mode.unwrap_or("prefer"));
-    }
+/// Whether TLS is used, in the order in which that is tried, and how. Reads the certificates if it may be used, and fails
+/// if one that is needed is missing.
+pub fn connector(
+    parameters: &Parameters,
+    home: Option<&Path>,
+    is_local: bool,
+) -> Result<(&'static [SslMode], MakeRustlsConnect)> {
+    let is_system = parameters.text("sslrootcert") == Some("system");
+    let mode =
+        parameters.text("sslmode").unwrap_or(if is_system { "verify-full" } else { "prefer" });
     // Anybody has a certificate from one of those, so it proves nothing but the name.
-    let is_full = mode.is_none_or(|mode| mode == "verify-full");
-    ensure!(is_full, "sslrootcert=system needs sslmode=verify-full");
-    Ok("verify-full")
-}
-
-/// Whether TLS is used: first as in the first, and then as in the second if the server refuses that.
-pub fn modes(mode: &str) -> &'static [SslMode] {
-    match mode {
+    ensure!(!is_system || mode == "verify-full", "sslrootcert=system needs sslmode=verify-full");
+    let modes: &[_] = match mode {
+        _ if is_local => &[SslMode::Disable],
         "disable" => &[SslMode::Disable],
         "allow" => &[SslMode::Disable, SslMode::Require],
         "prefer" => &[SslMode::Prefer, SslMode::Disable],
         _ => &[SslMode::Require],
-    }
-}
-
-/// Makes TLS connections. Reads the certificates if `mode` says so, and fails if one that is needed is missing.
-pub fn connector(
-    mode: &str,
-    parameters: &Parameters,
-    home: Option<&Path>,
-) -> Result<MakeRustlsConnect> {
+    };
+    let is_used = modes != [SslMode::Disable];
     let file = |key: &str, default: &str| {
         let default = || home.map(|home| home.join(".postgresql").join(default));
         let stated = parameters.text(key).map(PathBuf::from);
         let file = stated.or_else(|| default().filter(|path| path.exists()));
-        file.filter(|_| mode != "disable")
+        file.filter(|_| is_used)
     };
     let authorities = match file("sslrootcert", "root.crt") {
-        Some(path) if path == Path::new(SYSTEM) => Some(tls_roots::of_system("sslrootcert=FILE")?),
+        Some(_) if is_system => Some(tls_roots::of_system("sslrootcert=FILE")?),
         path => path.map(|path| tls_roots::of_file(&path)).transpose()?,
     };
     ensure!(
-        authorities.is_some() || !mode.starts_with("verify"),
+        authorities.is_some() || !is_used || !mode.starts_with("verify"),
         "sslmode verify-ca and verify-full need the certificate of the authority: name its file \
          with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the system with \
          sslrootcert=system"
@@ -86,7 +75,7 @@ pub fn connector(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
     let Some(certificate) = file("sslcert", "postgresql.crt") else {
-        return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
+        return Ok((modes, MakeRustlsConnect::new(config.with_no_client_auth())));
     };
     let shown = certificate.display();
     let key = file("sslkey", "postgresql.key").with_context(|| {
@@ -95,7 +84,7 @@ pub fn connector(
     let config = config.with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?);
     let could_not =
         || format!("could not use the certificate {shown} with the key {}", key.display());
-    Ok(MakeRustlsConnect::new(config.with_context(could_not)?))
+    Ok((modes, MakeRustlsConnect::new(config.with_context(could_not)?)))
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {

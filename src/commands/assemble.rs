@@ -11,8 +11,8 @@ use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
-    Access, Clock, Database, Holds, Interruptible, Line, LineLock, LineName, LineState, StateDir,
-    Stop, Table,
+    Access, Clock, Database, Holds, Line, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
+    Table,
 };
 
 use super::{open, require_columns, state_dir};
@@ -118,7 +118,7 @@ impl Assembly {
         if self.line.has_clock_gone_back(now) {
             log::warn!("the last pass ran in the future: the clock was set back");
         }
-        let store = Interruptible::open(database, &self.state, stop.clone())?;
+        let store = Stoppable::open(database, &self.state, stop.clone())?;
         Ok(Pass {
             store: Box::new(store),
             line: self.line.clone(),

@@ -13,8 +13,8 @@ use backlog_schedule::{
     cut_line, one_line,
 };
 use backlog_store::{
-    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, WriteResult,
-    secure_file,
+    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, Until, Wanted,
+    WriteResult, secure_file,
 };
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
@@ -239,12 +239,16 @@ pub fn edit(
     let state = state_dir(&queue, &*database)?;
     let pause = state.pause(&queue.name, &database.table().name, now);
     let pause = pause.filter(|_| verb.to.0 == Transition::Renewed);
+    let mut named = Vec::new();
+    for typed in &args.ids {
+        named.push((typed, find(&mut *database, typed, id_columns)?));
+    }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
     let (renewed, exit) = (Vec::new(), Exit::Done);
     let mut work = Work { store, choice, dry_run, out, done: 0, renewed, exit };
-    let ids = if args.ids.is_empty() { chosen } else { work.find_named(&args.ids, id_columns)? };
-    for batch in ids.chunks(EDITED.min(work.store.most_claims())) {
+    let ids = if args.ids.is_empty() { chosen } else { work.ids_of(named)? };
+    for batch in ids.chunks(EDITED.min(work.store.limits().most_claims)) {
         work.edit_batch(batch)?;
     }
     let records = counted(work.done, "record");
@@ -338,14 +342,14 @@ pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<b
 }
 
 impl Work<'_> {
-    fn find_named(&mut self, typed: &[String], columns: usize) -> Result<Vec<Id>> {
+    fn ids_of(&mut self, named: Vec<(&String, Result<Record, String>)>) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
-        for id in typed {
-            match find(self.store.reader(), id, columns)? {
+        for (typed, found) in named {
+            match found {
                 // An id may be typed twice.
                 Ok(record) if ids.contains(&record.id) => {}
                 Ok(record) => ids.push(record.id),
-                Err(why) => self.print_unchanged(&one_line(id), Exit::Failed, &why)?,
+                Err(why) => self.print_unchanged(&one_line(typed), Exit::Failed, &why)?,
             }
         }
         Ok(ids)
@@ -357,11 +361,11 @@ impl Work<'_> {
         for record in &claimed {
             self.store.release(&record.id);
         }
-        result.and(self.store.rest())
+        result.and(self.store.flush(Until::Idle))
     }
 
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Arc<Record>>) -> Result<()> {
-        for (id, claim) in self.store.claim_named(batch)? {
+        for (id, claim) in self.store.claim(Wanted::Named(batch))? {
             let (exit, why) = match claim {
                 Claim::Held(mut record) => {
                     let Some(why) = self.choice.objection(Arc::make_mut(&mut record)) else {
@@ -371,7 +375,7 @@ impl Work<'_> {
                     self.store.release(&id);
                     (Exit::Done, why)
                 }
-                Claim::Busy => {
+                Claim::Busy | Claim::NotAsked => {
                     let stop =
                         format!("backlog stop{} {}", self.choice.resolved.choice(), id.full());
                     let why = "a pass is handling it; try again later, or end its handler";
@@ -399,7 +403,7 @@ impl Work<'_> {
         }
         let changes: Vec<_> =
             claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
-        for (record, applied) in claimed.iter().zip(self.store.apply(&changes)?) {
+        for (record, applied) in claimed.iter().zip(self.store.round(&changes, &[])?) {
             let (exit, why) = match applied {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
@@ -423,7 +427,7 @@ impl Work<'_> {
 
     fn print_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
         for id in &self.renewed {
-            if let Found::Record(record) = self.store.reader().read(id)? {
+            if let Found::Record(record) = self.store.read(id)? {
                 let verdict = rule.verdict(record.facts());
                 let next = next_attempt(&record, verdict, screen);
                 writeln!(self.out, "{}: next attempt {next}", id.full())?;

@@ -29,9 +29,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
-use backlog_store::{
-    Access, Clock, Database, Found, MOST_IDS, Reader, StateDir, Table, secure_file,
-};
+use backlog_store::{Access, Clock, Database, Found, MOST_IDS, StateDir, Table, secure_file};
 
 pub use monitoring::Endings;
 pub use signals::Signals;
@@ -333,18 +331,18 @@ const LEAST_BEGINNING: usize = 6;
 
 /// The record with an id of this number of columns, as it is typed; or why there is none. If no record has the id,
 /// it may be the beginning of one.
-fn find(reader: &mut dyn Reader, id: &str, columns: usize) -> Result<Result<Record, String>> {
+fn find(database: &mut dyn Database, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
-        match reader.read(&id)? {
+        match database.read(&id)? {
             Found::Record(record) => return Ok(Ok(*record)),
             Found::Ambiguous => return Ok(Err(AMBIGUOUS.into())),
             Found::Gone => {}
         }
     }
     let begin = Some(id).filter(|id| id.len() >= LEAST_BEGINNING);
-    let ids = begin.map_or(Ok(Vec::new()), |begin| reader.ids_from(begin))?;
+    let ids = begin.map_or(Ok(Vec::new()), |begin| database.ids_from(begin))?;
     match &ids[..] {
-        [only] if only != id => find(reader, only, columns),
+        [only] if only != id => find(database, only, columns),
         [_, _, ..] => {
             let more = if ids.len() == MOST_IDS { " or more" } else { "" };
             let (count, ids) = (ids.len(), ids.join(", "));

@@ -9,8 +9,8 @@ use backlog_schedule::{
 };
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Access, Claim, Clock, Database, Interruptible, LineName, Page, Reader, Refusal, RowWrite,
-    StateDir, Stop, Store, Table, WriteResult, naming,
+    Access, Claim, Clock, Database, LineName, Page, Reader, Refusal, RowWrite, StateDir, Stop,
+    Stoppable, Store, Table, Until, Wanted, WriteResult, naming,
 };
 
 use super::edit::{MANY, confirm, confirmed};
@@ -249,10 +249,10 @@ impl Finished {
         }
         let left = end.map(|end| end.saturating_duration_since(clock.monotonic()));
         let stop = Stop::new(clock, Duration::ZERO, left).context("could not make an eventfd")?;
-        let mut store = Interruptible::open(database, &state, stop.clone())?;
+        let mut store = Stoppable::open(database, &state, stop.clone())?;
         let (mut query, mut deleted, mut most) = (self.query(), Deleted::default(), FIRST_BATCH);
         loop {
-            let page = self.page(&query, store.reader());
+            let page = self.page(&query, &mut store);
             if stop.is_late() {
                 deleted.is_cut = true;
                 return Ok(deleted);
@@ -260,7 +260,8 @@ impl Finished {
             let page = page?;
             let mut ids = &page.ids[..];
             while !ids.is_empty() {
-                let (batch, rest) = ids.split_at(most.min(store.most_claims()).min(ids.len()));
+                let (batch, rest) =
+                    ids.split_at(most.min(store.limits().most_claims).min(ids.len()));
                 let began = clock.monotonic();
                 let done = self.delete_batch(&mut store, batch, &mut deleted);
                 if stop.is_late() {
@@ -280,11 +281,11 @@ impl Finished {
     /// One transaction. A record that `restore` or another pass has claimed is left out.
     fn delete_batch(&self, store: &mut dyn Store, ids: &[Id], deleted: &mut Deleted) -> Result<()> {
         let mut records = Vec::new();
-        for (id, claim) in store.claim_named(ids)? {
+        for (id, claim) in store.claim(Wanted::Named(ids))? {
             match claim {
                 Claim::Held(record) if self.is_finished(&record) => records.push(record),
                 Claim::Held(_) => store.release(&id),
-                Claim::Busy | Claim::Gone => {}
+                Claim::Busy | Claim::Gone | Claim::NotAsked => {}
                 Claim::Ambiguous => deleted.refuse(&id, AMBIGUOUS),
                 Claim::Unreadable(why) => deleted.refuse(&id, &why),
             }
@@ -293,7 +294,7 @@ impl Finished {
         let success = Settlement { transition, counter, at: self.before, not_before: None };
         // By this mapping a success deletes its row.
         let writes = records.iter().map(|record| RowWrite::new(record, None, success.clone()));
-        let written = store.apply(&writes.collect::<Vec<_>>());
+        let written = store.round(&writes.collect::<Vec<_>>(), &[]);
         for record in &records {
             store.release(&record.id);
         }
@@ -306,7 +307,7 @@ impl Finished {
                 WriteResult::Refused(Refusal { why, .. }) => deleted.refuse(&record.id, &why),
             }
         }
-        store.rest()
+        store.flush(Until::Idle)
     }
 
     fn is_finished(&self, record: &Record) -> bool {

@@ -121,6 +121,8 @@ pub struct DueQueue {
     defers_failed: bool,
     /// Records that searches leave out, because they are candidates already.
     left_out: HashSet<Id>,
+    /// Number of candidates to show to the next claim, which skips those that other passes have settled.
+    pub look_ahead: usize,
     /// Records that may have killed a pass, which come last.
     last: VecDeque<Candidate>,
     /// Why records may be missing, if a search could not be read to its end.
@@ -149,6 +151,7 @@ impl DueQueue {
             deferred,
             defers_failed,
             left_out: HashSet::new(),
+            look_ahead: 0,
             last,
             broken: None,
             unusable: 0,
@@ -184,26 +187,9 @@ impl DueQueue {
         candidates.into_iter().rev().for_each(|it| self.candidates.push_front(it));
     }
 
-    /// Removes records that other passes have settled, in blocks that double, until one is pending.
-    pub fn drop_settled(
-        &mut self,
-        mut still_pending: impl FnMut(&[Id]) -> Result<Option<Vec<Id>>>,
-    ) -> Result<()> {
-        let mut block = FIRST_BLOCK;
-        while !self.candidates.is_empty() {
-            let count = block.min(self.candidates.len());
-            let Some(pending) = still_pending(&self.peek(count))? else { break };
-            let looked_at: Vec<_> = self.candidates.drain(..count).collect();
-            if !pending.is_empty() {
-                let mut pending = pending.iter().peekable();
-                let is_pending = |it: &Candidate| pending.next_if_eq(&&it.id).is_some();
-                let pending: Vec<_> = looked_at.into_iter().filter(is_pending).collect();
-                self.put_back(pending);
-                break;
-            }
-            block = LARGEST_BLOCK.min(2 * block);
-        }
-        Ok(())
+    /// Shows twice as many candidates to the next claim, because other passes have settled the last ones.
+    pub fn look_further_ahead(&mut self) {
+        self.look_ahead = (2 * self.look_ahead).clamp(FIRST_BLOCK, LARGEST_BLOCK);
     }
 
     /// Defers the next block once, after so many claims in a row failed: another pass works on them in the same order.
@@ -291,27 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn more_and_more_are_looked_at_as_long_as_all_are_finished() {
-        let mut due = queue(0..20_000);
-        let mut looks = Vec::new();
-        due.drop_settled(|ids| {
-            looks.push(ids.len());
-            Ok(Some(ids.iter().filter(|id| matches!(id, Id::Integer(15_000..))).cloned().collect()))
-        })
-        .unwrap();
-        assert_eq!(looks, [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096]);
-        assert_eq!(next(&due), (15_000, 4_999));
-        let mut looks = 0;
-        due.drop_settled(|_| {
-            looks += 1;
-            Ok(None)
-        })
-        .unwrap();
-        assert_eq!((looks, next(&due)), (1, (15_000, 4_999)), "where that cannot be told");
-        due.drop_settled(|_| Ok(Some(vec![Id::Integer(15_063)]))).unwrap();
-        assert_eq!(next(&due), (15_063, 4_936));
-        due.drop_settled(|_| Ok(Some(Vec::new()))).unwrap();
-        assert_eq!(due.known(), 0);
+    fn more_and_more_are_shown_as_long_as_all_are_finished() {
+        let mut due = queue(0..1);
+        let mut next = || {
+            due.look_further_ahead();
+            due.look_ahead
+        };
+        assert_eq!([(); 8].map(|()| next()), [64, 128, 256, 512, 1024, 2048, 4096, 4096]);
     }
 
     fn plan() -> Plan {

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use backlog_schedule::{Cursor, Id, Instant, Order, Record};
-use backlog_store::{Clock, Stop, Store};
+use backlog_store::system_error::words;
+use backlog_store::{Begun, Clock, Stop, Store};
 
 use crate::handlers::{Handler, LOST_KILL_DELAY, Script};
 use cursor::PassCursor;
@@ -57,7 +58,7 @@ pub struct Pass {
     pub limits: PassLimits,
     pub clock: Clock,
     pub stop: Arc<Stop>,
-    /// Marks handlers that outlive a killed pass, in their environment: [`Store::start_watchdog`].
+    /// Marks handlers that outlive a killed pass, in their environment: [`Store::begin`].
     pub token: Option<String>,
     pub observer: Box<dyn Observer + Send>,
 }
@@ -162,7 +163,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let rule = pass.line.due_rule(pass.began_at, pass.limits.drain);
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
-    let any = due.any(pass.store.reader());
+    let any = due.any(&mut *pass.store);
     let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
     let span = rule.time.span;
     if span.is_some() || !any && plan.stuck.is_some() {
@@ -177,16 +178,20 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     }
     pass.observer.selected(due.known());
     log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());
-    if let Some(token) = &pass.token {
-        pass.store.start_watchdog(token)?;
-    }
+    let (lost, losses) = channel();
+    let begun = match &pass.token {
+        Some(token) => pass.store.begin(token, lost)?,
+        None => Begun::default(),
+    };
     let (sender, turns) = channel();
     let wake = Wake { turns: sender, stop: pass.stop.clone() };
     let handlers = start(wake.clone())?;
     let (handler, on_archive) = (handlers.handler.clone(), handlers.on_archive.clone());
-    let holder = handler.clone();
-    pass.store.on_loss(Arc::new(move |lost| holder.end(lost, LOST_KILL_DELAY)));
-    let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers);
+    if begun.heartbeat.is_some() {
+        end_lost(handler.clone(), losses);
+    }
+    let constraints = begun.row_constraints;
+    let dispatcher = Dispatcher::new(pass, rule, plan, due, wake.clone(), handlers, constraints);
     let by_main = handler.is_busy().then(|| wake.clone());
     let shared = SharedDispatcher::new(dispatcher, wake.stop.clock, by_main);
     let mut main = MainThread { shared: &shared, turns, wake: &wake, has_stopped: false };
@@ -204,6 +209,14 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     tally.note_signal(wake.stop.signalled());
     tally.faults = handler.faults();
     Ok(tally)
+}
+
+/// Ends the handlers of records whose claims are lost, in a thread, because the store is locked meanwhile.
+fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
+    let end = move || losses.iter().for_each(|ids| handler.end(&ids, LOST_KILL_DELAY));
+    if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {
+        log::warn!("handlers whose claims are lost will not be ended: {}", words(&error));
+    }
 }
 
 const ENDLESS_SEARCH: &str = "the search for due records did not end within --max-runtime; give it \

@@ -10,7 +10,7 @@ use backlog_schedule::{Id, Instant, Order, Query, Record, Status};
 use crate::inspection::Inspection;
 use crate::retry::Retry;
 use crate::state_dir::StateDir;
-use crate::store::{Claiming, Found, Reader};
+use crate::store::{Claiming, Found, Interrupter, Reader};
 use crate::table::Table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub trait Survey {
     /// One record with all columns of its row, as a handler gets it.
     fn read_whole(&mut self, id: &Id) -> Result<Found>;
 
+    /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
+    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>>;
+
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
 
     /// Whether any row has a status that is mapped; true where no column says what is pending.
@@ -63,6 +66,9 @@ pub trait Survey {
     /// The number of records that are pending by another mapping of the table, too, and the id of one.
     fn shared_with(&mut self, other: &Table) -> Result<Option<(u64, String)>>;
 }
+
+/// Maximum number of ids that begin with the same text.
+pub const MOST_IDS: usize = 4;
 
 /// A table that is there, and what commands ask of it besides.
 pub trait Database: Reader + Survey {
@@ -85,6 +91,9 @@ pub trait Database: Reader + Survey {
 
     /// Why this user could not settle records here, if so.
     fn obstacle(&mut self) -> Result<Option<String>>;
+
+    /// Ends statements of the database and of its store.
+    fn interrupter(&self) -> Interrupter;
 
     /// The means to claim records besides.
     fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming>;

@@ -1,7 +1,7 @@
-//! The seam between a table store and a database: what an engine does in its own way.
+//! The seam between a table store and a database. A new database implements [`Engine`], [`Inspect`] and [`Locks`].
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,28 +10,23 @@ use backlog_schedule::{Id, Query, Value};
 use super::error::{DbError, DbResult};
 use super::table::{Cells, Table};
 use crate::inspection::Inspection;
-use crate::store::{Claim, EndHandlers, Interrupter, Moved, Sessions};
+use crate::store::{Claim, Heartbeat, Interrupter, Limits, Until, Wanted};
 use crate::writes::{Charged, RowConstraints, RowWrite, WriteResult};
 
-/// A database, in its own way. What is called as in [`Store`](crate::store::Store) is what is meant there.
-pub trait Engine: Sized + Send + 'static {
+/// Statements of a database.
+pub trait Engine: Inspect + Sized + Send + 'static {
     type Row<'r>: Cells;
     type Locks: Locks<Self>;
 
-    /// How often a statement is run again that somebody else is in the way of.
+    /// Maximum number of times that a statement is repeated because of a lock.
     const TRIES: u32;
     /// Whether several rows are written by several statements.
     const WRITES_SINGLY: bool;
-    const HEARTBEAT_INTERVAL: Option<Duration>;
 
+    /// The database as messages name it.
     fn place(&self) -> String;
 
-    /// A failure to `verb` the database, as the user is told it.
-    fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
-        error.explain(&self.place(), verb)
-    }
-
-    /// Hands each row of a statement to `each` as it comes in, as long as that says true.
+    /// Hands each row of a statement to `each` as it comes in, until that returns false.
     fn rows(
         &mut self,
         sql: &str,
@@ -39,7 +34,31 @@ pub trait Engine: Sized + Send + 'static {
         each: impl FnMut(&Self::Row<'_>) -> bool,
     ) -> DbResult<()>;
 
-    /// The same for a statement that may read very many rows, or whose values are shown or written.
+    /// Begins a transaction. One that rehearses does not wait long for locks.
+    fn begin(&mut self, rehearses: bool) -> DbResult<()>;
+
+    fn execute(&mut self, sql: &str) -> DbResult<()>;
+
+    /// Undoes a rehearsal. The error is a deferred constraint that its commit would have violated.
+    fn end_rehearsal(&mut self) -> DbResult<()>;
+
+    /// Ends a transaction that an error may have left open.
+    fn roll_back(&mut self);
+
+    /// Writes those rows that are as expected.
+    fn write(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowAfter>>;
+
+    /// The present state of the rows of changes, without those that are gone.
+    fn states(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowState>>;
+
+    fn interrupter(&self) -> Interrupter;
+
+    /// A failure to `verb` the database, for the user.
+    fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
+        error.explain(&self.place(), verb)
+    }
+
+    /// [`rows`](Self::rows) of a statement that may read very many rows, or whose values are shown or written.
     fn search(
         &mut self,
         sql: &str,
@@ -49,16 +68,16 @@ pub trait Engine: Sized + Send + 'static {
         self.rows(sql, params, each)
     }
 
-    /// What `of` makes of all rows of a statement.
+    /// All rows of a statement, each as `read` reads it.
     fn all<T>(
         &mut self,
         sql: &str,
         params: &[Value],
-        mut of: impl FnMut(&Self::Row<'_>) -> T,
+        mut read: impl FnMut(&Self::Row<'_>) -> T,
     ) -> DbResult<Vec<T>> {
         let mut all = Vec::new();
         self.rows(sql, params, |row| {
-            all.push(of(row));
+            all.push(read(row));
             true
         })?;
         Ok(all)
@@ -68,96 +87,84 @@ pub trait Engine: Sized + Send + 'static {
         Ok(!self.all(sql, &[], |_| ())?.is_empty())
     }
 
-    /// The statements of a search: those of [`Table::due`], or better ones.
+    /// The statements of a search: those of [`Table::due`], or faster ones.
     fn due(&mut self, table: &Table, query: &Query) -> DbResult<Vec<String>> {
         Ok(table.due(query))
     }
 
-    /// The way around a row that cannot be read: the statement of a search in one row, whose number is the last
+    /// The way around a row that cannot be read: the search as a statement about one row, whose number is the last
     /// parameter, and the numbers of all rows.
     fn one_by_one(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }
 
-    fn still_pending(&mut self, _table: &Table, _ids: &[Id]) -> DbResult<Option<Vec<Id>>> {
-        Ok(None)
+    /// Tries and undoes each chain of writes in one round trip. True for those known to be accepted.
+    fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
+        Ok(vec![false; chains.len()])
     }
+}
 
-    /// Whether the table is the user's, who makes its indexes and triggers.
-    fn is_users_table(&self) -> bool {
-        true
-    }
-
-    /// If the table looks empty to this user although it may have rows, the reason.
-    fn hides_all(&mut self, _: &Table) -> DbResult<Option<String>> {
-        Ok(None)
-    }
-
+/// What a database knows of a table besides its columns.
+pub trait Inspect {
     fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
-    /// What a foreign key does to the rows of other tables when a row is deleted: `items: CASCADE`.
+    /// The actions of foreign keys on rows of other tables when a row is deleted: `items: CASCADE`.
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
-    /// Whether an index leads to the records of a query, in their order.
-    fn finds(&mut self, table: &Table, query: &Query) -> DbResult<bool>;
+    fn constraints(&mut self, table: &Table) -> DbResult<Constraints>;
 
-    /// Whether the database sorts the records of a query, because no index has them in order.
-    fn sorts(&mut self, table: &Table, query: &Query) -> DbResult<bool>;
-
-    /// The columns of the index that is missing to find what is due by its count of failures.
-    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>>;
+    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<Plan>;
 
     /// Whether an index leads to a record by its id.
     fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
 
-    /// What creates an index, on the rows only for which the condition holds, if that can be. None if the
+    /// The columns of the index that is missing to find what is due by its count of failures.
+    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>>;
+
+    /// The statement that creates an index, with its condition if the database allows that. None if the
     /// table takes no index.
     fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>>;
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// Begins a transaction. One that rehearses does not wait long for locks.
-    fn begin(&mut self, rehearses: bool) -> DbResult<()>;
-
-    /// Undoes a rehearsal. The error is a deferred constraint that its commit would have violated.
-    fn end_rehearsal(&mut self) -> DbResult<()>;
-
-    /// Tries and undoes each chain of writes in one round trip. True for those known to be accepted.
-    fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
-        Ok(vec![false; chains.len()])
+    /// If the table looks empty to this user although it may have rows, the reason.
+    fn hides_all(&mut self, _: &Table) -> DbResult<Option<String>> {
+        Ok(None)
     }
+}
 
-    fn batch(&mut self, sql: &str) -> DbResult<()>;
+#[derive(Debug, Clone, Copy)]
+pub struct Constraints {
+    /// Constraints on written columns by which the table may refuse one row and accept another.
+    pub rows: RowConstraints,
+    /// Whether triggers or generated columns may change a row after a charge, so that it is read again.
+    pub change_charges: bool,
+}
 
-    /// Ends a transaction that an error may have left open.
-    fn roll_back(&mut self);
-
-    /// The rows of changes for which the answer is yes.
-    fn ask(&mut self, table: &Table, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>>;
-
-    /// Whether what a charge makes of a row shows only when the row is read again.
-    fn looks_again(&mut self, table: &Table) -> DbResult<bool>;
-
-    /// The constraints on written columns by which the table may refuse one row and accept another.
-    fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints>;
-
-    fn interrupter(&self) -> Option<Interrupter>;
+/// The plan of a search.
+pub struct Plan {
+    /// Whether an index leads to the records.
+    pub uses_index: bool,
+    /// Whether the database sorts the records, because no index has them in order.
+    pub sorts: bool,
 }
 
 /// An open database and the table in it that the command is about.
 pub struct SqlDatabase<E> {
     pub engine: E,
     pub table: Table,
-    /// Messages that were said already, so that each is said once.
+    /// Whether the table is a queue, whose indexes and triggers are not the user's.
+    pub is_queue: bool,
+    /// Warnings that were given already.
     pub said: HashSet<String>,
 }
 
 impl<E: Engine> SqlDatabase<E> {
     pub fn new(engine: E, table: Table) -> Self {
-        Self { engine, table, said: HashSet::new() }
+        Self { engine, table, is_queue: false, said: HashSet::new() }
     }
 
-    /// What was read, or its failure as the user is told it.
+    /// The result of a read, or its failure for the user.
     pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
@@ -166,82 +173,51 @@ impl<E: Engine> SqlDatabase<E> {
 /// Changes with their numbers, by which results name them.
 pub type Changes<'a> = [(usize, &'a RowWrite<'a>)];
 
-/// What makes a claim end with its process, called as in [`Store`](crate::store::Store).
+/// Locks that end with their process. A database whose sessions cannot be lost needs the first four methods.
 pub trait Locks<E: Engine>: Send {
-    fn most(&self) -> usize;
+    fn limits(&self) -> Limits;
 
-    /// Called before each claim.
-    fn open(&mut self, _on: &mut SqlDatabase<E>) -> Result<()> {
+    /// See [`Store::begin`](crate::store::Store::begin).
+    fn begin(
+        &mut self,
+        on: &mut SqlDatabase<E>,
+        token: &str,
+        lost: Sender<Vec<Id>>,
+    ) -> Result<Option<Heartbeat>>;
+
+    /// Locks what nobody has, and reads it after that.
+    fn claim(&mut self, on: &mut SqlDatabase<E>, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>>;
+
+    fn release(&mut self, id: &Id);
+
+    fn flush(&mut self, _on: &mut SqlDatabase<E>, _until: Until) -> Result<()> {
         Ok(())
     }
 
-    /// Claims what nobody has, and reads it after that.
-    fn claim(&mut self, on: &mut SqlDatabase<E>, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>>;
-
-    /// See [`Store::wants_ahead`](crate::store::Store::wants_ahead).
-    fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
-        0
+    /// Writes changes, and claims some of the next candidates.
+    fn write(
+        &mut self,
+        on: &mut SqlDatabase<E>,
+        changes: &Changes,
+        _next: &[Id],
+    ) -> DbResult<Vec<RowAfter>> {
+        on.engine.write(&on.table, changes)
     }
 
-    fn claim_ahead(&mut self, _ids: &[Id]) {}
-
-    fn claimed_ahead(&self) -> usize {
-        0
-    }
-
-    /// Makes changes, and claims what is wanted ahead.
-    fn write(&mut self, on: &mut SqlDatabase<E>, changes: &Changes) -> DbResult<Vec<Seen>> {
-        on.engine.ask(&on.table, changes, Ask::Write)
-    }
-
-    /// Called once changes are written: what is to be done until they are durable.
-    fn has_written(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
+    /// Notes results of writes, which may have to be made durable.
+    fn note(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
 
     fn hold(&self, _id: &Id) -> Hold {
         Hold::Unbroken
     }
 
-    /// See [`Store::hold_off`](crate::store::Store::hold_off).
-    fn hold_off(&self) -> Option<Duration> {
-        None
-    }
-
-    fn on_loss(&mut self, _end: EndHandlers) {}
-
-    fn sessions(&self, _on: &SqlDatabase<E>) -> Option<Arc<dyn Sessions>> {
-        None
-    }
-
-    fn release(&mut self, id: &Id);
-
-    fn rest(&mut self, _on: &mut SqlDatabase<E>) -> DbResult<()> {
-        Ok(())
-    }
-
-    /// Waits until what was released is free.
-    fn free(&mut self, on: &mut SqlDatabase<E>) -> DbResult<()> {
-        self.rest(on)
-    }
-
-    fn start_watchdog(&mut self, on: &mut SqlDatabase<E>, token: &str) -> Result<()>;
-
-    /// Checks the claims of running handlers and takes lost ones back. Returns when to do so again, if soon.
-    /// The flag says that the sessions have been in use, so that they need no check.
-    fn keep_claims(&mut self, _: &mut SqlDatabase<E>, _: bool) -> DbResult<Option<Duration>> {
+    /// See [`Store::keep_claims`](crate::store::Store::keep_claims).
+    fn keep(&mut self, _: &mut SqlDatabase<E>, _: bool) -> DbResult<Option<Duration>> {
         Ok(None)
-    }
-
-    fn require_in_place(&self, _on: &SqlDatabase<E>) -> Result<(), Moved> {
-        Ok(())
-    }
-
-    /// Waits until all that was written is durable.
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 
-/// What is known of a claim.
+/// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// The pass has had it ever since it claimed the record.
@@ -261,25 +237,23 @@ pub struct Index {
     pub condition: Option<String>,
 }
 
-/// The question that is asked about the rows of changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    Write,
-    /// Make them, and say of each end whether its row is still pending.
-    Rehearse,
-    /// Say which rows are still there to be changed.
-    IsExpected,
-    /// Say which rows are as the changes make them.
-    IsWritten,
-    /// Return the state of the rows that exist. A change that renews need not be due to be pending.
-    IsThere,
-}
-
-/// A row for which the answer is yes, as it is then.
-pub struct Seen {
+/// A row that was written.
+pub struct RowAfter {
     pub number: usize,
-    /// Whether it is pending, where nothing but the condition says so, or this is a rehearsal.
+    /// Whether it is pending, where nothing but the condition says so.
     pub is_pending: bool,
     /// The columns that show whether it is still the same.
     pub charged: Charged,
+}
+
+/// The present state of the row of a change.
+pub struct RowState {
+    pub number: usize,
+    /// Whether it is pending. A row that the change renews need not be due.
+    pub is_pending: bool,
+    pub charged: Charged,
+    /// Whether the row is as the change expects it.
+    pub is_expected: bool,
+    /// Whether the row is as the change makes it.
+    pub is_written: bool,
 }

@@ -54,6 +54,8 @@ pub enum Kind {
     ReadOnly,
     /// The system could not read or write a file.
     Io,
+    /// The database or its claims are not where they were when the pass began: nobody else sees what is in them.
+    Moved,
     #[default]
     Other,
 }
@@ -61,6 +63,16 @@ pub enum Kind {
 pub type DbResult<T> = Result<T, DbError>;
 
 impl DbError {
+    /// A refusal of the table.
+    pub fn refusal(words: &str) -> Self {
+        Self { words: words.into(), is_refusal: true, ..Self::default() }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+    pub fn moved(error: anyhow::Error) -> Self {
+        Self { kind: Kind::Moved, words: error.to_string(), ..Self::default() }
+    }
+
     pub fn is_lost(&self) -> bool {
         self.kind == Kind::Lost
     }
@@ -82,6 +94,7 @@ impl DbError {
             Kind::Busy => {
                 StoreError::TryLater(format!("could not {verb} {place}: {hint}; try later")).into()
             }
+            Kind::Moved => anyhow!("{words}"),
             Kind::ReadOnly if verb == "read" => anyhow!(
                 "could not read {place}: {words}; a command that only reads takes no `where` that \
                  writes"
@@ -114,6 +127,3 @@ impl From<&str> for Refusal {
         Self { why: why.into(), is_lock: false }
     }
 }
-
-/// What was done, or why it was not.
-pub type OrRefused<T> = DbResult<Result<T, Refusal>>;

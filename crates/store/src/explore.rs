@@ -188,7 +188,7 @@ impl<E: Explorable> Explorer<E> {
         sql: &str,
         of: impl FnMut(&E::Row<'_>) -> T + Send,
     ) -> Result<Vec<T>, DbError> {
-        let Some(mut interrupt) = self.0.interrupter() else { return self.0.all(sql, &[], of) };
+        let mut interrupt = self.0.interrupter();
         let (done, is_done) = channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {

@@ -18,7 +18,6 @@ mod engine;
 mod error;
 mod explore;
 mod inspection;
-mod interrupt;
 mod location;
 mod mapping;
 mod memory;
@@ -29,11 +28,13 @@ mod page;
 mod postgres;
 mod retry;
 mod scheme;
+mod search;
 pub mod secure_file;
 mod sql;
 mod sqlite;
 mod state_dir;
 mod stop;
+mod stoppable;
 mod store;
 mod survey;
 pub mod system_error;
@@ -55,12 +56,11 @@ pub use postgres::{certificates, without_password};
 
 pub use claims::LineLock;
 pub use clock::Clock;
-pub use database::{Access, Count, Database};
+pub use database::{Access, Count, Database, MOST_IDS};
 pub use date::{Dates, Format, Zone};
 pub use error::{Refusal, StoreError};
 pub use explore::{Counted, Explore, Explored, Outline};
 pub use inspection::{Inspection, Pending};
-pub use interrupt::Interruptible;
 pub use location::Location;
 pub use mapping::{
     Assigned, Assignment, DateSource, Mapping, STATUS, StatusColumn, StatusValues, usual_values,
@@ -76,7 +76,8 @@ pub use state_dir::{
     StateDir,
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
-pub use store::{Claim, Claiming, Found, IsDue, MOST_IDS, Moved, Page, Reader, Store};
+pub use stoppable::Stoppable;
+pub use store::{Begun, Claim, Claiming, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
 pub use table::{Column, Holds, Listed, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

@@ -7,7 +7,7 @@ use anyhow::Result;
 use backlog_schedule::{Counter, Facts, Id, Instant, Query, Record, Status};
 
 use crate::mutex::lock;
-use crate::store::{Claim, Found, IsDue, Page, Reader, Store};
+use crate::store::{Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
 use crate::writes::{Charged, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
@@ -110,17 +110,13 @@ impl Reader for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn reader(&mut self) -> &mut dyn Reader {
-        self
-    }
-
-    fn most_claims(&self) -> usize {
-        usize::MAX
+    fn limits(&self) -> Limits {
+        Limits::local(usize::MAX)
     }
 
     /// A simulation has one pass at a time.
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        let memory = lock(&self.0);
+    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+        let (memory, (ids, _)) = (lock(&self.0), wanted.split());
         let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, |it| Claim::Held(Arc::new(it)));
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
@@ -136,7 +132,11 @@ impl Store for MemoryStore {
         }
     }
 
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
+    fn flush(&mut self, _: Until) -> Result<()> {
+        Ok(())
+    }
+
+    fn round(&mut self, changes: &[RowWrite], _: &[Id]) -> Result<Vec<WriteResult>> {
         let mut memory = lock(&self.0);
         Ok(changes.iter().map(|change| memory.write(change)).collect())
     }

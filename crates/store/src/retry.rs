@@ -1,17 +1,20 @@
-//! The retry of what a database that is busy, or gone for a while, did not do.
+//! Retries of operations on a database that was busy, or gone for a while.
 
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Result, bail};
+use backlog_schedule::{Id, Instant, Query, Record};
 
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::error::{DbError, DbResult, Kind, OrRefused, Refusal, StoreError};
+use crate::error::{DbError, Kind, Refusal, StoreError};
 use crate::mutex::lock;
 use crate::stop::Stop;
+use crate::store::{Begun, Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
 use crate::system_error::chain;
-use crate::writes::{RowWrite, WriteResult};
+use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// How long a server that is gone is waited for.
 const GONE: Duration = Duration::from_secs(60);
@@ -33,13 +36,11 @@ pub fn reconnect_pause(lost_for: Duration) -> Duration {
 pub struct Retry {
     pub clock: Clock,
     stop: Option<Arc<StoreStop>>,
-    /// Whether nobody waits: a server that is gone is then left to the next look.
-    is_just_looking: bool,
 }
 
 impl Retry {
     pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
-        Self { clock, stop, is_just_looking: false }
+        Self { clock, stop }
     }
 
     fn is_to_stop(&self) -> bool {
@@ -81,141 +82,225 @@ impl StoreStop {
     }
 }
 
-/// A store whose sessions can be made anew.
-pub trait Reconnecting: Sized {
+/// A store on a database, whose failures are those of the database.
+pub trait Reconnecting: Store {
     type Engine: Engine;
 
-    fn retry(&mut self) -> &mut Retry;
-
-    /// Where everything is written.
     fn engine(&mut self) -> &mut Self::Engine;
 
     /// Makes lost sessions again and takes their claims back. Waits a moment if the server only reads.
-    fn recover(&mut self, why: DbError) -> Result<()>;
+    fn reconnect(&mut self, why: &DbError) -> Result<()>;
+}
 
-    /// Whether a write may be left undone for now, because a pass keeps the outcome and tries again.
-    fn keeps_outcomes(&self) -> bool;
+/// A store that repeats what a lock, a lost session or a read-only server has kept from being done.
+pub struct Retrying<S> {
+    store: S,
+    retry: Retry,
+    stage: Stage,
+    /// Whether nobody waits: a server that is gone is then left to the next heartbeat.
+    is_heartbeat: bool,
+    /// Whether the sessions were used since the last heartbeat.
+    is_used: bool,
+    /// Since when heartbeats cannot reach the server.
+    lost_at: Option<Monotonic>,
+}
 
-    /// Whether writes were accepted in this pass, so that a server that only reads is waited for.
-    fn has_been_writable(&self) -> bool;
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// A command that is no pass waits for a row that is locked.
+    Opened,
+    /// A pass keeps outcomes and tries again.
+    Begun,
+    /// Writes were accepted, so that a server that only reads is waited for.
+    Written,
+}
 
-    fn just_looking<T>(
+impl<S: Reconnecting> Retrying<S> {
+    pub fn new(store: S, retry: Retry) -> Self {
+        let (stage, is_heartbeat, is_used, lost_at) = (Stage::Opened, false, false, None);
+        Self { store, retry, stage, is_heartbeat, is_used, lost_at }
+    }
+
+    /// Repeats an action until it succeeds or fails for good. The action is told whether it may have been done
+    /// before.
+    fn retrying<T>(
         &mut self,
         verb: &str,
-        act: impl FnMut(&mut Self, bool) -> DbResult<T>,
-    ) -> Option<T> {
-        self.retry().is_just_looking = true;
-        let done = self.retrying(verb, act);
-        self.retry().is_just_looking = false;
-        done.inspect_err(|error| log::debug!("{}", chain(error))).ok()
+        mut act: impl FnMut(&mut S, bool) -> Result<T>,
+    ) -> Result<T> {
+        self.is_used = true;
+        let clock = self.retry.clock;
+        let (mut busy, mut deadline) = (0, None);
+        loop {
+            let error = match act(&mut self.store, busy > 0 || deadline.is_some()) {
+                Ok(done) => return Ok(done),
+                Err(error) => error.downcast::<DbError>()?,
+            };
+            let goes_on = !self.retry.is_at_end();
+            let is_read_only =
+                error.kind == Kind::ReadOnly && self.stage == Stage::Written && !self.is_heartbeat;
+            let is_gone = error.is_lost() || is_read_only;
+            if is_read_only && deadline.is_none() {
+                log::warn!("{}: {}; trying again", self.place(), error.words);
+            }
+            if is_read_only && self.retry.is_to_stop() {
+                let last = clock.monotonic() + STOPPING;
+                deadline = Some(deadline.map_or(last, |at: Monotonic| at.min(last)));
+            }
+            if goes_on && is_gone && deadline.is_none_or(|at| !clock.until(at).is_zero()) {
+                deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
+                self.reconnect(&error)?;
+                continue;
+            }
+            self.store.engine().roll_back();
+            if is_read_only {
+                let (place, words) = (self.place(), error.words);
+                bail!(StoreError::TryLater(format!(
+                    "could not {verb} {place}: {words}; try later"
+                )));
+            }
+            if !goes_on || error.kind != Kind::Busy || busy == S::Engine::TRIES {
+                return Err(self.store.engine().explain(error, verb));
+            }
+            let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
+            log::log!(level, "{}: {}; trying again", self.place(), error.words);
+            busy += 1;
+        }
+    }
+
+    fn place(&mut self) -> String {
+        self.store.engine().place()
     }
 
     /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
-    fn connect_again(
-        &mut self,
-        why: &DbError,
-        mut connect: impl FnMut(&mut Self) -> Result<()>,
-    ) -> Result<()> {
-        let place = self.engine().place();
-        let retry = self.retry().clone();
-        let Retry { clock, is_just_looking, .. } = retry;
-        if !is_just_looking {
+    fn reconnect(&mut self, why: &DbError) -> Result<()> {
+        let (place, clock) = (self.place(), self.retry.clock);
+        if why.is_lost() && !self.is_heartbeat {
             log::warn!("lost a connection to {place}: {}; connecting again", why.words);
         }
         let began_at = clock.monotonic();
-        let mut deadline = began_at + if is_just_looking { Duration::ZERO } else { GONE };
+        let mut deadline = began_at + if self.is_heartbeat { Duration::ZERO } else { GONE };
         loop {
-            let Err(error) = connect(self) else { return Ok(()) };
+            let Err(error) = self.store.reconnect(why) else { return Ok(()) };
             log::debug!("still lost: {}", chain(&error));
-            if retry.is_to_stop() {
+            if self.retry.is_to_stop() {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
-            if clock.until(deadline).is_zero() || retry.is_at_end() {
+            if clock.until(deadline).is_zero() || self.retry.is_at_end() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
             std::thread::sleep(reconnect_pause(clock.monotonic() - began_at));
         }
     }
 
-    /// Waits out locks and lost sessions. What is done hears whether it may have been done before.
-    fn retrying<T>(
+    /// Writes all rows or none. In a pass a locked row counts as refused: no attempt begins on it, and the pass
+    /// keeps its outcome.
+    fn write(
         &mut self,
-        verb: &str,
-        mut act: impl FnMut(&mut Self, bool) -> DbResult<T>,
-    ) -> Result<T> {
-        let clock = self.retry().clock;
-        let (mut busy, mut deadline) = (0, None);
-        loop {
-            let error = match act(self, busy > 0 || deadline.is_some()) {
-                Ok(done) => return Ok(done),
-                Err(error) => error,
+        writes: &[RowWrite],
+        next: &[Id],
+    ) -> Result<Result<Vec<WriteResult>, Refusal>> {
+        let gives_way = S::Engine::TRIES > 0 && self.stage != Stage::Opened;
+        self.retrying("write to", |store, is_repeated| {
+            let repeated = || writes.iter().map(|write| RowWrite { is_repeated, ..write.clone() });
+            let written = match is_repeated {
+                true => store.round(&repeated().collect::<Vec<_>>(), next),
+                false => store.round(writes, next),
             };
-            let goes_on = !self.retry().is_at_end();
-            let is_read_only = error.kind == Kind::ReadOnly
-                && self.has_been_writable()
-                && !self.retry().is_just_looking;
-            let is_gone = error.is_lost() || is_read_only;
-            if is_read_only && deadline.is_none() {
-                log::warn!("{}: {}; trying again", self.engine().place(), error.words);
+            let Err(error) = written else { return written.map(Ok) };
+            let error = error.downcast::<DbError>()?;
+            let is_lock = error.kind == Kind::Busy;
+            if error.is_refusal || gives_way && is_lock {
+                store.engine().roll_back();
+                return Ok(Err(Refusal { why: error.words, is_lock }));
             }
-            if is_read_only && self.retry().is_to_stop() {
-                let last = clock.monotonic() + STOPPING;
-                deadline = Some(deadline.map_or(last, |it: Monotonic| it.min(last)));
-            }
-            if goes_on && is_gone && deadline.is_none_or(|it| !clock.until(it).is_zero()) {
-                deadline = deadline.or_else(|| Some(clock.monotonic() + GONE));
-                self.recover(error)?;
-                continue;
-            }
-            self.engine().roll_back();
-            if is_read_only {
-                let (place, words) = (self.engine().place(), error.words);
-                bail!(StoreError::TryLater(format!(
-                    "could not {verb} {place}: {words}; try later"
-                )));
-            }
-            if !goes_on || error.kind != Kind::Busy || busy == Self::Engine::TRIES {
-                return Err(self.engine().explain(error, verb));
-            }
-            let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
-            log::log!(level, "{}: {}; trying again", self.engine().place(), error.words);
-            busy += 1;
-        }
-    }
-
-    /// The same, but what the table refuses is no failure, nor is a lock to what `gives_way`.
-    fn retrying_or_refused<T>(
-        &mut self,
-        gives_way: bool,
-        mut act: impl FnMut(&mut Self, bool) -> OrRefused<T>,
-    ) -> Result<Result<T, Refusal>> {
-        self.retrying("write to", |it, again| match act(it, again) {
-            Err(error) if error.is_refusal || gives_way && error.kind == Kind::Busy => {
-                it.engine().roll_back();
-                Ok(Err(Refusal { why: error.words, is_lock: error.kind == Kind::Busy }))
-            }
-            result => result,
+            bail!(error)
         })
     }
+}
 
-    /// Writes changes, all or none, or else one by one: a row that the table refuses takes no other outcome with it.
-    /// In a pass nor does a locked row: no attempt is begun on it, and the pass keeps its outcome.
-    fn write_all(
-        &mut self,
-        changes: &[RowWrite],
-        write: fn(&mut Self, &[RowWrite], bool) -> OrRefused<Vec<WriteResult>>,
-    ) -> Result<Vec<WriteResult>> {
-        let gives_way = Self::Engine::TRIES > 0 && self.keeps_outcomes();
-        let mut write = |changes: &[RowWrite]| {
-            self.retrying_or_refused(gives_way, |it, again| write(it, changes, again))
-        };
-        if changes.is_empty() {
+impl<S: Reconnecting> Reader for Retrying<S> {
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        self.retrying("read", |store, _| store.due(query, is_due))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.retrying("read", |store, _| store.read(id))
+    }
+}
+
+impl<S: Reconnecting> Store for Retrying<S> {
+    fn limits(&self) -> Limits {
+        self.store.limits()
+    }
+
+    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+        if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        if let Ok(written) = write(changes)? {
+        self.retrying("read", |store, _| store.claim(wanted))
+    }
+
+    /// A row that the table refuses takes no other outcome with it: then rows are written one by one.
+    fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Ok(written) = self.write(writes, next)? {
             return Ok(written);
         }
-        let mut one = |one| Ok(write(one)?.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
-        Ok(changes.chunks(1).map(&mut one).collect::<Result<Vec<_>>>()?.concat())
+        let mut one = |one| -> Result<_> {
+            Ok(self.write(one, &[])?.unwrap_or_else(|why| vec![WriteResult::Refused(why)]))
+        };
+        Ok(writes.chunks(1).map(&mut one).collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn release(&mut self, id: &Id) {
+        self.store.release(id);
+    }
+
+    fn flush(&mut self, until: Until) -> Result<()> {
+        let verb = if until == Until::Durable { "write to" } else { "read" };
+        self.retrying(verb, |store, _| store.flush(until))
+    }
+
+    fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
+        let rehearsed = self.retrying("write to", |store, _| store.rehearse(writes, held))?;
+        if self.stage == Stage::Begun && rehearsed.contains(&Rehearsal::Taken) {
+            self.stage = Stage::Written;
+        }
+        Ok(rehearsed)
+    }
+
+    fn rehearse_way_back(
+        &mut self,
+        record: &Arc<Record>,
+        at: Instant,
+        most_attempts: Option<u32>,
+    ) -> Result<Option<String>> {
+        self.retrying("write to", |store, _| store.rehearse_way_back(record, at, most_attempts))
+    }
+
+    fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {
+        let begun = self.retrying("read", |store, _| store.begin(token, lost.clone()))?;
+        self.stage = Stage::Begun;
+        Ok(begun)
+    }
+
+    /// A server that cannot be reached is left to the next heartbeat, which comes soon.
+    fn keep_claims(&mut self, checks_sessions: bool) -> Result<Option<Duration>> {
+        let was_used = std::mem::take(&mut self.is_used);
+        self.is_heartbeat = true;
+        let kept =
+            self.retrying("read", |store, _| store.keep_claims(checks_sessions || !was_used));
+        (self.is_heartbeat, self.is_used) = (false, false);
+        let Err(error) = kept else {
+            self.lost_at = None;
+            return kept;
+        };
+        log::debug!("{}", chain(&error));
+        let now = self.retry.clock.monotonic();
+        let lost_at = *self.lost_at.get_or_insert(now);
+        Ok(Some(reconnect_pause(now - lost_at)))
     }
 }

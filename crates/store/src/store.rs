@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,59 +23,26 @@ pub trait Reader {
 
     /// One record as it is to be shown: its row has no payload.
     fn read(&mut self, id: &Id) -> Result<Found>;
-
-    /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
-    fn ids_from(&mut self, _begin: &str) -> Result<Vec<String>> {
-        Ok(Vec::new())
-    }
 }
 
-/// Maximum number of ids that begin with the same text.
-pub const MOST_IDS: usize = 4;
+/// The claims and writes of a pass. All claims end with the process that holds them.
+///
+/// [`Retrying`](crate::retry::Retrying) and [`Stoppable`](crate::Stoppable) wrap a store.
+pub trait Store: Reader {
+    fn limits(&self) -> Limits;
 
-/// A store: the claims and writes of a pass. All claims end with the process that holds them.
-pub trait Store {
-    fn reader(&mut self) -> &mut dyn Reader;
+    /// Claims records that nobody holds, and reads them. Answers for each id in turn; a queue answers for the records
+    /// that it hands out.
+    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>>;
 
-    /// Those of the records, in their order, that are pending; `None` where asking is not worth it.
-    fn still_pending(&mut self, _ids: &[Id]) -> Result<Option<Vec<Id>>> {
-        Ok(None)
-    }
+    /// Writes outcomes and charges, which the death of this process does not undo. Claims some of the `next`
+    /// candidates where that costs no round trip: a later claim has them at once.
+    fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>>;
 
-    fn most_claims(&self) -> usize;
-
-    /// Claims the free ones of these and reads them. A queue claims as many in its own order.
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>>;
-
-    /// Number of candidates to claim with the next write, where a round begins up to `attempts`, and this one
-    /// `begun`. 0 if enough are claimed ahead, if handlers are slow, or if the server is near.
-    fn wants_ahead(&mut self, _attempts: usize, _begun: usize) -> usize {
-        0
-    }
-
-    /// Those records, to be claimed together with what is applied next.
-    fn claim_ahead(&mut self, _ids: &[Id]) {}
-
-    /// How many are claimed ahead now.
-    fn claimed_ahead(&self) -> usize {
-        0
-    }
-
-    /// The same of just these, as a person names them, also of those that are not pending.
-    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.claim(ids)
-    }
-
-    /// Gives a claim back, not before all that was applied until now is durable.
+    /// Gives a claim back, but only once all writes so far are durable.
     fn release(&mut self, id: &Id);
 
-    /// Nothing is claimed for a while: what was released must soon be free, or if all was, at once.
-    fn rest(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Writes settlements in one transaction, which the death of this process does not undo.
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>>;
+    fn flush(&mut self, until: Until) -> Result<()>;
 
     /// Makes the writes that may become necessary for each record, and takes everything back. Where records
     /// can be in each other's way, `held` are the successes of those that handlers have.
@@ -90,61 +58,86 @@ pub trait Store {
         Ok(None)
     }
 
-    /// The constraints by which the table may refuse one record and accept another.
-    fn row_constraints(&mut self) -> Result<RowConstraints> {
-        Ok(RowConstraints::None)
+    /// Prepares for handlers: if this process is killed, they end before its claims do. `token` marks them, and `lost`
+    /// gets the records whose claims are lost.
+    fn begin(&mut self, _token: &str, _lost: Sender<Vec<Id>>) -> Result<Begun> {
+        Ok(Begun::default())
     }
 
-    /// Makes sure, before the first claim, that the handlers of a killed pass end before its claims do.
-    fn start_watchdog(&mut self, _token: &str) -> Result<()> {
-        Ok(())
-    }
-
-    /// How long no new record may be claimed yet, so that other passes can take back their lost claims.
-    fn hold_off(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Whether a living pass can lose a claim, so that its handler may still have the record.
-    fn can_lose_claims(&self) -> bool {
-        false
-    }
-
-    /// Sets the function that ends the handlers of lost claims. It may be called at any time.
-    fn on_loss(&mut self, _end: EndHandlers) {}
-
-    /// How often [`keep_claims`](Self::keep_claims) is to be called while handlers run, if at all.
-    fn heartbeat(&self) -> Option<Duration> {
-        None
-    }
-
-    /// The sessions that hold the claims, if sessions do.
-    fn sessions(&self) -> Option<Arc<dyn Sessions>> {
-        None
-    }
-
-    /// Checks the claims and takes lost ones back. Returns when to do that again, if sooner than usual.
-    fn keep_claims(&mut self, _why: Wakeup) -> Option<Duration> {
-        None
-    }
-
-    /// What ends a statement that is running, from another thread, as often as it is called.
-    fn interrupter(&self) -> Option<Interrupter> {
-        None
-    }
-
-    /// Fails if the database or the claims are not any more where they were when the pass began.
-    fn require_in_place(&mut self) -> Result<(), Moved> {
-        Ok(())
-    }
-
-    /// Waits until all that was applied is durable and all that was released is free.
-    fn finish(&mut self) -> Result<()> {
-        self.rest()
+    /// Checks the claims and takes lost ones back, with a check of the sessions unless they were in use. Returns the
+    /// time until the next check, if it should be sooner than usual.
+    fn keep_claims(&mut self, _checks_sessions: bool) -> Result<Option<Duration>> {
+        Ok(None)
     }
 }
 
-pub type EndHandlers = Arc<dyn Fn(&[Id]) + Send + Sync>;
+/// Limits of a store, some of which change during a pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Maximum number of claims at a time.
+    pub most_claims: usize,
+    /// Whether a living pass can lose a claim, so that its handler may still have the record.
+    pub can_lose_claims: bool,
+    /// Whether a claim and a round are faster if they know later candidates.
+    pub looks_ahead: bool,
+    /// Time during which no new record may be claimed, so that other passes can take back their lost claims.
+    pub hold_off: Option<Duration>,
+}
+
+impl Limits {
+    /// Limits of a store that is near and cannot lose claims.
+    pub fn local(most_claims: usize) -> Self {
+        Self { most_claims, can_lose_claims: false, looks_ahead: false, hold_off: None }
+    }
+}
+
+/// Records to claim.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// At most this many of the candidates, in their order. A queue hands out as many others.
+    Next(&'a [Id], usize),
+    /// Exactly these, pending or not.
+    Named(&'a [Id]),
+}
+
+impl<'a> Wanted<'a> {
+    /// The ids to claim now, and the candidates that follow them.
+    pub fn split(self) -> (&'a [Id], &'a [Id]) {
+        match self {
+            Self::Next(ids, most) => ids.split_at(most.min(ids.len())),
+            Self::Named(ids) => (ids, &[]),
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        let (Self::Next(ids, _) | Self::Named(ids)) = self;
+        ids.is_empty()
+    }
+}
+
+/// The state that a flush waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// All released records can be claimed by others, unless some claims are still held: then soon.
+    Idle,
+    /// All writes are durable, and all released records are free. The pass is over.
+    Durable,
+}
+
+/// A store that is ready for handlers.
+#[derive(Default)]
+pub struct Begun {
+    pub row_constraints: RowConstraints,
+    /// Set if claims have to be kept while handlers run.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// The rhythm of [`Store::keep_claims`].
+pub struct Heartbeat {
+    pub interval: Duration,
+    /// The sessions that hold the claims, if sessions do.
+    pub sessions: Option<Arc<dyn Sessions>>,
+}
 
 /// The sessions of a store, for a thread that watches them while another thread uses the store.
 pub trait Sessions: Send + Sync {
@@ -166,13 +159,7 @@ pub enum Wakeup {
     Time,
 }
 
-/// A file that is not any more where it was when a pass began: nobody else sees what is in it.
-#[derive(Debug)]
-pub enum Moved {
-    Database(anyhow::Error),
-    Claims(anyhow::Error),
-}
-
+/// Interrupts a running statement from another thread, as often as it is called.
 pub type Interrupter = Box<dyn FnMut() + Send>;
 
 #[derive(Debug, Default)]
@@ -191,6 +178,8 @@ pub enum Claim {
     Held(Arc<Record>),
     /// Another pass holds the record, or an earlier claim of this one.
     Busy,
+    /// The store did not try, because others were at hand. The candidate keeps its place.
+    NotAsked,
     Gone,
     /// More than one row has this id.
     Ambiguous,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window};
 
-use super::engine::{Engine, Index};
+use super::engine::{Engine, Index, Plan};
 use super::error::DbResult;
 use super::sql::recent;
 use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
@@ -44,6 +44,11 @@ impl<E: Engine> Survey for SqlDatabase<E> {
     fn read_whole(&mut self, id: &Id) -> Result<Found> {
         let read = self.read_one(id, true);
         self.reading(read)
+    }
+
+    fn ids_from(&mut self, begin: &str) -> Result<Vec<String>> {
+        let found = self.find_ids(begin);
+        self.reading(found)
     }
 
     fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
@@ -98,7 +103,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let values = self.status_values();
         found.values = found.unread.or_nothing("the statuses", self.reading(values));
         self.engine.inspect(&self.table, &mut found);
-        if self.engine.is_users_table() {
+        if !self.is_queue {
             let Self { engine, table, .. } = self;
             let triggers = engine.triggers(table);
             let missing = missing_indexes(engine, table, by_count);
@@ -115,10 +120,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         if !self.table.deletes_finished {
             return Ok(None);
         }
-        let dependents = if self.engine.is_users_table() {
-            self.engine.dependents(&self.table)
-        } else {
-            Ok(Vec::new())
+        let dependents = match self.is_queue {
+            true => Ok(Vec::new()),
+            false => self.engine.dependents(&self.table),
         };
         let dependents = self.reading(dependents)?;
         let others = match &dependents[..] {
@@ -133,9 +137,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let status = table.statuses.column.iter();
         let columns = names(status.chain([&table.inserted]));
         let index = Index { kind: "INDEX", suffix, columns, condition: None };
-        let created = match engine.finds(table, query) {
-            Ok(false) => engine.create_index(table, &index),
-            found => found.map(|_| None),
+        let created = match engine.plan(table, query) {
+            Ok(Plan { uses_index: false, .. }) => engine.create_index(table, &index),
+            plan => plan.map(|_| None),
         };
         self.reading(created)
     }
@@ -230,14 +234,14 @@ fn missing_indexes(
     let mut lacks = |finds, kind, suffix, columns, condition| {
         missing.push((finds, Index { kind, suffix, columns, condition }));
     };
-    if !engine.finds(table, &recent())? {
+    if !engine.plan(table, &recent())?.uses_index {
         let others = table.id.iter().filter(|column| column.name != table.inserted.name);
         let date = Some(&table.inserted).filter(|column| !column.is_expression);
         let columns = names(date.into_iter().chain(others));
         lacks("pending records", "INDEX", "backlog", columns, condition.clone());
     }
     let in_order = Query { window: Window::All, order: Order::Column, ..recent() };
-    if table.order.is_some() && engine.sorts(table, &in_order)? {
+    if table.order.is_some() && engine.plan(table, &in_order)?.sorts {
         let columns = table.order_terms(Order::Column);
         lacks(
             "pending records in their order",

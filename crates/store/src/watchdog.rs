@@ -44,7 +44,7 @@ use rustix::time::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::interrupt::OwnedThread;
+use super::stoppable::OwnedThread;
 use crate::error::StoreError;
 use crate::mutex::lock;
 use crate::secure_file::read_large;

@@ -22,6 +22,8 @@ pub struct RowWrite<'a> {
     pub retry_at: Option<Instant>,
     /// Whether the claim was broken, so that the row must show that no other attempt has begun.
     pub is_fenced: bool,
+    /// Whether a session that was lost may have made this write before.
+    pub is_repeated: bool,
 }
 
 impl<'a> RowWrite<'a> {
@@ -30,7 +32,8 @@ impl<'a> RowWrite<'a> {
         charged: Option<&'a Charged>,
         settlement: Settlement,
     ) -> Self {
-        Self { record, charged, settlement, retry_at: None, is_fenced: false }
+        let (retry_at, is_fenced, is_repeated) = (None, false, false);
+        Self { record, charged, settlement, retry_at, is_fenced, is_repeated }
     }
 
     pub fn begins(&self) -> bool {
@@ -77,8 +80,9 @@ pub const NOT_PENDING: &str = "it would still not be pending: say with on_restor
                                its condition hold";
 
 /// Constraints by which a table may refuse single records, so that each has to be rehearsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowConstraints {
+    #[default]
     None,
     /// They depend on the row itself or on other tables.
     OfOneRow,

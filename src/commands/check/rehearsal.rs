@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::{DueRule, Id, Order, Record, Schedule, Status};
-use backlog_store::{Access, Claim, Claiming, Clock, Database, PossibleWrites, Rehearsal, Retry};
+use backlog_store::{
+    Access, Claim, Claiming, Clock, Database, PossibleWrites, Rehearsal, Retry, Until, Wanted,
+};
 
 use super::super::assemble::Assembly;
 use super::super::open;
@@ -63,7 +65,7 @@ pub fn check(
             findings.error(ABOUT, wrong);
         }
     }
-    store.finish()
+    store.flush(Until::Durable)
 }
 
 /// The ids of some records of the queue with this status.
@@ -82,7 +84,7 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
 /// The first of the records that no pass holds, claimed.
 fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
-        for (_, claim) in store.claim_named(std::slice::from_ref(id))? {
+        for (_, claim) in store.claim(Wanted::Named(std::slice::from_ref(id)))? {
             if let Claim::Held(record) = claim {
                 return Ok(Some(record));
             }

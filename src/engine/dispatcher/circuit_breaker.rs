@@ -154,7 +154,7 @@ impl Dispatcher {
     pub(super) fn keep_slot(&mut self, id: &Id) {
         if self.rule.time.span.is_some()
             && !self.rule.kept.contains_key(id)
-            && let Ok(Found::Record(record)) = self.pass.store.reader().read(id)
+            && let Ok(Found::Record(record)) = self.pass.store.read(id)
             && let Some(slot) = self.rule.verdict(record.facts()).slot()
         {
             let kept = self.cursor.keep(id, slot).clone();

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, counted};
-use backlog_store::Charged;
 use backlog_store::system_error::chain;
+use backlog_store::{Charged, RowConstraints, Until};
 
 use super::cursor::PassCursor;
 use super::due_queue::{Candidate, Plan};
@@ -38,6 +38,7 @@ pub struct Dispatcher {
     rule: DueRule,
     plan: Plan,
     handlers: Handlers,
+    row_constraints: RowConstraints,
     wake: Wake,
     due: DueQueue,
     /// Number of attempts that `--max-records` still allows.
@@ -77,8 +78,6 @@ pub struct Dispatcher {
     unsettled: Vec<Attempt>,
     /// Whether a write has failed for good.
     is_lost: bool,
-    /// Whether the database file was moved or deleted.
-    is_gone: bool,
     /// The error that ends the pass.
     error: Option<anyhow::Error>,
     tally: Tally,
@@ -107,6 +106,7 @@ impl Dispatcher {
         due: DueQueue,
         wake: Wake,
         handlers: Handlers,
+        row_constraints: RowConstraints,
     ) -> Self {
         let now = pass.clock.monotonic();
         let cursor = PassCursor::new(rule.time.span, &plan, rule.kept.clone());
@@ -118,6 +118,7 @@ impl Dispatcher {
             rule,
             plan,
             handlers,
+            row_constraints,
             wake,
             due,
             in_hand: HashMap::new(),
@@ -140,7 +141,6 @@ impl Dispatcher {
             ambiguous: BTreeSet::new(),
             unsettled: Vec::new(),
             is_lost: false,
-            is_gone: false,
             error: None,
             tally: Tally::default(),
         }
@@ -183,7 +183,7 @@ impl Dispatcher {
         let clock = self.pass.clock;
         let bucket = self.bucket.as_ref().filter(|_| self.is_held_back);
         let by_rate = bucket.map(|bucket| clock.until(bucket.next_at()));
-        let held_off = if self.is_held_off { self.pass.store.hold_off() } else { None };
+        let held_off = if self.is_held_off { self.pass.store.limits().hold_off } else { None };
         let has_place = self.in_hand.len() < self.places();
         let unreported = self.unreported.next_at().filter(|_| has_place);
         let unreported = unreported.map(|at| clock.until(at));
@@ -238,7 +238,7 @@ impl Dispatcher {
     /// No attempt waits to be completed.
     pub fn rest(&mut self) {
         if !self.is_lost
-            && let Err(error) = self.pass.store.rest()
+            && let Err(error) = self.pass.store.flush(Until::Idle)
         {
             self.begin_no_more(error);
         }
@@ -325,7 +325,7 @@ impl Dispatcher {
             return Some(BUSY_PAUSE);
         }
         let progress = std::mem::take(&mut self.tally.progress);
-        match self.due.any(self.pass.store.reader()) {
+        match self.due.any(&mut *self.pass.store) {
             Ok(any) => (any && progress).then_some(Duration::ZERO),
             Err(error) => {
                 self.begin_no_more(error);
@@ -350,7 +350,7 @@ impl Dispatcher {
         let come_to = self.cursor.come_to(self.rule.time.span, cut_short);
         self.pass.observer.reached(&come_to);
         let observed = self.pass.observer.finished();
-        let durable = self.pass.store.finish();
+        let durable = self.pass.store.flush(Until::Durable);
         self.report_leftovers();
         let Some(error) = self.error.take() else {
             durable?;
@@ -377,7 +377,7 @@ impl Dispatcher {
         ended.append(&mut self.unwritten.take_last());
         // A lock that was waited for is not waited for twice.
         let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
-        let is_in_vain = ended.is_empty() || self.is_gone || has_waited;
+        let is_in_vain = ended.is_empty() || has_waited;
         if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
             self.error.get_or_insert(error);
         }

@@ -33,7 +33,7 @@ impl Dispatcher {
         if others.is_empty() {
             return Ok(accepted);
         }
-        let others = match self.pass.store.row_constraints()? {
+        let others = match self.row_constraints {
             RowConstraints::None => others,
             RowConstraints::OfOneRow => self.rehearse_each(others, &[])?,
             RowConstraints::AcrossRows => {

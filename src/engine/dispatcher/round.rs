@@ -8,7 +8,7 @@ use backlog_schedule::last_error::is_begun;
 use backlog_schedule::{
     Attempt, End, Id, Instant, Outcome, Policy, Reach, Reason, Record, Slot, Status, Verdict,
 };
-use backlog_store::{Claim, Moved, Refusal, RowWrite, Store, WriteResult};
+use backlog_store::{Claim, Refusal, RowWrite, Store, Until, Wanted, WriteResult};
 
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
@@ -20,6 +20,8 @@ use crate::handlers::{Job, Submit};
 /// is a process that does not run.
 const SPARE: usize = 8;
 const FEW: usize = 64;
+/// Number of candidates that a write is told of, so that the store can claim some.
+const MOST_NEXT: usize = 64;
 
 pub(super) type Claimed = (Arc<Record>, Option<Slot>);
 
@@ -33,15 +35,6 @@ pub(super) struct Due {
 impl Dispatcher {
     /// Settles ended attempts, and fills the free places.
     pub(super) fn round(&mut self, ended: &[Attempt], submit: &Submit) -> Result<()> {
-        match self.pass.store.require_in_place() {
-            Ok(()) => {}
-            // Nobody sees what is written to a database that was moved away.
-            Err(Moved::Database(error)) => {
-                self.is_gone = true;
-                return Err(error);
-            }
-            Err(Moved::Claims(error)) => self.begin_no_more(error),
-        }
         self.write_again()?;
         let mut ended = ended;
         let still_in_hand = self.in_hand.len() - ended.len() - self.answered();
@@ -88,11 +81,11 @@ impl Dispatcher {
 
     /// Number of records that handlers may have: as many more may be answered and not settled.
     pub(super) fn places(&self) -> usize {
-        self.handlers.handler.capacity().min(self.pass.store.most_claims() / 2)
+        self.handlers.handler.capacity().min(self.pass.store.limits().most_claims / 2)
     }
 
     fn room(&self) -> usize {
-        self.pass.store.most_claims().saturating_sub(self.in_hand.len())
+        self.pass.store.limits().most_claims.saturating_sub(self.in_hand.len())
     }
 
     fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
@@ -116,47 +109,43 @@ impl Dispatcher {
                 self.is_held_back = self.has_more()?;
                 break;
             }
-            if self.pass.store.hold_off().is_some() {
+            let limits = self.pass.store.limits();
+            if limits.hold_off.is_some() {
                 self.is_held_off = self.has_more()?;
                 break;
             }
             let open = free - claimed.len();
-            let ahead = self.pass.store.claimed_ahead();
-            // A nearly full window is not worth a round trip.
-            if was_ahead && ahead == 0 && open <= spare {
+            // After claims ahead a nearly full window is not worth a round trip.
+            if was_ahead && open <= spare {
                 break;
             }
-            was_ahead |= ahead > 0;
-            let open = if ahead > 0 { open.min(ahead) } else { open };
             let few = left.min(tokens).min(open);
-            let mut candidates = self.unreported.take_due(few, clock.monotonic());
-            if candidates.is_empty() {
-                candidates = self.due.next_few(few, self.pass.store.reader())?;
-            }
             self.may_be_alone = is_empty && claimed.is_empty();
-            if candidates.is_empty() && self.may_be_alone {
-                candidates.extend(self.to_be_alone.pop());
-            }
+            let (mut candidates, is_named) = self.next_candidates(few, limits.looks_ahead)?;
             if candidates.is_empty() {
                 break;
             }
-            for blocked in candidates.extract_if(.., |it| self.breaker.skipped.contains(&it.id)) {
+            let skipped = |candidate: &mut Candidate| self.breaker.skipped.contains(&candidate.id);
+            for blocked in candidates.extract_if(.., skipped) {
                 self.unreported.forget_asked(&blocked.id);
             }
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
             let deferred_before = self.to_be_alone.len();
-            self.claim_these(&candidates, claimed)?;
+            let ids: Vec<_> = candidates.iter().map(|candidate| candidate.id.clone()).collect();
+            let wanted = if is_named { Wanted::Named(&ids) } else { Wanted::Next(&ids, few) };
+            was_ahead = self.claim_these(&candidates, wanted, claimed)?;
             if self.to_be_alone.len() > deferred_before || self.is_alone {
                 // pgmq has counted the read of these messages; giving them back corrects that.
-                self.pass.store.rest()?;
+                self.pass.store.flush(Until::Idle)?;
             }
             if claimed.len() > claimed_before {
                 in_vain = 0;
-            } else if self.busy.len() == busy_before && !self.plan.is_named() {
-                self.due.drop_settled(|ids| self.pass.store.still_pending(ids))?;
+                self.due.look_ahead = 0;
+            } else if self.busy.len() == busy_before {
+                self.due.look_further_ahead();
             } else {
                 in_vain += self.busy.len() - busy_before;
-                if in_vain > 1 && self.pass.store.claimed_ahead() == 0 {
+                if in_vain > 1 && !was_ahead {
                     self.due.defer_next(in_vain);
                 }
             }
@@ -164,20 +153,44 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// The next candidates, and whether exactly these are to be claimed.
+    fn next_candidates(&mut self, few: usize, looks_ahead: bool) -> Result<(Vec<Candidate>, bool)> {
+        let mut candidates = self.unreported.take_due(few, self.pass.clock.monotonic());
+        let is_named = self.plan.is_named() || !candidates.is_empty();
+        if candidates.is_empty() {
+            let most = if looks_ahead { few.max(self.due.look_ahead) } else { few };
+            candidates = self.due.next_few(most, &mut *self.pass.store)?;
+        }
+        if candidates.is_empty() && self.may_be_alone {
+            candidates.extend(self.to_be_alone.pop());
+        }
+        Ok((candidates, is_named))
+    }
+
     /// Whether there is anything to be claimed.
     fn has_more(&mut self) -> Result<bool> {
         let is_waiting = !self.unreported.is_empty() || !self.to_be_alone.is_empty();
-        Ok(is_waiting || self.due.any(self.pass.store.reader())?)
+        Ok(is_waiting || self.due.any(&mut *self.pass.store)?)
     }
 
-    fn claim_these(&mut self, candidates: &[Candidate], claimed: &mut Vec<Claimed>) -> Result<()> {
-        let ids: Vec<_> = candidates.iter().map(|it| it.id.clone()).collect();
+    /// Returns whether the store has left out candidates, because others were at hand.
+    fn claim_these(
+        &mut self,
+        candidates: &[Candidate],
+        wanted: Wanted<'_>,
+        claimed: &mut Vec<Claimed>,
+    ) -> Result<bool> {
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
-        let claims = match self.plan.is_named() {
-            true => self.pass.store.claim_named(&ids),
-            false => self.pass.store.claim(&ids),
-        };
-        let mut claims = claims?.into_iter();
+        let claims = self.pass.store.claim(wanted)?;
+        let (left_out, claims): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(_, claim)| matches!(claim, Claim::NotAsked));
+        let has_left_out = !left_out.is_empty();
+        let left_out = left_out.into_iter().map(|(id, _)| {
+            let was_new = new.contains(&id);
+            Candidate { id, was_new }
+        });
+        self.due.put_back(left_out.collect());
+        let mut claims = claims.into_iter();
         let mut due = Vec::new();
         for (id, claim) in claims.by_ref() {
             let was_new = new.contains(&id);
@@ -204,7 +217,7 @@ impl Dispatcher {
             }
             claimed.push((record, slot));
         }
-        Ok(())
+        Ok(has_left_out)
     }
 
     fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Due>> {
@@ -226,6 +239,8 @@ impl Dispatcher {
                 self.busy.push(Candidate { id, was_new });
             }
             Claim::Gone => self.forget_slot(&id),
+            // It is in the queue again.
+            Claim::NotAsked => {}
             Claim::Ambiguous => {
                 self.forget_slot(&id);
                 self.ambiguous.insert(id.to_string());
@@ -242,7 +257,7 @@ impl Dispatcher {
     /// If rows do not show whether an attempt has reported back, this holds for every failed record.
     fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
         let capabilities = self.rule.capabilities;
-        if !capabilities.has_charge() || !self.pass.store.can_lose_claims() {
+        if !capabilities.has_charge() || !self.pass.store.limits().can_lose_claims {
             return false;
         }
         let may_be_running = match &record.last_error {
@@ -344,7 +359,7 @@ impl Dispatcher {
     fn expire(&mut self, record: &Arc<Record>, end: End) -> Result<()> {
         let settlement = backlog_schedule::expire(self.pass.clock.now());
         let change = RowWrite::new(record, None, settlement);
-        match self.pass.store.apply(&[change])?.first() {
+        match self.pass.store.round(&[change], &[])?.first() {
             Some(WriteResult::Written | WriteResult::WrittenAfterLoss) => {
                 self.tally.expired += 1;
                 let (attempts, error) = (record.failures, record.last_error.as_deref());
@@ -397,15 +412,13 @@ impl Dispatcher {
             let retry_at = retry_at.and_then(|()| rule.retry_at(record, &charge));
             RowWrite { retry_at, ..RowWrite::new(record, None, charge) }
         }));
-        if self.bucket.is_none() && !self.is_cut_short() {
-            let next = self.in_hand.len() - ended.len() + claimed.len();
-            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-            let wanted = self.pass.store.wants_ahead(next, claimed.len()).min(left);
-            if wanted > 0 {
-                self.pass.store.claim_ahead(&self.due.peek(wanted));
-            }
-        }
-        let (mut applied, unstored) = apply(&mut *self.pass.store, &changes)?;
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let may_look = self.bucket.is_none() && !self.is_cut_short();
+        let next = match may_look && self.pass.store.limits().looks_ahead {
+            true => self.due.peek(MOST_NEXT.min(left)),
+            false => Vec::new(),
+        };
+        let (mut applied, unstored) = apply(&mut *self.pass.store, &changes, &next)?;
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();
         let mut charged = applied.split_off(ended.len());
@@ -495,8 +508,9 @@ impl Dispatcher {
 fn apply(
     store: &mut dyn Store,
     changes: &[RowWrite],
+    next: &[Id],
 ) -> Result<(Vec<WriteResult>, HashMap<Id, String>)> {
-    let mut applied = store.apply(changes)?;
+    let mut applied = store.round(changes, next)?;
     ensure!(applied.len() == changes.len(), "the store answered for some changes only");
     let mut unstored = HashMap::new();
     for (change, applied) in changes.iter().zip(&mut applied) {
@@ -506,7 +520,7 @@ fn apply(
         if settlement == change.settlement {
             continue;
         }
-        let again = store.apply(&[RowWrite { settlement, ..*change }])?.pop();
+        let again = store.round(&[RowWrite { settlement, ..*change }], &[])?.pop();
         if let Some(
             written @ (WriteResult::Written
             | WriteResult::WrittenAfterLoss

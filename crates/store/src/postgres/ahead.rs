@@ -21,59 +21,55 @@ const QUICK: usize = 2;
 
 pub struct Ahead {
     clock: Clock,
-    /// What the next round may ask for.
-    wanted: Vec<Id>,
     ready: HashMap<Id, (Claim, Monotonic)>,
     written_at: Option<Monotonic>,
-    /// How many attempts have begun, and since when.
-    begun: Option<(Monotonic, usize)>,
-    /// How many began in such a time before.
+    /// How many records were claimed for handlers, and since when.
+    begun: usize,
+    counted_since: Option<Monotonic>,
+    /// How many were claimed in [`USED_UP`] before.
     pace: usize,
 }
 
 impl Ahead {
     pub fn new(clock: Clock) -> Self {
-        let (wanted, ready) = (Vec::new(), HashMap::new());
-        Self { clock, wanted, ready, written_at: None, begun: None, pace: 0 }
+        let (ready, written_at, counted_since) = (HashMap::new(), None, None);
+        Self { clock, ready, written_at, begun: 0, counted_since, pace: 0 }
     }
 
-    /// How many records are to be wanted, where a round begins up to `attempts` and this one has begun so
-    /// many; none while enough are held for it. They are as many as are used up in time, so that quick
-    /// handlers, which begin few at a time, do not have one way to the server for each. Handlers that are
+    /// Counts records that are claimed for handlers.
+    pub fn count(&mut self, begun: usize) {
+        self.begun += begun;
+    }
+
+    /// The candidates to claim with the next write, if handlers work on `attempts` records after it. None if the
+    /// last write was too long ago.
+    pub fn choose<'a>(&mut self, next: &'a [Id], attempts: usize) -> &'a [Id] {
+        let now = self.clock.monotonic();
+        let lacking = self.lacks(attempts).min(next.len());
+        let last = self.written_at.replace(now);
+        if last.is_some_and(|last| now - last < FRESH) { &next[..lacking] } else { &[] }
+    }
+
+    /// Number of records to claim ahead; 0 while enough are held. They are as many as are used up in time, so that
+    /// quick handlers, which begin few at a time, do not have one way to the server for each. Handlers that are
     /// no quicker than that have none: what is claimed ahead of them is kept from other passes, which
     /// would have come to it before.
-    pub fn lacks(&mut self, attempts: usize, begun: usize) -> usize {
-        self.reckon_pace(begun);
+    fn lacks(&mut self, attempts: usize) -> usize {
+        self.measure_pace();
         let attempts = attempts.min(MOST);
         let held = self.fresh().filter(|claim| matches!(claim, Claim::Held(_))).count();
         let is_quick = self.pace >= QUICK * attempts;
         if is_quick && 2 * held < attempts { self.pace.min(MOST) } else { 0 }
     }
 
-    /// Takes down how many attempts have begun, and at times how many do in the time for which some are
-    /// claimed ahead.
-    fn reckon_pace(&mut self, begun: usize) {
+    fn measure_pace(&mut self) {
         let now = self.clock.monotonic();
-        let (since, count) = *self.begun.get_or_insert((now, 0));
-        let (elapsed, count) = (now - since, count + begun);
-        self.begun = Some((since, count));
+        let elapsed = now - *self.counted_since.get_or_insert(now);
         if elapsed >= USED_UP {
-            let pace = count as u128 * USED_UP.as_micros() / elapsed.as_micros();
+            let pace = self.begun as u128 * USED_UP.as_micros() / elapsed.as_micros();
             self.pace = usize::try_from(pace).unwrap_or(usize::MAX);
-            self.begun = Some((now, 0));
+            (self.counted_since, self.begun) = (Some(now), 0);
         }
-    }
-
-    pub fn want(&mut self, ids: &[Id]) {
-        self.wanted = ids.to_vec();
-    }
-
-    /// What is to be claimed with what is written now.
-    pub fn take_wanted(&mut self) -> Vec<Id> {
-        let now = self.clock.monotonic();
-        let last = self.written_at.replace(now);
-        let wanted = std::mem::take(&mut self.wanted);
-        if last.is_some_and(|last| now - last < FRESH) { wanted } else { Vec::new() }
     }
 
     pub fn add(&mut self, id: &Id, claim: Claim) {
@@ -85,8 +81,7 @@ impl Ahead {
         self.ready.remove(id).map(|(claim, _)| claim)
     }
 
-    /// Those that are fresh.
-    pub fn fresh(&self) -> impl Iterator<Item = &Claim> {
+    fn fresh(&self) -> impl Iterator<Item = &Claim> {
         let now = self.clock.monotonic();
         self.ready.values().filter(move |(_, at)| now - *at < FRESH).map(|(claim, _)| claim)
     }
@@ -132,7 +127,8 @@ mod tests {
         let mut ahead = ahead();
         let mut next = || {
             NOW.set(NOW.get() + pace * u32::try_from(begun).unwrap());
-            ahead.lacks(attempts, begun)
+            ahead.count(begun);
+            ahead.lacks(attempts)
         };
         let mut wanted: Vec<_> = (0..100).map(|_| next()).collect();
         wanted.dedup();
@@ -162,9 +158,9 @@ mod tests {
         let mut ahead = Ahead { pace: 30, ..ahead() };
         let id = Id::Integer(1);
         ahead.add(&id, Claim::Busy);
-        assert_eq!(ahead.lacks(2, 0), 30, "what others hold is no supply");
+        assert_eq!(ahead.lacks(2), 30, "what others hold is no supply");
         ahead.add(&id, Claim::Held(Arc::new(Record::new(Id::Integer(7), None))));
-        assert_eq!(ahead.lacks(2, 0), 0);
+        assert_eq!(ahead.lacks(2), 0);
         NOW.set(NOW.get() + FRESH);
         assert_eq!(ahead.fresh().count(), 0);
     }

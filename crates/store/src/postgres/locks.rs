@@ -18,6 +18,7 @@ mod recovery;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Context, Result, bail};
@@ -27,21 +28,22 @@ pub use recovery::recover;
 
 use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
-use super::dialect::Param;
-use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled, ask_both};
+use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled};
 use super::statements::{
-    self, Keys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, seen, take_locks,
-    unlock,
+    self, Keys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, rows_after,
+    still_pending, take_locks, unlock,
 };
 use super::{PgEngine, Server};
 use crate::clock::Clock;
 use crate::database::Access;
-use crate::engine::{Ask, Engine, Hold, Locks, Seen, SqlDatabase};
+use crate::engine::{Changes, Engine, Hold, Locks, RowAfter, SqlDatabase};
 use crate::error::DbError;
-use crate::store::{Claim, EndHandlers, Sessions};
+use crate::store::{Claim, Heartbeat, Limits, Sessions, Until, Wanted};
+use crate::table::Table;
 use crate::watchdog::Watchdog;
 use crate::writes::{Charged, RowWrite, WriteResult};
 use recovery::HOLD_OFF;
+use tokio_postgres::Row;
 
 const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
 /// How many records are claimed at a time, with those that are being settled.
@@ -52,6 +54,7 @@ const MOST_HELD: usize = 320;
 /// How long a write waits for the lock of a row. Then a settlement is tried again, and an attempt is not
 /// begun.
 const LOCK_TIMEOUT: &str = "5s";
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a living server may take to answer a heartbeat.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -175,8 +178,8 @@ pub struct PgLocks {
     /// Whether what is written is durable only after a flush.
     is_asynchronous: bool,
     sync: CommitSync,
-    /// Ends the handlers of lost records.
-    end: Option<EndHandlers>,
+    /// Gets the records whose claims are lost, so that their handlers end.
+    lost: Option<Sender<Vec<Id>>>,
     /// The token that the handlers carry, and the watchdogs that end them if this process is killed.
     token: Option<String>,
     watchdogs: Vec<Watchdog>,
@@ -201,7 +204,7 @@ impl PgLocks {
             hold_off_until: None,
             is_asynchronous: false,
             sync: CommitSync::new(clock),
-            end: None,
+            lost: None,
             token: None,
             watchdogs: Vec::new(),
         }
@@ -209,112 +212,94 @@ impl PgLocks {
 }
 
 impl Locks<PgEngine> for PgLocks {
-    fn most(&self) -> usize {
-        if self.pooled && !self.held.is_empty() {
-            self.held.len() + MOST_CLAIMS.saturating_sub(self.taken.unwrap_or(0))
-        } else {
-            MOST_CLAIMS
-        }
+    fn limits(&self) -> Limits {
+        let most_claims = match self.pooled && !self.held.is_empty() {
+            true => self.held.len() + MOST_CLAIMS.saturating_sub(self.taken.unwrap_or(0)),
+            false => MOST_CLAIMS,
+        };
+        let hold_off = self.hold_off_until.map(|until| self.clock.until(until));
+        let hold_off = hold_off.filter(|left| !left.is_zero());
+        Limits { most_claims, can_lose_claims: true, looks_ahead: true, hold_off }
     }
 
-    fn open(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<()> {
-        if self.session.is_some() {
-            return Ok(());
-        }
-        let why = on.engine.locks_of_one_node();
-        if let Some(why) = on.reading(why)? {
-            bail!("could not claim records in {}: {why}", on.engine.place());
-        }
-        self.open_session(&on.engine.session.server)?;
-        let exclude = self.prepare(&mut on.engine.session);
-        let exclude = on.reading(exclude);
-        if !matches!(exclude, Ok(true)) {
-            self.session = None;
-        }
-        if !exclude? {
-            bail!(
-                "could not claim records in {}: its advisory locks do not lock, a second session \
-                 got what the first one holds; name a server, or a pooler before it, that keeps \
-                 them",
-                on.engine.place()
-            );
-        }
-        let can_flush = self.can_flush(on);
-        self.is_asynchronous = on.reading(can_flush)?;
-        Ok(())
+    fn begin(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        token: &str,
+        lost: Sender<Vec<Id>>,
+    ) -> Result<Option<Heartbeat>> {
+        (self.token, self.lost) = (Some(token.into()), Some(lost));
+        self.open(on)?;
+        // A server that has just started has lost the claims of all passes, which take them back now.
+        let left = HOLD_OFF.saturating_sub(on.engine.session.age_of_claims()?);
+        self.hold_off_until = self.clock.monotonic().checked_add(left);
+        let sessions: Arc<dyn Sessions> = Arc::new(on.engine.session.server.clone());
+        Ok(Some(Heartbeat { interval: HEARTBEAT_INTERVAL, sessions: Some(sessions) }))
     }
 
+    /// Records that were claimed ahead are answered at once, and then the server is not asked for others.
     fn claim(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
-        ids: &[Id],
-    ) -> Result<Vec<(Id, Claim)>, DbError> {
-        self.free_synced(ids)?;
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<(Id, Claim)>> {
+        self.open(on)?;
+        let (first, later) = wanted.split();
+        self.free_synced(first)?;
         let over = self.ahead.drain(false);
         self.give_back_all(&over);
-        let mut result: Vec<_> = ids.iter().map(|id| (id.clone(), Claim::Busy)).collect();
-        let (mut seen, mut places) = (HashSet::new(), Vec::new());
-        for (place, (id, claim)) in result.iter_mut().enumerate() {
-            if !seen.insert(&ids[place]) {
-                continue;
-            }
-            match self.ahead.take(id) {
-                Some(ahead) => *claim = ahead,
-                None if self.held.contains_key(id) => {
-                    log::warn!("record {id} is skipped: this pass has it already");
-                }
-                None => places.push(place),
-            }
+        let is_next = matches!(wanted, Wanted::Next(..));
+        let mut claim = |id: &Id| if is_next { self.ahead.take(id) } else { None };
+        let ready: Vec<_> = first.iter().map(&mut claim).collect();
+        let mut claims = match ready.iter().any(Option::is_some) {
+            true => ready.into_iter().map(|claim| claim.unwrap_or(Claim::NotAsked)).collect(),
+            false => self.claim_now(on, first, later)?,
+        };
+        let held = claims.iter().filter(|claim| matches!(claim, Claim::Held(_))).count();
+        self.ahead.count(held);
+        claims.resize_with(first.len() + later.len(), || Claim::NotAsked);
+        Ok(first.iter().chain(later).cloned().zip(claims).collect())
+    }
+
+    fn release(&mut self, id: &Id) {
+        if self.held.contains_key(id) && !self.sync.holds_back(id) {
+            self.give_back(id);
         }
-        if !places.is_empty()
-            && let Err(error) = self.claim_now(on, ids, places, &mut result)
-        {
-            // The caller gets the error only, and cannot release what was claimed ahead.
-            let held = result.iter().filter(|(_, claim)| matches!(claim, Claim::Held(_)));
-            held.for_each(|(id, _)| self.give_back(id));
-            return Err(error);
+    }
+
+    /// While records are in hand, the statement of the next claim frees what was released, or else the
+    /// heartbeat does.
+    fn flush(&mut self, on: &mut SqlDatabase<PgEngine>, until: Until) -> Result<()> {
+        let is_idle = self.held.len() == self.sync.held_back() + self.ahead.held();
+        if is_idle || until == Until::Durable {
+            self.free(on)?;
         }
-        Ok(result)
-    }
-
-    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
-        if self.pooled { 0 } else { self.ahead.lacks(attempts, begun) }
-    }
-
-    fn claim_ahead(&mut self, ids: &[Id]) {
-        self.ahead.want(ids);
-    }
-
-    fn claimed_ahead(&self) -> usize {
-        self.ahead.fresh().count()
+        Ok(())
     }
 
     fn write(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
-        changes: &[(usize, &RowWrite)],
-    ) -> Result<Vec<Seen>, DbError> {
-        let mut ids = self.ahead.take_wanted();
-        let mut distinct = HashSet::new();
-        ids.retain(|id| !self.held.contains_key(id) && distinct.insert(id.clone()));
-        ids.truncate(MOST_HELD.saturating_sub(self.held.len()));
-        if self.hold_off().is_some() || self.is_unsure.contains(&true) {
-            ids.clear();
-        }
+        changes: &Changes,
+        next: &[Id],
+    ) -> Result<Vec<RowAfter>, DbError> {
         let table = &on.table;
-        let write = statements::ask(table, changes, Ask::Write, self.is_asynchronous);
+        let wanted = self.choose_ahead(table, changes, next);
+        let (charges, outcomes): (Vec<_>, Vec<_>) =
+            changes.iter().copied().partition(|(_, change)| change.begins());
+        let writes = [outcomes, charges].into_iter().filter(|changes| !changes.is_empty());
+        let writes: Vec<_> = writes.map(|it| statements::write(table, &it)).collect();
+        let writing = &mut on.engine.session;
         if !self.pooled {
-            on.engine.session.plan_for_rounds()?;
+            writing.plan_for_rounds()?;
         }
-        let Some(claiming) = self.session.as_mut().filter(|_| !ids.is_empty()) else {
-            let rows = on.engine.session.ask(&write)?;
-            return Ok(seen(table, &rows));
+        let Some(claiming) = self.session.as_mut().filter(|_| !wanted.is_empty()) else {
+            return Ok(rows_after(table, &writing.pipeline(&writes)?));
         };
-        let mut wanted: Vec<_> = ids.iter().map(|id| (id, keys_of(&table.sql, id))).collect();
         let [freed_first, freed_second] = self.freed.clone();
         let lock = take_locks(LOCK, first_keys(&wanted), freed_first);
-        let like = lock_and_read(table, &[], Vec::new(), true);
-        let both = ask_both(&mut on.engine.session, [&lock, &write], claiming, &like, |rows| {
+        let mut wanted = wanted;
+        let read = |rows: &[Row]| {
             let mut granted = granted(rows).into_iter();
             wanted.retain(|(id, _)| {
                 let is_granted = granted.next() == Some(true);
@@ -324,7 +309,9 @@ impl Locks<PgEngine> for PgLocks {
                 is_granted
             });
             (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, freed_second, true))
-        });
+        };
+        let like = lock_and_read(table, &[], Vec::new(), true);
+        let both = writing.claim_in_pipeline(&lock, &writes, claiming, &like, read);
         let (claimed, written) = both.inspect_err(|_| self.is_unsure = [true; 2])?;
         // A record that could not be claimed ahead is claimed when it is needed, or the claim fails then.
         match claimed {
@@ -336,7 +323,7 @@ impl Locks<PgEngine> for PgLocks {
                 for (claim, (id, keys)) in
                     claims(table, wanted.len(), &rows).into_iter().zip(&wanted)
                 {
-                    self.note(id, *keys, &claim);
+                    self.note_claim(id, *keys, &claim);
                     self.ahead.add(id, claim);
                 }
             }
@@ -345,11 +332,11 @@ impl Locks<PgEngine> for PgLocks {
                 self.is_unsure = [true; 2];
             }
         }
-        Ok(seen(table, &written?))
+        Ok(rows_after(table, &written?))
     }
 
     /// If the flush cannot begin, the next flush that is waited for makes up for it.
-    fn has_written(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
+    fn note(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
         for (change, written) in changes.iter().zip(written) {
             if let WriteResult::Charged(charged) = written
                 && let Some(held) = self.held.get_mut(&change.record.id)
@@ -377,34 +364,52 @@ impl Locks<PgEngine> for PgLocks {
         }
     }
 
-    fn hold_off(&self) -> Option<Duration> {
-        let left = self.clock.until(self.hold_off_until?);
-        Some(left).filter(|left| !left.is_zero())
-    }
-
-    fn on_loss(&mut self, end: EndHandlers) {
-        self.end = Some(end);
-    }
-
-    fn sessions(&self, on: &SqlDatabase<PgEngine>) -> Option<Arc<dyn Sessions>> {
-        Some(Arc::new(on.engine.session.server.clone()))
-    }
-
-    fn release(&mut self, id: &Id) {
-        if self.held.contains_key(id) && !self.sync.holds_back(id) {
-            self.give_back(id);
+    /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the
+    /// writing session only.
+    fn keep(
+        &mut self,
+        on: &mut SqlDatabase<PgEngine>,
+        checks_sessions: bool,
+    ) -> Result<Option<Duration>, DbError> {
+        if !checks_sessions && self.is_whole() && !self.pooled {
+            return Ok(None);
         }
-    }
-
-    /// While records are in hand, the statement of the next claim frees what was released, or else the
-    /// heartbeat does.
-    fn rest(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        if self.held.len() == self.sync.held_back() + self.ahead.held() {
+        let writing = Some(&mut on.engine.session).filter(|_| checks_sessions);
+        for session in self.session.iter_mut().chain(writing) {
+            session.within(HEARTBEAT_LIMIT, |session| session.query("SELECT 1", &[]))?;
+        }
+        if checks_sessions {
             self.free(on)?;
+        }
+        self.retake(on)
+    }
+}
+
+impl PgLocks {
+    fn open(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<()> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let place = on.engine.place();
+        if let Some(why) = on.engine.locks_of_one_node()? {
+            bail!("could not claim records in {place}: {why}");
+        }
+        self.open_session(&on.engine.session.server)?;
+        let ready = self.prepare(on);
+        if !matches!(ready, Ok(true)) {
+            self.session = None;
+        }
+        if !ready? {
+            bail!(
+                "could not claim records in {place}: its advisory locks do not lock, a second session \
+                 got what the first one holds; name a server, or a pooler before it, that keeps \
+                 them"
+            );
         }
         Ok(())
     }
 
+    /// Frees what was released.
     fn free(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
         let Some(session) = &mut self.session else { return Ok(()) };
         let finished = self.sync.finish(session);
@@ -427,38 +432,26 @@ impl Locks<PgEngine> for PgLocks {
         Ok(())
     }
 
-    fn start_watchdog(&mut self, on: &mut SqlDatabase<PgEngine>, token: &str) -> Result<()> {
-        self.token = Some(token.into());
-        self.open(on)?;
-        // A server that has just started has lost the claims of all passes, which take them back now.
-        let age = on.engine.session.age_of_claims();
-        let left = HOLD_OFF.saturating_sub(on.reading(age)?);
-        self.hold_off_until = self.clock.monotonic().checked_add(left);
-        Ok(())
-    }
-
-    /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the
-    /// writing session only.
-    fn keep_claims(
+    /// The candidates to claim ahead, which nobody here holds.
+    fn choose_ahead<'a>(
         &mut self,
-        on: &mut SqlDatabase<PgEngine>,
-        was_used: bool,
-    ) -> Result<Option<Duration>, DbError> {
-        if was_used && self.is_whole() && !self.pooled {
-            return Ok(None);
+        table: &Table,
+        changes: &Changes,
+        next: &'a [Id],
+    ) -> Vec<(&'a Id, Keys)> {
+        let outcomes = changes.iter().filter(|(_, change)| !change.begins()).count();
+        let not_in_hand = self.ahead.held() + self.sync.held_back() + outcomes;
+        let ids = self.ahead.choose(next, self.held.len().saturating_sub(not_in_hand));
+        let is_unsure = self.is_unsure.contains(&true);
+        if self.pooled || is_unsure || self.limits().hold_off.is_some() {
+            return Vec::new();
         }
-        let writing = Some(&mut on.engine.session).filter(|_| !was_used);
-        for session in self.session.iter_mut().chain(writing) {
-            session.within(HEARTBEAT_LIMIT, |session| session.query("SELECT 1", &[]))?;
-        }
-        if !was_used {
-            self.free(on)?;
-        }
-        self.retake(on)
+        let mut distinct = HashSet::new();
+        let free = ids.iter().filter(|id| !self.held.contains_key(id) && distinct.insert(*id));
+        let most = MOST_HELD.saturating_sub(self.held.len());
+        free.take(most).map(|id| (id, keys_of(&table.sql, id))).collect()
     }
-}
 
-impl PgLocks {
     fn open_session(&mut self, server: &Arc<Server>) -> Result<()> {
         let session = match self.early.take() {
             Some(session) => session,
@@ -490,7 +483,8 @@ impl PgLocks {
     }
 
     /// Gets both sessions ready, and says whether their locks exclude each other.
-    fn prepare(&mut self, writing: &mut Session) -> Result<bool, DbError> {
+    fn prepare(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
+        let writing = &mut on.engine.session;
         let Some(claiming) = &mut self.session else { return Ok(false) };
         self.pooled = writing.within(FIRST_ANSWER_LIMIT, |writing| {
             claiming.within(FIRST_ANSWER_LIMIT, |claiming| are_pooled(claiming, writing))
@@ -498,6 +492,8 @@ impl PgLocks {
         if self.pooled {
             let place = writing.server.shown();
             log::debug!("{place} is a pooler: a claim is a lock of a transaction");
+        } else if writing.access != Access::ReadOnly {
+            self.is_asynchronous = CommitSync::can_flush(claiming)?;
         }
         self.tune(writing, [true; 2])?;
         // A server that only speaks PostgreSQL's protocol may have these functions and grant every lock.
@@ -535,6 +531,9 @@ impl PgLocks {
                  SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
                  WHERE name = 'idle_session_timeout'; SET lock_timeout = '{LOCK_TIMEOUT}'"
             ))?;
+            if of == 0 && self.is_asynchronous {
+                session.batch("SET synchronous_commit = off")?;
+            }
             session.prepare_what_is_repeated();
             session.plan_for_rounds()?;
             self.backends[of] = session.backend()?;
@@ -556,17 +555,39 @@ impl PgLocks {
         done.inspect_err(|_| self.is_unsure[of] = true)
     }
 
+    /// Claims the first records. Of more than those, it first finds the ones that are still pending.
     fn claim_now(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
-        ids: &[Id],
-        places: Vec<usize>,
-        result: &mut [(Id, Claim)],
-    ) -> Result<(), DbError> {
+        first: &[Id],
+        later: &[Id],
+    ) -> Result<Vec<Claim>, DbError> {
         self.make_sure(&mut on.engine.session)?;
         let (writing, table) = (&mut on.engine.session, &on.table);
-        let keys = |place: usize| (&ids[place], keys_of(&table.sql, &ids[place]));
-        let wanted: Vec<_> = places.iter().map(|place| keys(*place)).collect();
+        let mut ids: Vec<_> = first.iter().chain(later).collect();
+        let mut claims: Vec<_> = ids.iter().map(|_| Claim::NotAsked).collect();
+        if !later.is_empty() {
+            let pending = still_pending(writing, table, &ids)?;
+            let is_gone = |place: &usize| pending.binary_search(place).is_err();
+            (0..ids.len()).filter(is_gone).for_each(|place| claims[place] = Claim::Gone);
+        }
+        let (mut places, mut wanted, mut distinct) = (Vec::new(), Vec::new(), HashSet::new());
+        for (place, id) in ids.drain(..).enumerate() {
+            let keys = keys_of(&table.sql, id);
+            if wanted.len() == first.len() || !matches!(claims[place], Claim::NotAsked) {
+                continue;
+            }
+            claims[place] = Claim::Busy;
+            if self.held.contains_key(id) {
+                log::warn!("record {id} is skipped: this pass has it already");
+            } else if distinct.insert(keys) {
+                places.push(place);
+                wanted.push((id, keys));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(claims);
+        }
         if !self.pooled {
             writing.plan_for_rounds()?;
         }
@@ -574,18 +595,18 @@ impl PgLocks {
         let granted = places.into_iter().zip(wanted).zip(granted).filter(|(_, granted)| *granted);
         let (places, wanted): (Vec<_>, Vec<_>) = granted.map(|(one, _)| one).unzip();
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(claims);
         }
         // A statement of its own, so that it sees what was committed before the locks were free.
         let freed = if self.pooled { Vec::new() } else { self.freed[1].clone() };
         let session = if self.pooled { Some(writing) } else { self.session.as_mut() };
-        let Some(session) = session else { return Ok(()) };
+        let Some(session) = session else { return Ok(claims) };
         let read = match session.ask(&lock_and_read(table, &wanted, freed, !self.pooled)) {
             // One row that cannot be read must not keep the others from being handled.
             Err(error) if error.is_of_a_row => {
                 lock_and_read_singly(session, table, &wanted, !self.pooled)
             }
-            rows => rows.map(|rows| claims(table, wanted.len(), &rows)),
+            rows => rows.map(|rows| statements::claims(table, wanted.len(), &rows)),
         };
         if read.is_err() {
             self.freed[0].extend(first_keys(&wanted));
@@ -595,10 +616,10 @@ impl PgLocks {
             self.freed[1].clear();
         }
         for ((place, (id, keys)), claim) in places.into_iter().zip(wanted).zip(read) {
-            self.note(id, keys, &claim);
-            result[place].1 = claim;
+            self.note_claim(id, keys, &claim);
+            claims[place] = claim;
         }
-        Ok(())
+        Ok(claims)
     }
 
     fn take_first(&mut self, writing: &mut Session, keys: &[i64]) -> Result<Vec<bool>, DbError> {
@@ -653,20 +674,6 @@ impl PgLocks {
         Ok(())
     }
 
-    /// Whether writes may become durable later, by a flush. Behind a pooler they may not, because a flush
-    /// would end the transaction with the claims; nor may they in a table with rules, because those do not
-    /// allow a statement that also sets how it commits.
-    fn can_flush(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<bool, DbError> {
-        let may_write = !self.pooled && on.engine.session.access != Access::ReadOnly;
-        let Some(session) = self.session.as_mut().filter(|_| may_write) else {
-            return Ok(false);
-        };
-        let rules = "SELECT 1 FROM pg_catalog.pg_rewrite \
-                     WHERE ev_class = $1::text::regclass AND ev_type <> '1'";
-        let has_rules = !session.query(rules, &[Param::text(&on.table.sql)])?.is_empty();
-        Ok(!has_rules && CommitSync::can_flush(session)?)
-    }
-
     fn give_back(&mut self, id: &Id) {
         let Some(held) = self.held.remove(id) else { return };
         for (of, freed) in self.freed.iter_mut().enumerate() {
@@ -679,13 +686,13 @@ impl PgLocks {
     }
 
     /// Notes which locks a record has after an attempt to claim it in which the first lock was granted.
-    fn note(&mut self, id: &Id, keys: Keys, claim: &Claim) {
+    fn note_claim(&mut self, id: &Id, keys: Keys, claim: &Claim) {
         let has = [true, !self.pooled];
         match claim {
             Claim::Held(record) => {
                 self.held.insert(id.clone(), Held::new(record.clone(), keys, has));
             }
-            Claim::Busy | Claim::Unreadable(_) => self.freed[0].push(keys[0]),
+            Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => self.freed[0].push(keys[0]),
             Claim::Gone | Claim::Ambiguous => {
                 self.freed[0].push(keys[0]);
                 self.freed[1].extend(Some(keys[1]).filter(|_| !self.pooled));

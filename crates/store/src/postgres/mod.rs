@@ -16,17 +16,16 @@ mod statements;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use backlog_schedule::{Id, Instant, Query, Status, Value};
+use backlog_schedule::{Instant, Query, Status, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSqlOwned;
 
 pub use explore::explore;
 pub use server::{Server, certificates, without_password};
 
-use super::engine::{Ask, Engine, Index, Seen};
+use super::engine::{Changes, Constraints, Engine, Index, Inspect, Plan, RowAfter, RowState};
 use super::error::DbError;
 use super::table::{Holds, Table, quote};
 use super::table_store::TableStore;
@@ -35,10 +34,10 @@ use crate::database::{Access, Database};
 use crate::engine::SqlDatabase;
 use crate::inspection::Inspection;
 use crate::mapping::Mapping;
-use crate::retry::Retry;
+use crate::retry::{Retry, Retrying};
 use crate::state_dir::StateDir;
 use crate::store::{Claiming, Interrupter};
-use crate::writes::{RowConstraints, RowWrite};
+use crate::writes::RowWrite;
 use dialect::{Param, Request, param};
 use locks::{LineSession, PgLocks, recover};
 use pgmq::{Queue, Work};
@@ -110,7 +109,6 @@ impl Engine for PgEngine {
 
     const TRIES: u32 = 60;
     const WRITES_SINGLY: bool = false;
-    const HEARTBEAT_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));
 
     fn place(&self) -> String {
         self.session.server.shown()
@@ -139,15 +137,45 @@ impl Engine for PgEngine {
         Ok(table.due(query))
     }
 
-    fn still_pending(&mut self, table: &Table, ids: &[Id]) -> Result<Option<Vec<Id>>, DbError> {
-        statements::still_pending(&mut self.session, table, ids).map(Some)
+    /// The limit is shorter than the time after which the server looks for a deadlock.
+    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
+        let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
+        self.execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
     }
 
-    /// The tables of a queue are pgmq's business.
-    fn is_users_table(&self) -> bool {
-        self.queue.is_none()
+    fn end_rehearsal(&mut self) -> Result<(), DbError> {
+        self.execute("SET CONSTRAINTS ALL IMMEDIATE")?;
+        self.session.roll_back()
     }
 
+    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
+        self.try_in_one_go(table, chains)
+    }
+
+    fn execute(&mut self, sql: &str) -> Result<(), DbError> {
+        self.session.batch(sql)
+    }
+
+    fn roll_back(&mut self) {
+        let _ = self.session.roll_back();
+    }
+
+    fn write(&mut self, table: &Table, changes: &Changes) -> Result<Vec<RowAfter>, DbError> {
+        let request = statements::write(table, changes);
+        Ok(statements::rows_after(table, &self.session.ask(&request)?))
+    }
+
+    fn states(&mut self, table: &Table, changes: &Changes) -> Result<Vec<RowState>, DbError> {
+        let request = statements::states(table, changes);
+        Ok(statements::row_states(table, &self.session.ask(&request)?))
+    }
+
+    fn interrupter(&self) -> Interrupter {
+        self.session.server.interrupter()
+    }
+}
+
+impl Inspect for PgEngine {
     fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
         let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal ORDER BY 1";
@@ -162,17 +190,24 @@ impl Engine for PgEngine {
         self.session.column(sql, &[Param::text(&table.sql)])
     }
 
-    fn finds(&mut self, table: &Table, query: &Query) -> Result<bool, DbError> {
-        let any = table.any(&table.due_rows(&query.statuses));
-        let found = table.due(query).concat();
-        Ok(self.is_found_by_index(table, &any)?
-            && self.is_found_by_index(table, &found)?
-            && self.is_searched(table, &found)?)
+    fn constraints(&mut self, table: &Table) -> Result<Constraints, DbError> {
+        let rows = self.constraints_of_rows(table)?;
+        // Triggers that run after an update may change a row after what a statement returns of it.
+        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
+        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
+                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
+        let change_charges = !self.session.query(sql, &[Param::text(&table.sql)])?.is_empty();
+        Ok(Constraints { rows, change_charges })
     }
 
-    fn sorts(&mut self, table: &Table, query: &Query) -> Result<bool, DbError> {
-        let plan = self.session.plan_of(&table.due(query).concat())?;
-        Ok(plan.iter().any(|line| line.contains("Sort Key")))
+    fn plan(&mut self, table: &Table, query: &Query) -> Result<Plan, DbError> {
+        let any = table.any(&table.due_rows(&query.statuses));
+        let found = table.due(query).concat();
+        let uses_index = self.is_found_by_index(table, &any)?
+            && self.is_found_by_index(table, &found)?
+            && self.is_searched(table, &found)?;
+        let plan = self.session.plan_of(&found)?;
+        Ok(Plan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
@@ -232,55 +267,6 @@ impl Engine for PgEngine {
         let version: Vec<String> = found.unread.or_nothing("the version", version);
         found.aside = format!("PostgreSQL {}", version.concat());
     }
-
-    /// The limit is shorter than the time after which the server looks for a deadlock.
-    fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
-        let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
-        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
-    }
-
-    fn end_rehearsal(&mut self) -> Result<(), DbError> {
-        self.batch("SET CONSTRAINTS ALL IMMEDIATE")?;
-        self.session.roll_back()
-    }
-
-    fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
-        self.try_in_one_go(table, chains)
-    }
-
-    fn batch(&mut self, sql: &str) -> Result<(), DbError> {
-        self.session.batch(sql)
-    }
-
-    fn roll_back(&mut self) {
-        let _ = self.session.roll_back();
-    }
-
-    fn ask(
-        &mut self,
-        table: &Table,
-        changes: &[(usize, &RowWrite)],
-        ask: Ask,
-    ) -> Result<Vec<Seen>, DbError> {
-        let request = statements::ask(table, changes, ask, false);
-        Ok(statements::seen(table, &self.session.ask(&request)?))
-    }
-
-    /// Triggers that run after an update may change a row after what a statement returns of it.
-    fn looks_again(&mut self, table: &Table) -> Result<bool, DbError> {
-        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
-        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
-                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
-        Ok(!self.session.query(sql, &[Param::text(&table.sql)])?.is_empty())
-    }
-
-    fn row_constraints(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
-        self.constraints_of_rows(table)
-    }
-
-    fn interrupter(&self) -> Option<Interrupter> {
-        Some(self.session.server.interrupter())
-    }
 }
 
 impl Database for SqlDatabase<PgEngine> {
@@ -334,12 +320,17 @@ impl Database for SqlDatabase<PgEngine> {
         }
     }
 
+    fn interrupter(&self) -> Interrupter {
+        self.engine.interrupter()
+    }
+
     fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
-            Some(queue) => Box::new(Work::new(queue, *self, retry)),
+            Some(queue) => Box::new(Retrying::new(Work::new(queue, *self), retry)),
             None => {
                 let locks = PgLocks::new(retry.clock, self.engine.line.take());
-                Box::new(TableStore::new(*self, locks, retry, recover))
+                let store = TableStore::new(*self, locks, retry.clone(), recover);
+                Box::new(Retrying::new(store, retry))
             }
         })
     }

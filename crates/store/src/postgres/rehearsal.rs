@@ -1,17 +1,14 @@
 //! The rehearsal of many records in one round trip: the writes of each in a savepoint, sent one behind the
 //! other without waiting for answers.
 
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
 
-use futures_util::future::{MaybeDone, maybe_done};
+use futures_util::future::join_all;
 use tokio_postgres::{Client, Error as SqlError, Row};
 
 use super::dialect::Request;
 use super::session::{Session, query};
 use super::{PgEngine, statements};
-use crate::engine::Ask;
 use crate::error::DbError;
 use crate::table::Table;
 use crate::writes::RowWrite;
@@ -29,7 +26,7 @@ impl PgEngine {
         table: &Table,
         chains: &[Vec<RowWrite>],
     ) -> Result<Vec<bool>, DbError> {
-        let ask = |write| statements::ask(table, &[(0, write)], Ask::Rehearse, false);
+        let ask = |write| statements::write(table, &[(0, write)]);
         let requests = chains.iter().map(|chain| chain.iter().map(ask).collect());
         let requests: Vec<_> = requests.collect();
         let has_deferrable = match self.has_deferrable {
@@ -41,8 +38,8 @@ impl PgEngine {
         let is_accepted = |(chain, tried): (&Vec<RowWrite>, Option<Vec<Vec<Row>>>)| {
             let answers = tried.unwrap_or_default();
             let is_made = |(write, rows): (&RowWrite, &Vec<Row>)| {
-                let seen = statements::seen(table, rows);
-                seen.len() == 1 && !(write.ends() && seen[0].is_pending)
+                let after = statements::rows_after(table, rows);
+                after.len() == 1 && !(write.ends() && after[0].is_pending)
             };
             answers.len() == chain.len() && chain.iter().zip(&answers).all(is_made)
         };
@@ -73,13 +70,13 @@ impl Session {
             for group in groups {
                 for (request, statement) in group.iter().zip(statements.by_ref()) {
                     let Request { sql, params } = request;
-                    let answer = query(client, statement.as_ref(), sql, params);
-                    asked.push(maybe_done(Box::pin(answer)));
+                    asked.push(Box::pin(query(client, statement.as_ref(), sql, params)));
                 }
                 asked.extend(ends.iter().map(|end| batch(client, end)));
             }
             asked.push(batch(client, "ROLLBACK"));
-            Ok(in_order(asked).await)
+            // The first poll of each request sends it.
+            Ok(join_all(asked).await)
         })?;
         let mut answers = answers.into_iter();
         answers.next().transpose()?;
@@ -97,21 +94,8 @@ impl Session {
     }
 }
 
-type Answer = Result<Vec<Row>, SqlError>;
-type Asked<'a> = MaybeDone<Pin<Box<dyn Future<Output = Answer> + 'a>>>;
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, SqlError>> + 'a>>;
 
-/// The answers to requests that are sent one behind the other, without waiting between them: the first poll of
-/// a request sends it.
-async fn in_order(mut requests: Vec<Asked<'_>>) -> Vec<Answer> {
-    poll_fn(|context| {
-        let poll = |request: &mut Asked<'_>| Pin::new(request).poll(context).is_ready();
-        let answered = requests.iter_mut().map(poll).filter(|is_answered| *is_answered).count();
-        if answered == requests.len() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    requests.iter_mut().filter_map(|request| Pin::new(request).take_output()).collect()
-}
-
-fn batch<'a>(client: &'a Client, sql: &'a str) -> Asked<'a> {
-    maybe_done(Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) }))
+fn batch<'a>(client: &'a Client, sql: &'a str) -> Answer<'a> {
+    Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) })
 }

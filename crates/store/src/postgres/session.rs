@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity};
 use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
@@ -339,33 +339,63 @@ pub async fn query(
     }
 }
 
-/// Asks one session for two things, one behind the other, and the other session for what `then` makes of the first
-/// answer, while the second is awaited.
-pub fn ask_both(
-    one: &mut Session,
-    [first, second]: [&Request; 2],
-    other: &mut Session,
-    like: &Request,
-    then: impl FnOnce(&[Row]) -> Option<Request>,
-) -> Result<Both, DbError> {
-    let first_statement = one.statement(&first.sql, &first.params)?;
-    let second_statement = one.statement(&second.sql, &second.params)?;
-    let third_statement = other.statement(&like.sql, &like.params)?;
-    let ask = async |one: &Client, other: &Client| {
-        let first = async {
-            let rows = query(one, first_statement.as_ref(), &first.sql, &first.params).await?;
-            let Some(third) = then(&rows) else { return Ok(Vec::new()) };
-            query(other, third_statement.as_ref(), &third.sql, &third.params).await
+/// The rows of a claim, and of the writes that were sent with it.
+type ClaimedAndWritten = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
+
+impl Session {
+    /// Sends requests one behind the other, without waiting between them.
+    pub fn pipeline(&mut self, requests: &[Request]) -> Result<Vec<Row>, DbError> {
+        if let [only] = requests {
+            return self.ask(only);
+        }
+        let statements = self.statements(requests)?;
+        let ask = async |client: &Client| Ok(in_order(client, requests, &statements).await);
+        Ok(self.connection.wait(ask)??)
+    }
+
+    /// The same with a request before them that locks. The `other` session is asked for what `then` makes of its answer,
+    /// which is a request `like` that one, while the others are awaited.
+    pub fn claim_in_pipeline(
+        &mut self,
+        lock: &Request,
+        requests: &[Request],
+        other: &mut Self,
+        like: &Request,
+        then: impl FnOnce(&[Row]) -> Option<Request>,
+    ) -> Result<ClaimedAndWritten, DbError> {
+        let locking = self.statement(&lock.sql, &lock.params)?;
+        let statements = self.statements(requests)?;
+        let reading = other.statement(&like.sql, &like.params)?;
+        let ask = async |one: &Client, other: &Client| {
+            let claim = async {
+                let rows = query(one, locking.as_ref(), &lock.sql, &lock.params).await?;
+                let Some(read) = then(&rows) else { return Ok(Vec::new()) };
+                query(other, reading.as_ref(), &read.sql, &read.params).await
+            };
+            let writes = in_order(one, requests, &statements);
+            let (claimed, written): (Result<_, SqlError>, _) = join(claim, writes).await;
+            (claimed.map_err(DbError::from), written.map_err(DbError::from))
         };
-        let second = query(one, second_statement.as_ref(), &second.sql, &second.params);
-        let (first, second): (Result<_, SqlError>, _) = join(first, second).await;
-        (first.map_err(DbError::from), second.map_err(DbError::from))
-    };
-    Ok(one.connection.wait_with(&other.connection, ask)?)
+        Ok(self.connection.wait_with(&other.connection, ask)?)
+    }
+
+    fn statements(&mut self, requests: &[Request]) -> Result<Vec<Option<Statement>>, Failure> {
+        requests.iter().map(|request| self.statement(&request.sql, &request.params)).collect()
+    }
 }
 
-/// The answers to the request that was made of the first answer, and to the second request.
-type Both = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
+/// The rows of requests that are sent one behind the other, or the first error.
+async fn in_order(
+    client: &Client,
+    requests: &[Request],
+    statements: &[Option<Statement>],
+) -> Result<Vec<Row>, SqlError> {
+    let asked = requests.iter().zip(statements);
+    let asked = asked.map(|(it, statement)| query(client, statement.as_ref(), &it.sql, &it.params));
+    // The first poll of each sends it.
+    let answers = join_all(asked).await;
+    Ok(answers.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.
 ///

@@ -9,11 +9,13 @@ use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
 use super::session::{Session, values_set_in_query};
-use crate::engine::{Ask, Seen};
+use crate::engine::{Changes, RowAfter, RowState};
 use crate::error::DbError;
-use crate::sql::id_param;
+use crate::sql::{EVERY, id_param};
 use crate::store::Claim;
-use crate::table::{Cells, Column, Dialect, Holds, Role, Selected, Table, Term, Verb, quote};
+use crate::table::{
+    Cells, Column, Dialect, Holds, Role, Selected, Table, Term, Verb, joined, quote,
+};
 use crate::writes::{Charged, RowWrite};
 
 /// The keys of the first and the second lock of a record.
@@ -84,18 +86,22 @@ fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
     Param::Keys(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
 }
 
-/// Those ids whose records are pending, in their order.
-pub fn still_pending(session: &mut Session, table: &Table, ids: &[Id]) -> Result<Vec<Id>, DbError> {
+/// The places of those ids whose records are pending, in their order.
+pub fn still_pending(
+    session: &mut Session,
+    table: &Table,
+    ids: &[&Id],
+) -> Result<Vec<usize>, DbError> {
     let mut given = Given::default();
     let has_id = given.ids(table);
     given.numbers();
-    let params: Vec<_> = self::ids(table, ids.iter()).chain([numbers(0..ids.len())]).collect();
+    let numbers = numbers(0..ids.len());
+    let params: Vec<_> = self::ids(table, ids.iter().copied()).chain([numbers]).collect();
     let (rows, name, pending) = (given.rows(), &table.sql, table.pending());
     let sql = format!(
         "SELECT DISTINCT {NUMBER} FROM {rows} JOIN {name} ON {has_id} WHERE {pending} ORDER BY 1"
     );
-    let found = session.query(&sql, &params)?;
-    Ok(found.iter().filter_map(|row| ids.get(number(row, 0)?).cloned()).collect())
+    Ok(session.query(&sql, &params)?.iter().filter_map(|row| number(row, 0)).collect())
 }
 
 /// What gives the locks back whose keys are the first parameter.
@@ -154,9 +160,11 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
                 let record = row.truth(2).then(|| columns.record(row, 3)).flatten();
                 record.map_or(Claim::Gone, |record| Claim::Held(Arc::new(record)))
             }
-            Claim::Held(_) | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
-                Claim::Ambiguous
-            }
+            Claim::Held(_)
+            | Claim::Gone
+            | Claim::NotAsked
+            | Claim::Ambiguous
+            | Claim::Unreadable(_) => Claim::Ambiguous,
         };
     }
     claims
@@ -255,28 +263,40 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The rest of a transaction, which commits without waiting for the disk. A pooler keeps nothing of it.
-const ASYNCHRONOUS: &str =
-    "commits AS MATERIALIZED (SELECT pg_catalog.set_config('synchronous_commit', 'off', true))";
+/// Writes the rows of changes that are as expected.
+pub fn write(table: &Table, changes: &Changes) -> Request {
+    request(table, changes, write_group)
+}
 
-/// Asks about the rows of changes. What is written is durable at once, or after the next flush.
-pub fn ask(
-    table: &Table,
-    changes: &[(usize, &RowWrite)],
-    ask: Ask,
-    is_asynchronous: bool,
-) -> Request {
+/// Reads the states of the rows of changes.
+pub fn states(table: &Table, changes: &Changes) -> Request {
+    request(table, changes, state_of_group)
+}
+
+type PartOfGroup = fn(&Table, &Group, &mut usize) -> String;
+
+/// A statement made of one part for each group of changes.
+fn request(table: &Table, changes: &Changes, part: PartOfGroup) -> Request {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
-        let (verb, terms) = table.terms(change, ask);
+        let (verb, terms) = table.terms(change);
         match groups.iter().position(|group| group.takes(change, verb, &terms)) {
             Some(place) => groups[place].add(*number, &terms),
             None => groups.push(Group::new(*number, change, verb, terms)),
         }
     }
-    let sql = write_groups(table, &groups, is_asynchronous);
-    let mut params = Vec::new();
+    let (mut params, mut count) = (Vec::new(), 0);
+    let parts: Vec<_> = groups.iter().map(|group| part(table, group, &mut count)).collect();
     groups.iter_mut().for_each(|group| group.params(&mut params));
+    let sql = match &parts[..] {
+        [only] => only.clone(),
+        parts => {
+            let named = parts.iter().zip(0..).map(|(part, n)| format!("g{n} AS ({part})"));
+            let all = (0..parts.len()).map(|n| format!("SELECT * FROM g{n}"));
+            let [named, all] = [joined(named, ", "), joined(all, " UNION ALL ")];
+            format!("WITH {named} {all}")
+        }
+    };
     Request { sql, params }
 }
 
@@ -329,94 +349,148 @@ pub fn lock_and_read(
     Request { sql, params }
 }
 
-fn write_groups(table: &Table, groups: &[Group], is_asynchronous: bool) -> String {
-    let mut params = 0;
-    let parts: Vec<_> = groups.iter().map(|it| write_group(table, it, &mut params)).collect();
-    let mut named: Vec<_> =
-        parts.iter().zip(0..).map(|(part, index)| format!("g{index} AS ({part})")).collect();
-    let all: Vec<_> = (0..parts.len()).map(|index| format!("SELECT * FROM g{index}")).collect();
-    let all = all.join(" UNION ALL ");
-    match &parts[..] {
-        _ if is_asynchronous => {
-            named.push(ASYNCHRONOUS.into());
-            let named = named.join(", ");
-            format!("WITH {named} SELECT written.* FROM ({all}) AS written, commits")
-        }
-        [only] => only.clone(),
-        _ => format!("WITH {} {all}", named.join(", ")),
-    }
+/// The rows that were written.
+pub fn rows_after(table: &Table, rows: &[Row]) -> Vec<RowAfter> {
+    let after = |row: &Row| {
+        let (number, is_pending) = (number(row, 0)?, row.truth(1));
+        Some(RowAfter { number, is_pending, charged: charged(table, row) })
+    };
+    rows.iter().filter_map(after).collect()
 }
 
-/// The rows for which the answer is yes.
-pub fn seen(table: &Table, rows: &[Row]) -> Vec<Seen> {
+pub fn row_states(table: &Table, rows: &[Row]) -> Vec<RowState> {
+    let guards = table.charge_columns().len();
+    let state = |row: &Row| {
+        Some(RowState {
+            number: number(row, 0)?,
+            is_pending: row.truth(1),
+            charged: charged(table, row),
+            is_expected: row.truth(guards + 2),
+            is_written: row.truth(guards + 3),
+        })
+    };
+    rows.iter().filter_map(state).collect()
+}
+
+fn charged(table: &Table, row: &Row) -> Charged {
     let guards = table.charge_columns();
-    let seen = |row: &Row| {
-        let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
-        let (number, charged) = (number(row, 0)?, Charged(values.collect()));
-        Some(Seen { number, is_pending: row.truth(1), charged })
-    };
-    rows.iter().filter_map(seen).collect()
+    let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
+    Charged(values.collect())
 }
 
-/// The statement for one group. It returns the number of each change for which the answer is yes,
-/// whether the row is pending after it, and if an attempt begins, which guards what follows, the
-/// columns that show whether it is still the same.
+/// The statement that writes one group. It returns the number of each change that was made, whether the row is
+/// pending after it, and if an attempt begins, which guards what follows, the columns that show whether it is
+/// still the same.
 fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
-    let name = &table.sql;
-    let mut given = Given { params: *params, ..Given::default() };
-    let (mut sets, mut conditions) = (Vec::new(), Vec::new());
-    for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
-        let (declared, column) = (&term.column.declared, quote(&term.column.name));
-        let own = format!("{name}.{column}");
-        let mut value = || match values {
-            Values::Same => format!("{}::{declared}", given.scalar()),
-            Values::Each(_) => {
-                given.add(index, "text");
-                format!("\"backlog given\".\"backlog {index}\"::{declared}")
-            }
-        };
-        match term.role {
-            Role::Grow(more) => sets.push(format!("{column} = coalesce({own}, 0) + {more}")),
-            Role::Id => conditions.push(format!("{own} = {}", value())),
-            Role::Guard => {
-                // As text, because not every type can be compared, and the very spelling counts:
-                // where it does not, a comparison without it is twice as fast.
-                let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
-                let value = value();
-                conditions.push(format!("{own}{text} IS NOT DISTINCT FROM {value}{text}"));
-            }
-            Role::Set => sets.push(format!("{column} = {}", value())),
-        }
-    }
-    let (number, rows) = if group.is_of_one() {
-        (format!("{}::bigint", given.scalar()), String::new())
-    } else {
-        given.numbers();
-        (NUMBER.into(), given.rows())
+    let Clauses { ids, guards, sets, number, rows, .. } = Clauses::of(table, group, params);
+    let (name, sets) = (&table.sql, sets.join(", "));
+    let condition = [ids, guards].concat().join(" AND ");
+    let is_pending = is_pending(table, group);
+    let charged = charged_columns(table, group.first.begins());
+    let rows_after = |word: &str| match rows.is_empty() {
+        true => String::new(),
+        false => format!("{word}{rows}"),
     };
-    let rows_of =
-        |word: &str| if rows.is_empty() { String::new() } else { format!("{word}{rows}") };
-    let (sets, condition) = (sets.join(", "), conditions.join(" AND "));
-    *params = given.params;
-    let is_pending = format!("({}) IS TRUE", table.still_pending(group.first.renews()));
-    let guard = |column: &Column| match group.first.begins() || group.verb == Verb::Select {
+    match group.verb {
+        Verb::Update => format!(
+            "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{charged}",
+            rows_after(" FROM ")
+        ),
+        Verb::Delete => format!(
+            "DELETE FROM {name}{} WHERE {condition} RETURNING {number}, false{charged}",
+            rows_after(" USING ")
+        ),
+        Verb::Select => format!(
+            "SELECT {number}, {is_pending}{} FROM {name}{} WHERE {condition}",
+            charged_columns(table, true),
+            rows_after(", ")
+        ),
+    }
+}
+
+/// The query for the states of one group.
+fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
+    let Clauses { ids, guards, written, number, rows, .. } = Clauses::of(table, group, params);
+    let all =
+        |terms: Vec<String>| if terms.is_empty() { EVERY.into() } else { terms.join(" AND ") };
+    let rows = if rows.is_empty() { rows } else { format!(", {rows}") };
+    format!(
+        "SELECT {number}, {}{}, ({}), ({}) FROM {}{rows} WHERE {}",
+        is_pending(table, group),
+        charged_columns(table, true),
+        all(guards),
+        all(written),
+        table.sql,
+        ids.join(" AND ")
+    )
+}
+
+fn is_pending(table: &Table, group: &Group) -> String {
+    format!("({}) IS TRUE", table.still_pending(group.first.renews()))
+}
+
+/// The columns that show whether a row is still the same, or as many NULLs.
+fn charged_columns(table: &Table, is_read: bool) -> String {
+    let column = |column: &Column| match is_read {
         true => format!(", {}", Postgres.cell(column)),
         false => ", NULL::text".into(),
     };
-    let guards: String = table.charge_columns().into_iter().map(guard).collect();
-    match group.verb {
-        Verb::Update => format!(
-            "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{guards}",
-            rows_of(" FROM ")
-        ),
-        Verb::Delete => format!(
-            "DELETE FROM {name}{} WHERE {condition} RETURNING {number}, false{guards}",
-            rows_of(" USING ")
-        ),
-        Verb::Select => format!(
-            "SELECT {number}, {is_pending}{guards} FROM {name}{} WHERE {condition}",
-            rows_of(", ")
-        ),
+    table.charge_columns().into_iter().map(column).collect()
+}
+
+/// Parts of the statement for one group.
+struct Clauses {
+    ids: Vec<String>,
+    guards: Vec<String>,
+    sets: Vec<String>,
+    /// Conditions that hold once the sets are made.
+    written: Vec<String>,
+    /// The number of a change.
+    number: String,
+    /// The given rows, which are joined with the table; empty for one row.
+    rows: String,
+}
+
+impl Clauses {
+    fn of(table: &Table, group: &Group, params: &mut usize) -> Self {
+        let [mut ids, mut guards, mut sets, mut written] = [const { Vec::new() }; 4];
+        let mut given = Given { params: *params, ..Given::default() };
+        for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
+            let (declared, column) = (&term.column.declared, quote(&term.column.name));
+            let own = format!("{}.{column}", table.sql);
+            if let Role::Grow(more) = term.role {
+                sets.push(format!("{column} = coalesce({own}, 0) + {more}"));
+                continue;
+            }
+            let value = match values {
+                Values::Same => format!("{}::{declared}", given.scalar()),
+                Values::Each(_) => {
+                    given.add(index, "text");
+                    format!("\"backlog given\".\"backlog {index}\"::{declared}")
+                }
+            };
+            // As text, because not every type can be compared, and the very spelling counts:
+            // where it does not, a comparison without it is twice as fast.
+            let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
+            let is = || format!("{own}{text} IS NOT DISTINCT FROM {value}{text}");
+            match term.role {
+                Role::Grow(_) => {}
+                Role::Id => ids.push(format!("{own} = {value}")),
+                Role::Guard => guards.push(is()),
+                Role::Set => {
+                    written.push(is());
+                    sets.push(format!("{column} = {value}"));
+                }
+            }
+        }
+        let (number, rows) = if group.is_of_one() {
+            (format!("{}::bigint", given.scalar()), String::new())
+        } else {
+            given.numbers();
+            (NUMBER.into(), given.rows())
+        };
+        *params = given.params;
+        Self { ids, guards, sets, written, number, rows }
     }
 }
 

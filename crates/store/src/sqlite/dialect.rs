@@ -1,7 +1,6 @@
 //! Names, values and dates as SQLite has them. A date is looked for in those stretches of its
 //! column in which an index has it, because a column may hold numbers beside text.
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use backlog_schedule::{Instant, Order, Query, Value, Window};
@@ -194,39 +193,69 @@ pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
     own.map(|term| term.value.as_ref())
 }
 
-/// A statement about one row. It changes no row, or the one that is meant.
-pub fn statement(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
-    let name = &table.sql;
-    let mut sql = match verb {
-        Verb::Update if or_abort => format!("UPDATE OR ABORT {name} SET"),
-        Verb::Update => format!("UPDATE {name} SET"),
+/// A statement that writes one row. It changes no row, or the one that is meant.
+pub fn write(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
+    let (name, clauses) = (&table.sql, Clauses::of(table, terms));
+    let begin = match verb {
+        Verb::Update if or_abort => {
+            format!("UPDATE OR ABORT {name} SET {}", clauses.sets.join(", "))
+        }
+        Verb::Update => format!("UPDATE {name} SET {}", clauses.sets.join(", ")),
         Verb::Delete => format!("DELETE FROM {name}"),
-        Verb::Select => format!("SELECT {} FROM {name}", names(table.guard_columns())),
+        Verb::Select => format!("SELECT 1 FROM {name}"),
     };
-    let status = table.statuses.column.as_ref().map(|column| &column.name);
-    let (mut sets, mut conditions, mut number) = (String::new(), String::new(), 1);
-    for term in terms {
-        let column = quote(&term.column.name);
-        // Writing to a string cannot fail.
-        let _ = match term.role {
-            Role::Grow(more) => {
-                let _ = write!(sets, ", {column} = coalesce({column}, 0) + {more}");
-                continue;
+    let conditions = [clauses.ids, clauses.guards].concat();
+    format!("{begin} WHERE {}", conditions.join(" AND "))
+}
+
+/// A query for the guards of one row, whether they are as expected, and whether the row is as it is written.
+pub fn state(table: &Table, terms: &[Term<'_>]) -> String {
+    let Clauses { ids, guards, written, .. } = Clauses::of(table, terms);
+    let all =
+        |terms: Vec<String>| if terms.is_empty() { EVERY.into() } else { terms.join(" AND ") };
+    let columns = names(table.guard_columns());
+    let columns = if columns.is_empty() { columns } else { columns + ", " };
+    let (guards, written, name) = (all(guards), all(written), &table.sql);
+    format!("SELECT {columns}{guards}, {written} FROM {name} WHERE {}", ids.join(" AND "))
+}
+
+/// Parts of a statement about one row, whose parameters have the numbers of their terms.
+#[derive(Default)]
+struct Clauses {
+    ids: Vec<String>,
+    guards: Vec<String>,
+    sets: Vec<String>,
+    /// Conditions that hold once the sets are made.
+    written: Vec<String>,
+}
+
+impl Clauses {
+    fn of(table: &Table, terms: &[Term<'_>]) -> Self {
+        let status = table.statuses.column.as_ref().map(|column| &column.name);
+        let (mut clauses, mut number) = (Self::default(), 1);
+        for term in terms {
+            let column = quote(&term.column.name);
+            // The status is as the store writes it, and other columns are as they were read.
+            let is = match Some(&term.column.name) == status {
+                true => format!("{column} IS ?{number}"),
+                false => format!("backlog_value({column}) IS ?{number}"),
+            };
+            match term.role {
+                Role::Grow(more) => {
+                    clauses.sets.push(format!("{column} = coalesce({column}, 0) + {more}"));
+                    continue;
+                }
+                Role::Set => {
+                    clauses.sets.push(format!("{column} = ?{number}"));
+                    clauses.written.push(is);
+                }
+                Role::Id => clauses.ids.push(format!("{column} = ?{number}")),
+                Role::Guard => clauses.guards.push(is),
             }
-            Role::Set => write!(sets, ", {column} = ?{number}"),
-            Role::Id => write!(conditions, " AND {column} = ?{number}"),
-            // The status is as the store writes it, and what else there is as it was read.
-            Role::Guard if Some(&term.column.name) == status => {
-                write!(conditions, " AND {column} IS ?{number}")
-            }
-            Role::Guard => write!(conditions, " AND backlog_value({column}) IS ?{number}"),
-        };
-        number += 1;
+            number += 1;
+        }
+        clauses
     }
-    sql += sets.strip_prefix(',').unwrap_or_default();
-    sql += " WHERE";
-    sql += conditions.strip_prefix(" AND").unwrap_or_default();
-    sql
 }
 
 /// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.

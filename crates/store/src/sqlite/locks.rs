@@ -17,13 +17,13 @@ use super::SqliteEngine;
 use super::dialect::bound;
 use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::claims::Claims;
-use crate::engine::{Engine, Locks, SqlDatabase};
+use crate::engine::{Changes, Engine, Locks, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbResult, Kind, StoreError};
 use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
 use crate::state_dir::{ClaimsPlace, StateDir};
-use crate::store::{Claim, Moved};
+use crate::store::{Claim, Heartbeat, Limits, Until, Wanted};
 use crate::table::{Column, Selected, Table, joined};
 use crate::watchdog::Watchdog;
 
@@ -127,11 +127,28 @@ fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim>
 }
 
 impl Locks<SqliteEngine> for SqliteLocks {
-    fn most(&self) -> usize {
-        MOST_CLAIMS
+    fn limits(&self) -> Limits {
+        Limits::local(MOST_CLAIMS)
     }
 
-    fn claim(&mut self, on: &mut SqliteDatabase, ids: &[Id]) -> DbResult<Vec<(Id, Claim)>> {
+    fn begin(
+        &mut self,
+        on: &mut SqliteDatabase,
+        token: &str,
+        _: Sender<Vec<Id>>,
+    ) -> Result<Option<Heartbeat>> {
+        let claims =
+            lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
+        self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
+        let deferred = on.engine.defer_sync();
+        let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
+        self.wal_sync = log.map(|log| WalSync::start(log, self.claims.clone())).transpose()?;
+        Ok(None)
+    }
+
+    fn claim(&mut self, on: &mut SqliteDatabase, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+        self.place.require_in_place().map_err(DbError::moved)?;
+        let (ids, later) = wanted.split();
         let claim = |id: &Id| {
             let claimed = lock(&self.claims).claim(id);
             claimed.map_err(|why| {
@@ -150,7 +167,9 @@ impl Locks<SqliteEngine> for SqliteLocks {
                 lock(&self.claims).release(id);
             }
         }
-        found
+        let mut found = found?;
+        found.extend(later.iter().map(|id| (id.clone(), Claim::NotAsked)));
+        Ok(found)
     }
 
     fn release(&mut self, id: &Id) {
@@ -160,23 +179,19 @@ impl Locks<SqliteEngine> for SqliteLocks {
         }
     }
 
-    fn start_watchdog(&mut self, on: &mut SqliteDatabase, token: &str) -> Result<()> {
-        let claims =
-            lock(&self.claims).file.try_clone().context("could not duplicate the claims")?;
-        self.watchdog = Some(Watchdog::start(Some(claims.into()), token)?);
-        let deferred = on.engine.defer_sync();
-        let log = deferred.map_err(|error| on.engine.explain(error.into(), "write to"))?;
-        self.wal_sync = log.map(|log| WalSync::start(log, self.claims.clone())).transpose()?;
-        Ok(())
+    fn flush(&mut self, _: &mut SqliteDatabase, until: Until) -> Result<()> {
+        let over = self.wal_sync.take_if(|_| until == Until::Durable);
+        over.map_or(Ok(()), WalSync::finish)
     }
 
-    fn require_in_place(&self, on: &SqliteDatabase) -> Result<(), Moved> {
-        on.engine.require_in_place().map_err(Moved::Database)?;
-        self.place.require_in_place().map_err(Moved::Claims)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.wal_sync.take().map_or(Ok(()), WalSync::finish)
+    fn write(
+        &mut self,
+        on: &mut SqliteDatabase,
+        changes: &Changes,
+        _: &[Id],
+    ) -> DbResult<Vec<RowAfter>> {
+        on.engine.require_in_place().map_err(DbError::moved)?;
+        on.engine.write(&on.table, changes)
     }
 }
 

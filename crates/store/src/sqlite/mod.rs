@@ -12,7 +12,6 @@ mod open;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use backlog_schedule::{Instant, Order, Query, Value};
@@ -24,20 +23,20 @@ use rustix::io::Errno;
 pub use explore::explore;
 pub use open::{SqliteEngine, create, kept_beside, open};
 
-use super::engine::{Ask, Changes, Engine, Index, Seen};
+use super::engine::{Changes, Constraints, Engine, Index, Inspect, Plan, RowAfter, RowState};
 use super::error::{DbError, DbResult};
 use super::sql::{direction, id_params};
 use super::state_dir::StateDir;
-use super::table::{Column, Table, Verb, joined, names, quote};
+use super::table::{Cells, Column, Table, Verb, joined, names, quote};
 use super::table_store::TableStore;
 use super::tokens::{condition_of_index, identifiers};
 use crate::database::Database;
 use crate::engine::SqlDatabase;
 use crate::inspection::Inspection;
-use crate::retry::Retry;
+use crate::retry::{Retry, Retrying};
 use crate::store::{Claiming, Interrupter};
 use crate::system_error::words;
-use crate::writes::{Charged, RowConstraints, RowWrite};
+use crate::writes::{Charged, RowWrite};
 use dialect::{bound, due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
@@ -50,7 +49,6 @@ impl Engine for SqliteEngine {
     /// The busy handler waits.
     const TRIES: u32 = 0;
     const WRITES_SINGLY: bool = true;
-    const HEARTBEAT_INTERVAL: Option<Duration> = None;
 
     fn place(&self) -> String {
         self.path.display().to_string()
@@ -99,6 +97,99 @@ impl Engine for SqliteEngine {
         Some((due_by_row_number(table, query), numbers))
     }
 
+    fn begin(&mut self, _: bool) -> DbResult<()> {
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    /// SQLite checks deferred constraints at the commit, before it asks the hook, which refuses it.
+    fn end_rehearsal(&mut self) -> DbResult<()> {
+        self.connection.commit_hook(Some(|| true))?;
+        let committed = self.execute("COMMIT");
+        self.connection.commit_hook(None::<fn() -> bool>)?;
+        match committed {
+            Err(_) if self.connection.is_autocommit() => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn execute(&mut self, sql: &str) -> DbResult<()> {
+        self.connection.prepare_cached(sql)?.raw_execute()?;
+        Ok(())
+    }
+
+    fn roll_back(&mut self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.execute("ROLLBACK");
+        }
+    }
+
+    fn write(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowAfter>> {
+        let mut all = Vec::with_capacity(changes.len());
+        let Self { connection, statements, overrides_conflict_clauses, .. } = self;
+        let _unlimited = Unlimited::new(connection)?;
+        // The statement of the last change, which mostly serves the next one as well.
+        let mut prepared: Option<(String, CachedStatement<'_>)> = None;
+        let mut shape = String::new();
+        for (number, change) in changes {
+            let (verb, terms) = table.terms(change);
+            dialect::shape(&mut shape, verb, &terms);
+            let (_, statement) = match prepared.take() {
+                Some(last) if last.0 == shape => prepared.insert(last),
+                Some(_) | None => {
+                    let sql = statements.entry(shape.clone());
+                    let sql = sql.or_insert_with(|| {
+                        dialect::write(table, verb, &terms, *overrides_conflict_clauses)
+                    });
+                    prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
+                }
+            };
+            let params = bound(dialect::params(&terms));
+            let rows = match verb {
+                Verb::Select => statement.exists(params)?.into(),
+                Verb::Update | Verb::Delete => statement.execute(params)?,
+            };
+            let charged = match rows {
+                0 => continue,
+                1 if change.begins() => table.charged(change.record),
+                1 => Charged::default(),
+                rows => return Err(SqlError::StatementChangedRows(rows).into()),
+            };
+            let is_pending = table.ends_by_condition()
+                && (change.ends() || change.renews())
+                && is_pending(connection, table, change)?;
+            all.push(RowAfter { number: *number, is_pending, charged });
+        }
+        Ok(all)
+    }
+
+    fn states(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowState>> {
+        let connection = &self.connection;
+        let _unlimited = Unlimited::new(connection)?;
+        let (mut all, guards) = (Vec::new(), table.guard_columns().len());
+        for (number, change) in changes {
+            let (_, terms) = table.terms(change);
+            let mut statement = connection.prepare_cached(&dialect::state(table, &terms))?;
+            let mut rows = statement.query(bound(dialect::params(&terms)))?;
+            let Some(row) = rows.next()? else { continue };
+            let values = (0..guards).map(|index| row.get_ref(index).map(value));
+            all.push(RowState {
+                number: *number,
+                is_pending: is_pending(connection, table, change)?,
+                charged: Charged(values.collect::<rusqlite::Result<_>>()?),
+                is_expected: row.truth(guards),
+                is_written: row.truth(guards + 1),
+            });
+        }
+        Ok(all)
+    }
+
+    fn interrupter(&self) -> Interrupter {
+        let handle = self.connection.get_interrupt_handle();
+        Box::new(move || handle.interrupt())
+    }
+}
+
+impl Inspect for SqliteEngine {
     fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>> {
         Ok(constraints::triggers(&self.connection, table)?)
     }
@@ -107,21 +198,26 @@ impl Engine for SqliteEngine {
         Ok(constraints::dependents(&self.connection, table)?)
     }
 
-    /// Whether nothing is scanned but an index on the rows with these statuses.
-    fn finds(&mut self, table: &Table, query: &Query) -> DbResult<bool> {
-        for sql in table.due(query) {
-            for step in plan(&self.connection, &sql)? {
-                if step.starts_with("SCAN") && !self.is_of_pending_rows(table, &step)? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
+    fn constraints(&mut self, table: &Table) -> DbResult<Constraints> {
+        let rows = constraints::row_constraints(&self.connection, table)?;
+        let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
+        let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
+        let has_affected = table.guard_columns().iter().any(is_affected);
+        let change_charges = has_affected || !self.triggers(table)?.is_empty();
+        Ok(Constraints { rows, change_charges })
     }
 
-    fn sorts(&mut self, table: &Table, query: &Query) -> DbResult<bool> {
-        let steps = plan(&self.connection, &table.due(query).concat())?;
-        Ok(steps.iter().any(|step| step.contains("ORDER BY")))
+    /// An index is used if nothing else is scanned, and it has only the rows of the queue.
+    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<Plan> {
+        let mut found = Plan { uses_index: true, sorts: false };
+        for sql in table.due(query) {
+            for step in plan(&self.connection, &sql)? {
+                found.sorts |= step.contains("ORDER BY");
+                found.uses_index &=
+                    !step.starts_with("SCAN") || self.is_of_pending_rows(table, &step)?;
+            }
+        }
+        Ok(found)
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>> {
@@ -154,90 +250,6 @@ impl Engine for SqliteEngine {
         found.refused = found.unread.or_nothing("what is written", refused);
         let reuses_ids = reuses_ids(&self.connection, table).map_err(|it| told(it.into()));
         found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
-    }
-
-    fn begin(&mut self, _: bool) -> DbResult<()> {
-        self.batch("BEGIN IMMEDIATE")
-    }
-
-    /// SQLite checks deferred constraints at the commit, before it asks the hook, which refuses it.
-    fn end_rehearsal(&mut self) -> DbResult<()> {
-        self.connection.commit_hook(Some(|| true))?;
-        let committed = self.batch("COMMIT");
-        self.connection.commit_hook(None::<fn() -> bool>)?;
-        match committed {
-            Err(_) if self.connection.is_autocommit() => Ok(()),
-            ended => ended,
-        }
-    }
-
-    fn batch(&mut self, sql: &str) -> DbResult<()> {
-        self.connection.prepare_cached(sql)?.raw_execute()?;
-        Ok(())
-    }
-
-    fn roll_back(&mut self) {
-        if !self.connection.is_autocommit() {
-            let _ = self.batch("ROLLBACK");
-        }
-    }
-
-    fn ask(&mut self, table: &Table, changes: &Changes, ask: Ask) -> DbResult<Vec<Seen>> {
-        let mut all = Vec::with_capacity(changes.len());
-        let Self { connection, statements, overrides_conflict_clauses, .. } = self;
-        let _unlimited = Unlimited::new(connection)?;
-        // The statement for the change before, which mostly serves the next one as well.
-        let mut prepared: Option<(String, CachedStatement<'_>)> = None;
-        let mut shape = String::new();
-        for (number, change) in changes {
-            let (verb, terms) = table.terms(change, ask);
-            dialect::shape(&mut shape, verb, &terms);
-            let (_, statement) = match prepared.take() {
-                Some(before) if before.0 == shape => prepared.insert(before),
-                Some(_) | None => {
-                    let sql = statements.entry(shape.clone());
-                    let sql = sql.or_insert_with(|| {
-                        dialect::statement(table, verb, &terms, *overrides_conflict_clauses)
-                    });
-                    prepared.insert((shape.clone(), connection.prepare_cached(sql)?))
-                }
-            };
-            let params = bound(dialect::params(&terms));
-            let charged = if verb == Verb::Select {
-                let guards = 0..table.guard_columns().len();
-                let values = |row: &Row<'_>| guards.map(|it| row.get_ref(it).map(value)).collect();
-                statement.query_row(params, values).optional()?.map(Charged)
-            } else {
-                match statement.execute(params)? {
-                    0 => None,
-                    1 if change.begins() => Some(table.charged(change.record)),
-                    1 => Some(Charged::default()),
-                    rows => return Err(SqlError::StatementChangedRows(rows).into()),
-                }
-            };
-            let Some(charged) = charged else { continue };
-            let is_asked = table.ends_by_condition() || ask == Ask::Rehearse;
-            let is_pending = is_asked
-                && (change.ends() || change.renews())
-                && is_pending(connection, table, change)?;
-            all.push(Seen { number: *number, is_pending, charged });
-        }
-        Ok(all)
-    }
-
-    fn looks_again(&mut self, table: &Table) -> DbResult<bool> {
-        let written: Vec<_> = table.counter_columns().map(|column| &column.name).collect();
-        let is_affected = |column: &&Column| column.is_generated || written.contains(&&column.name);
-        Ok(table.guard_columns().iter().any(is_affected) || !self.triggers(table)?.is_empty())
-    }
-
-    fn row_constraints(&mut self, table: &Table) -> DbResult<RowConstraints> {
-        Ok(constraints::row_constraints(&self.connection, table)?)
-    }
-
-    fn interrupter(&self) -> Option<Interrupter> {
-        let handle = self.connection.get_interrupt_handle();
-        Some(Box::new(move || handle.interrupt()))
     }
 }
 
@@ -285,6 +297,10 @@ impl Database for SqlDatabase<SqliteEngine> {
         self.reading(refused)
     }
 
+    fn interrupter(&self) -> Interrupter {
+        self.engine.interrupter()
+    }
+
     fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming> {
         let SqliteEngine { connection, path, found, .. } = &mut self.engine;
         let (names, shown) = (found.nlink(), path.display());
@@ -302,9 +318,10 @@ impl Database for SqlDatabase<SqliteEngine> {
             bail!("could not use {}: {why}", self.engine.place());
         }
         let locks = SqliteLocks::new(&self.table, state)?;
-        Ok(Box::new(TableStore::new(*self, locks, retry, |store, why| {
+        let store = TableStore::new(*self, locks, retry.clone(), |store, why| {
             Err(why.explain(&store.database.engine.place(), "read"))
-        })))
+        });
+        Ok(Box::new(Retrying::new(store, retry)))
     }
 }
 

@@ -8,7 +8,6 @@ use backlog_schedule::{
 
 use super::{Column, Effect, Table, distinct};
 use crate::date::Zone;
-use crate::engine::Ask;
 use crate::mapping::Assigned;
 use crate::sql::id_param;
 use crate::writes::{Charged, RowWrite};
@@ -98,34 +97,21 @@ impl<'a> Sets<'a> {
 }
 
 impl Table {
-    /// The terms of a statement on the row of a change. Without a write, it only asks for the row.
-    pub fn terms<'a>(&'a self, change: &'a RowWrite, ask: Ask) -> (Verb, Vec<Term<'a>>) {
+    /// The terms of a statement on the row of a change, ids and guards first.
+    pub fn terms<'a>(&'a self, change: &'a RowWrite) -> (Verb, Vec<Term<'a>>) {
         let id = |(column, part)| {
             let value = Cow::Owned(id_param(part));
             Term { column, role: Role::Id, value }
         };
         let mut terms: Vec<_> = self.id.iter().zip(change.record.id.parts()).map(id).collect();
-        if matches!(ask, Ask::IsExpected | Ask::Write | Ask::Rehearse) {
-            terms.extend(self.expected(change));
-        }
-        let deletes = self.deletes(change);
-        let sets = if deletes { Vec::new() } else { self.sets(change).0 };
-        let verb = match ask {
-            Ask::IsThere | Ask::IsExpected => Verb::Select,
-            Ask::IsWritten => {
-                let written = sets.into_iter().filter(|term| term.role == Role::Set);
-                terms.extend(written.map(|term| Term { role: Role::Guard, ..term }));
-                Verb::Select
-            }
-            Ask::Write | Ask::Rehearse if sets.is_empty() => match deletes {
-                true => Verb::Delete,
-                false => Verb::Select,
-            },
-            Ask::Write | Ask::Rehearse => {
-                terms.extend(sets);
-                Verb::Update
-            }
+        terms.extend(self.expected(change));
+        let sets = if self.deletes(change) { Vec::new() } else { self.sets(change).0 };
+        let verb = match sets.is_empty() {
+            true if self.deletes(change) => Verb::Delete,
+            true => Verb::Select,
+            false => Verb::Update,
         };
+        terms.extend(sets);
         (verb, terms)
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use backlog_schedule::{Counter, Instant, Record, Settlement, Status, Transition, counted};
 
-use super::{Stage, TableStore};
-use crate::engine::{Ask, Engine, SqlDatabase};
+use super::TableStore;
+use crate::engine::{Changes, Engine, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbResult, Kind};
 use crate::sql::{EVERY, id_params};
 use crate::table::Selected;
@@ -25,7 +25,7 @@ impl<E: Engine> TableStore<E> {
         in_hand: &[RowWrite],
     ) -> DbResult<Vec<Rehearsal>> {
         let mut rehearsed = self.rehearse_each(records)?;
-        if self.row_constraints != Some(RowConstraints::AcrossRows) {
+        if self.constraints.is_none_or(|it| it.rows != RowConstraints::AcrossRows) {
             return Ok(rehearsed);
         }
         let is_accepted = |(_, rehearsal): &(_, &mut _)| **rehearsal == Rehearsal::Taken;
@@ -52,7 +52,7 @@ impl<E: Engine> TableStore<E> {
 
     /// Rehearses each record alone. What the table refuses of the first, it mostly refuses of all.
     fn rehearse_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<Rehearsal>> {
-        let tries_in_one_go = self.stage == Stage::Written && !E::WRITES_SINGLY;
+        let tries_in_one_go = self.has_accepted && !E::WRITES_SINGLY;
         let is_accepted = match tries_in_one_go {
             true => self.try_each(records)?,
             false => vec![false; records.len()],
@@ -95,11 +95,7 @@ impl<E: Engine> TableStore<E> {
         for chain in 0..chains {
             self.database.engine.begin(true)?;
             let before: Vec<_> = before.iter().enumerate().collect();
-            let written = if before.is_empty() {
-                Ok(Vec::new())
-            } else {
-                self.change(&before, Ask::Rehearse)
-            };
+            let written = if before.is_empty() { Ok(Vec::new()) } else { self.change(&before) };
             match written {
                 // One that the table refuses by now is in nobody's way, nor is one that is locked.
                 Err(error) if error.is_refusal || self.gives_way_to(&error) => {
@@ -129,7 +125,7 @@ impl<E: Engine> TableStore<E> {
             let refused = |it: &Self, write: &RowWrite, why: &str| {
                 Ok(Rehearsal::Refused(it.refusal(write.record, &write.settlement, why)))
             };
-            let seen = match self.change(&numbered, Ask::Rehearse) {
+            let seen = match self.change(&numbered) {
                 Err(error) if error.is_refusal => return refused(self, &writes[0], &error.words),
                 Err(error) if self.gives_way_to(&error) => {
                     let RowWrite { record, settlement, .. } = &writes[0];
@@ -137,20 +133,24 @@ impl<E: Engine> TableStore<E> {
                 }
                 seen => seen?,
             };
+            let states = match writes.iter().any(RowWrite::ends) || seen.len() < writes.len() {
+                true => self.database.engine.states(&self.database.table, &numbered)?,
+                false => Vec::new(),
+            };
             for (number, write) in &numbered {
-                match seen.iter().find(|seen| seen.number == *number) {
-                    Some(seen) if write.ends() && seen.is_pending => {
-                        return refused(self, write, STILL_PENDING);
-                    }
-                    Some(_) => {}
-                    // Once it is charged nobody else can change it, until the transaction ends.
-                    None if write.charged.is_none()
-                        && self.database.ask(&[(0, write)], Ask::IsExpected)?.is_empty() =>
-                    {
-                        return Ok(Rehearsal::ChangedMeanwhile);
-                    }
-                    None => return refused(self, write, NOT_TAKEN),
+                let state = states.iter().find(|state| state.number == *number);
+                let was_written = seen.iter().any(|row| row.number == *number);
+                if was_written && write.ends() && state.is_some_and(|state| state.is_pending) {
+                    return refused(self, write, STILL_PENDING);
                 }
+                if was_written {
+                    continue;
+                }
+                // Once it is charged nobody else can change it, until the transaction ends.
+                if write.charged.is_none() && !state.is_some_and(|state| state.is_expected) {
+                    return Ok(Rehearsal::ChangedMeanwhile);
+                }
+                return refused(self, write, NOT_TAKEN);
             }
             let begun: Vec<_> = writes.iter().map(RowWrite::begins).collect();
             for seen in seen.into_iter().filter(|seen| begun[seen.number]) {
@@ -166,6 +166,13 @@ impl<E: Engine> TableStore<E> {
         }
     }
 
+    fn change(&mut self, changes: &Changes) -> DbResult<Vec<RowAfter>> {
+        let SqlDatabase { engine, table, .. } = &mut self.database;
+        let mut written = engine.write(table, changes)?;
+        self.read_charges(changes, &mut written)?;
+        Ok(written)
+    }
+
     /// Whether a rehearsal leaves a locked row alone. SQLite has waited, and a pass that stops has cancelled.
     fn gives_way_to(&self, error: &DbError) -> bool {
         error.kind == Kind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
@@ -179,7 +186,7 @@ impl<E: Engine> TableStore<E> {
     }
 
     /// Plays a success, and each way to be archived: by hand, and by the last of so many attempts.
-    pub(super) fn rehearse_way_back(
+    pub(super) fn play_way_back(
         &mut self,
         record: &Arc<Record>,
         at: Instant,
@@ -281,7 +288,7 @@ impl<E: Engine> TableStore<E> {
     ) -> DbResult<bool> {
         let settlement = Settlement { transition, counter, at, not_before: None };
         let write = RowWrite::new(record, None, settlement);
-        Ok(!self.change(&[(0, &write)], Ask::Rehearse)?.is_empty())
+        Ok(!self.change(&[(0, &write)])?.is_empty())
     }
 
     /// The record, if its row is there and meets a condition.

@@ -13,7 +13,7 @@ use backlog_schedule::{
     Slot, Slots, Span, Status, Tiers, Transition, Window, last_error,
 };
 
-use super::{Charged, Claim, Found, RowWrite, Store, WriteResult};
+use super::{Charged, Claim, Found, RowWrite, Store, Until, Wanted, WriteResult};
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 use test_support::cluster::{Pgmq, cluster};
 
@@ -128,7 +128,7 @@ fn pending_is_found(subject: &mut dyn Subject) {
     assert_eq!(sorted(due(&mut *subject.open(), &only_new)), [1, 5]);
     subject.fill(&seeds);
     let mut store = subject.open();
-    let page = store.reader().due(&selection(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
+    let page = store.due(&selection(), &mut |facts| facts.id == &Id::Integer(2)).unwrap();
     assert_eq!(page.ids, [Id::Integer(2)], "the policy has the last word");
 }
 
@@ -142,7 +142,7 @@ fn windows_lose_nothing(subject: &mut dyn Subject) {
         let mut store = subject.open();
         let mut in_window =
             |facts: Facts<'_>| facts.inserted_at.is_some_and(|at| at >= from && at < until);
-        let page = store.reader().due(&selection, &mut in_window).unwrap();
+        let page = store.due(&selection, &mut in_window).unwrap();
         let expected = seeds.iter().map(|(id, _, days, _)| (id, NOW.saturating_sub(days * DAY)));
         let expected: Vec<_> =
             expected.filter(|(_, at)| *at >= from && *at < until).map(|(id, _)| *id).collect();
@@ -174,7 +174,7 @@ fn slots_are_found(subject: &mut dyn Subject) {
                 ..selection()
             };
             let mut store = subject.open();
-            let page = store.reader().due(&query, &mut |facts| {
+            let page = store.due(&query, &mut |facts| {
                 travelled += 1;
                 let Id::Integer(id) = facts.id else { panic!("{}", facts.id) };
                 has_slot(*id)
@@ -211,7 +211,7 @@ fn paged(subject: &mut dyn Subject) {
         let mut selection = Query { order, limit: 2, ..selection() };
         let mut all = Vec::new();
         loop {
-            let page = store.reader().due(&selection, &mut |_| true).unwrap();
+            let page = store.due(&selection, &mut |_| true).unwrap();
             assert!(page.ids.len() <= 2);
             all.extend(numbers(&page.ids));
             match page.next {
@@ -229,7 +229,7 @@ fn absent(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
     for id in [Id::Integer(2), Id::Integer(-1), Id::Text("x".into())] {
-        assert!(matches!(store.reader().read(&id).unwrap(), Found::Gone), "{id}");
+        assert!(matches!(store.read(&id).unwrap(), Found::Gone), "{id}");
     }
 }
 
@@ -237,7 +237,7 @@ fn by_id(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0), (2, Status::New, 1, 0), (3, Status::New, 2, 0)]);
     let mut store = subject.open();
     let ids = [3, 9, 2].map(Id::Integer);
-    let claims = store.claim(&ids).unwrap();
+    let claims = store.claim(Wanted::Next(&ids, ids.len())).unwrap();
     let shown: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
     let [three, nine, two] = ids;
     assert_eq!(shown, [(three, true), (nine, false), (two, true)]);
@@ -264,7 +264,7 @@ fn released(subject: &mut dyn Subject) {
         for store in [&mut one, &mut other] {
             assert!(claim(&mut **store, 1).is_some());
             store.release(&Id::Integer(1));
-            store.rest().unwrap();
+            store.flush(Until::Idle).unwrap();
         }
     }
 }
@@ -274,7 +274,7 @@ fn as_it_was(subject: &mut dyn Subject) {
     let mut store = subject.open();
     claim(&mut *store, 1).unwrap();
     store.release(&Id::Integer(1));
-    store.rest().unwrap();
+    store.flush(Until::Idle).unwrap();
     assert_eq!(seen(&mut *store, 1), (Status::New, 0));
 }
 
@@ -299,7 +299,7 @@ fn afresh(subject: &mut dyn Subject) {
     assert_eq!(due(&mut *one, &selection()), [1]);
     settle(&mut *other, 1, Transition::Succeeded);
     other.release(&Id::Integer(1));
-    other.rest().unwrap();
+    other.flush(Until::Idle).unwrap();
     let found = claim(&mut *one, 1);
     assert!(found.is_none_or(|record| record.status == Status::Success));
 }
@@ -344,11 +344,11 @@ fn snoozed(subject: &mut dyn Subject) {
     let charged = begin(&mut *store, &record);
     let change = RowWrite::new(&record, Some(&charged), snoozed);
     let change = RowWrite { retry_at: Some(until), ..change };
-    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
+    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written]);
     let hour = NOW.saturating_add(3_600);
     let window = Window::Failed { before: vec![hour], future: hour };
     let mut seen = Vec::new();
-    let page = store.reader().due(&Query { window, ..selection() }, &mut |facts| {
+    let page = store.due(&Query { window, ..selection() }, &mut |facts| {
         seen.push(facts.snoozed_until.or(facts.due_at));
         true
     });
@@ -368,7 +368,7 @@ fn archived(subject: &mut dyn Subject) {
     settle(&mut *store, 1, Transition::Archived);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
-    let claims = store.claim_named(&[Id::Integer(1)]).unwrap();
+    let claims = store.claim(Wanted::Named(&[Id::Integer(1)])).unwrap();
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
     let settlement = Settlement {
         transition: Transition::Renewed,
@@ -377,7 +377,7 @@ fn archived(subject: &mut dyn Subject) {
         not_before: None,
     };
     let change = RowWrite::new(record, None, settlement);
-    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written]);
+    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written]);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::New, 0));
     assert!(claim(&mut *store, 1).is_some());
@@ -389,7 +389,7 @@ fn finished_elsewhere(subject: &mut dyn Subject) {
     let record = claim(&mut *store, 1).unwrap();
     subject.finish(1);
     let change = RowWrite::new(&record, None, settlement(&record, Transition::Failed));
-    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
     assert_eq!(seen(&mut *store, 1).0, Status::Success);
 }
 
@@ -399,9 +399,9 @@ fn deleted(subject: &mut dyn Subject) {
     let record = claim(&mut *store, 1).unwrap();
     subject.delete(1);
     let change = RowWrite::new(&record, None, settlement(&record, Transition::Succeeded));
-    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::ChangedMeanwhile]);
+    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::ChangedMeanwhile]);
     store.release(&Id::Integer(1));
-    store.rest().unwrap();
+    store.flush(Until::Idle).unwrap();
     assert!(claim(&mut *store, 1).is_none());
 }
 
@@ -412,7 +412,7 @@ fn rounds(subject: &mut dyn Subject) {
     subject.fill(&seeds);
     let mut store = subject.open();
     let ids: Vec<_> = (1..=60).map(Id::Integer).collect();
-    let claims = store.claim(&ids).unwrap();
+    let claims = store.claim(Wanted::Next(&ids, ids.len())).unwrap();
     let mut records: Vec<Arc<Record>> = Vec::new();
     for (_, claim) in claims {
         if let Claim::Held(record) = claim {
@@ -426,13 +426,13 @@ fn rounds(subject: &mut dyn Subject) {
         _ => Transition::Archived,
     };
     let begin = |record| RowWrite::new(record, None, settlement(record, Transition::Begun));
-    let begun = store.apply(&records.iter().map(begin).collect::<Vec<_>>()).unwrap();
+    let begun = store.round(&records.iter().map(begin).collect::<Vec<_>>(), &[]).unwrap();
     let begun: Vec<Charged> = begun.into_iter().map(charged).collect();
     subject.finish(30);
     let end = |(record, charged)| {
         RowWrite::new(record, Some(charged), settlement(record, transition(record)))
     };
-    let ended = store.apply(&records.iter().zip(&begun).map(end).collect::<Vec<_>>()).unwrap();
+    let ended = store.round(&records.iter().zip(&begun).map(end).collect::<Vec<_>>(), &[]).unwrap();
     for (record, applied) in records.iter().zip(ended) {
         let id = numbers(std::slice::from_ref(&record.id))[0];
         let (expected, status) = match transition(record) {
@@ -447,7 +447,7 @@ fn rounds(subject: &mut dyn Subject) {
         assert_eq!((id, seen(&mut *store, id).0), (id, status));
         store.release(&record.id);
     }
-    store.finish().unwrap();
+    store.flush(Until::Durable).unwrap();
 }
 
 // What it is tested with.
@@ -464,7 +464,7 @@ fn selection() -> Query {
 }
 
 fn due(store: &mut dyn Store, selection: &Query) -> Vec<i64> {
-    let page = store.reader().due(selection, &mut |_| true).unwrap();
+    let page = store.due(selection, &mut |_| true).unwrap();
     assert_eq!(page.next, None);
     numbers(&page.ids)
 }
@@ -488,10 +488,12 @@ fn is_held(claim: &Claim) -> bool {
 
 /// The record, if it could be claimed.
 fn claim(store: &mut dyn Store, id: i64) -> Option<Arc<Record>> {
-    let claims = store.claim(&[Id::Integer(id)]).unwrap();
+    let claims = store.claim(Wanted::Next(&[Id::Integer(id)], 1)).unwrap();
     claims.into_iter().find_map(|(_, claim)| match claim {
         Claim::Held(record) => Some(record),
-        Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => None,
+        Claim::Busy | Claim::NotAsked | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
+            None
+        }
     })
 }
 
@@ -514,14 +516,14 @@ fn settle(store: &mut dyn Store, id: i64, end: Transition) {
     let charged = begin(store, &record);
     let change = RowWrite::new(&record, Some(&charged), settlement(&record, end));
     let change = RowWrite { retry_at: Some(NOW), ..change };
-    assert_eq!(store.apply(&[change]).unwrap(), [WriteResult::Written], "{end:?}");
+    assert_eq!(store.round(&[change], &[]).unwrap(), [WriteResult::Written], "{end:?}");
 }
 
 /// Writes down that an attempt begins.
 fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Charged {
     let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
     let change = RowWrite { retry_at: Some(NOW), ..change };
-    charged(store.apply(&[change]).unwrap().remove(0))
+    charged(store.round(&[change], &[]).unwrap().remove(0))
 }
 
 fn charged(applied: WriteResult) -> Charged {
@@ -538,7 +540,7 @@ fn charged(applied: WriteResult) -> Charged {
 }
 
 fn seen(store: &mut dyn Store, id: i64) -> (Status, u32) {
-    match store.reader().read(&Id::Integer(id)).unwrap() {
+    match store.read(&Id::Integer(id)).unwrap() {
         Found::Record(record) => (record.status, record.failures),
         found @ (Found::Gone | Found::Ambiguous) => panic!("record {id}: {found:?}"),
     }

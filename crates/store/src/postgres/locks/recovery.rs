@@ -12,8 +12,8 @@ use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
 use crate::postgres::statements::{granted, held_by_others, take_locks};
-use crate::retry::Reconnecting;
 use crate::table_store::TableStore;
+use crate::writes::RowWrite;
 
 /// How long no new record is claimed after all claims of all passes may have been lost, as in a restart of
 /// the server. Meanwhile each pass takes back the records of its running handlers.
@@ -32,47 +32,48 @@ const OLD_BACKENDS: usize = 16;
 
 /// Makes lost sessions again, and takes back the locks that they held.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
+    let TableStore { locks, database, .. } = store;
     if why.kind == Kind::ReadOnly {
-        store.database.engine.session.wait_for_writes();
+        database.engine.session.wait_for_writes();
         return Ok(());
     }
-    store.connect_again(why, |store| {
-        let TableStore { locks, database, .. } = store;
-        // A server that shuts down ends one session after the other, so both are asked.
-        let is_lost = |session: &mut Session| !session.connection.is_alive();
-        let lost =
-            [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
-        locks.note_lost(lost);
-        let server = database.engine.session.server.clone();
-        if lost[0] {
-            // The old session may still run a statement that is run again later. A pooler ends what a
-            // client leaves behind, and PgBouncer 1.18 can crash when it is asked to cancel just then.
-            if !locks.pooled {
-                server.cancel_soon(&database.engine.session.connection.handle);
-            }
-            database.engine.session.open_again()?;
-            let again = locks.make_ready(database, [true, false]);
-            database.reading(again)?;
+    // A server that shuts down ends one session after the other, so both are asked.
+    let is_lost = |session: &mut Session| !session.connection.is_alive();
+    let lost = [is_lost(&mut database.engine.session), locks.session.as_mut().is_some_and(is_lost)];
+    locks.note_lost(lost);
+    let server = database.engine.session.server.clone();
+    if lost[0] {
+        // The old session may still run a statement that is run again later. A pooler ends what a
+        // client leaves behind, and PgBouncer 1.18 can crash when it is asked to cancel just then.
+        if !locks.pooled {
+            server.cancel_soon(&database.engine.session.connection.handle);
         }
-        if lost[1] {
-            locks.open_session(&server)?;
-            let again = locks.make_ready(database, [false, true]);
-            database.reading(again)?;
-        }
-        // Commits can be gone only after a crash of the server, and a crash ends this session too.
-        if lost[1] { write_again(store) } else { Ok(()) }
-    })
+        database.engine.session.open_again()?;
+        let again = locks.make_ready(database, [true, false]);
+        database.reading(again)?;
+    }
+    if lost[1] {
+        locks.open_session(&server)?;
+        let again = locks.make_ready(database, [false, true]);
+        database.reading(again)?;
+    }
+    // Commits can be gone only after a crash of the server, and a crash ends this session too.
+    if lost[1] { write_again(store) } else { Ok(()) }
 }
 
-/// Writes the outcomes again that may not have been durable.
+/// Writes the outcomes again that may not have been durable. The table may refuse some by now.
 fn write_again(store: &mut TableStore<PgEngine>) -> Result<()> {
     let unsynced = store.locks.sync.take_unsynced();
-    let result = unsynced.iter().try_for_each(|it| store.write(&[it.change()], true).map(|_| ()));
-    result.or_else(|error| {
-        store.locks.sync.put_back(unsynced);
+    for outcome in &unsynced {
+        let change = RowWrite { is_repeated: true, ..outcome.change() };
+        let Err(error) = store.write(&[change], &[]) else { continue };
         store.database.engine.roll_back();
-        store.database.reading(Err(error))
-    })
+        if !error.downcast_ref::<DbError>().is_some_and(|error| error.is_refusal) {
+            store.locks.sync.put_back(unsynced);
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 impl PgLocks {
@@ -176,8 +177,9 @@ impl PgLocks {
         self.find_losses(on)?;
         let lost: Vec<_> =
             self.held.values().filter(|it| it.is_lost).map(|it| it.record.id.clone()).collect();
-        if let Some(end) = self.end.as_ref().filter(|_| !lost.is_empty()) {
-            end(&lost);
+        if let Some(ends) = self.lost.as_ref().filter(|_| !lost.is_empty()) {
+            // Nobody listens any more once the handlers have ended.
+            let _ = ends.send(lost);
         }
         Ok((!self.is_whole()).then_some(RETAKE_PAUSE))
     }

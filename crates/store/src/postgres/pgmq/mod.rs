@@ -53,7 +53,8 @@ pub fn open(
     let mut table = Table::find(&mut queue, &mapping_of(mapping), clock)?;
     table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
-    Ok(SqlDatabase::new(PgEngine { queue: Some(queue), ..PgEngine::new(session) }, table))
+    let engine = PgEngine { queue: Some(queue), ..PgEngine::new(session) };
+    Ok(SqlDatabase { is_queue: true, ..SqlDatabase::new(engine, table) })
 }
 
 /// Makes a queue, unless there is one of this name.

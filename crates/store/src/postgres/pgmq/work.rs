@@ -8,27 +8,28 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Id, Instant, Record, Status, Transition, counted};
+use backlog_schedule::{Id, Instant, Query, Record, Status, Transition, counted};
 
 use super::{
     ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN, missing_function, number,
 };
 use crate::engine::{Engine, SqlDatabase};
-use crate::error::{DbError, Kind, OrRefused, Refusal};
+use crate::error::{DbError, Kind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
-use crate::retry::{Reconnecting, Retry};
-use crate::store::{Claim, EndHandlers, Interrupter, Reader, Store, Wakeup};
+use crate::retry::Reconnecting;
+use crate::store::{
+    Begun, Claim, Found, Heartbeat, IsDue, Limits, Page, Reader, Store, Until, Wanted,
+};
 use crate::table::Selected;
 use crate::watchdog::{Watchdog, boottime};
 use crate::writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
-/// How soon leases are extended again that could not be.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
 /// Triggers and constraints of a user on the tables `$1` of a queue: pgmq has none but primary keys.
@@ -89,9 +90,9 @@ pub struct Work {
     watchdog: Option<Watchdog>,
     queue: Queue,
     database: SqlDatabase<PgEngine>,
-    retry: Retry,
     held: HashMap<Id, Held>,
-    on_loss: Option<EndHandlers>,
+    /// Gets the messages that are lost, so that their handlers end.
+    lost: Option<Sender<Vec<Id>>>,
     /// The lease whose deadline the watchdog has. It ends all handlers then.
     deadline: Option<Lease>,
     /// No message is read before this time, because leases ran out.
@@ -102,10 +103,6 @@ pub struct Work {
     given_back: Vec<Held>,
     /// Whether pgmq is known to have all functions that are needed.
     has_functions: bool,
-    /// Whether the rehearsal has written, so that the server accepts writes.
-    is_writable: bool,
-    /// The constraints on single messages, once they are known.
-    row_constraints: Option<RowConstraints>,
 }
 
 /// A message that this process is at.
@@ -133,47 +130,32 @@ impl Held {
 impl Reconnecting for Work {
     type Engine = PgEngine;
 
-    fn retry(&mut self) -> &mut Retry {
-        &mut self.retry
-    }
-
     fn engine(&mut self) -> &mut PgEngine {
         &mut self.database.engine
     }
 
-    fn recover(&mut self, why: DbError) -> Result<()> {
+    fn reconnect(&mut self, why: &DbError) -> Result<()> {
         if why.kind == Kind::ReadOnly {
             self.session().wait_for_writes();
             return Ok(());
         }
-        self.connect_again(&why, |it| it.session().open_again())
-    }
-
-    fn keeps_outcomes(&self) -> bool {
-        self.watchdog.is_some()
-    }
-
-    fn has_been_writable(&self) -> bool {
-        self.watchdog.is_some() && self.is_writable
+        self.session().open_again()
     }
 }
 
 impl Work {
-    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>, retry: Retry) -> Self {
+    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>) -> Self {
         Self {
             watchdog: None,
             queue,
             database,
-            retry,
             held: HashMap::new(),
-            on_loss: None,
+            lost: None,
             deadline: None,
             pauses_until: None,
             now: Box::new(boottime),
             given_back: Vec::new(),
             has_functions: false,
-            is_writable: false,
-            row_constraints: None,
         }
     }
 
@@ -201,7 +183,7 @@ impl Work {
     /// Fails if pgmq lacks a function: nothing may be claimed that cannot be settled.
     fn require_functions(&mut self) -> Result<()> {
         if !self.has_functions
-            && let Some(why) = self.retrying("read", |work, _| missing_function(work.session()))?
+            && let Some(why) = missing_function(self.session())?
         {
             bail!("could not use {}: {why}", self.database.engine.place());
         }
@@ -209,7 +191,7 @@ impl Work {
         Ok(())
     }
 
-    fn read(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
+    fn read_messages(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
         self.notice_loss();
         if let Some(until) = self.pauses_until.take() {
             std::thread::sleep(until.saturating_sub((self.now)()));
@@ -360,8 +342,9 @@ impl Work {
     }
 
     fn end_handlers(&self, lost: &[Id]) {
-        if let Some(end) = self.on_loss.as_ref().filter(|_| !lost.is_empty()) {
-            end(lost);
+        if let Some(ends) = self.lost.as_ref().filter(|_| !lost.is_empty()) {
+            // Nobody listens any more once the handlers have ended.
+            let _ = ends.send(lost.to_vec());
         }
     }
 
@@ -382,19 +365,18 @@ impl Work {
     }
 
     /// The result for an attempt that begins. Nothing is written, because reading a message charges it.
-    fn begin(&self, change: &RowWrite) -> WriteResult {
+    fn charge(&self, change: &RowWrite) -> WriteResult {
         match self.is_lost(&change.record.id) {
             true => WriteResult::ClaimLost,
             false => WriteResult::Charged(Charged::default()),
         }
     }
 
-    /// Writes changes in one transaction. `again` says that this may have been done before, by a
-    /// session that was lost before it could say so.
-    fn write(&mut self, changes: &[RowWrite], again: bool) -> OrRefused<Vec<WriteResult>> {
+    /// Writes changes in one transaction.
+    fn write(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>, DbError> {
         self.notice_loss();
         if changes.iter().all(RowWrite::begins) {
-            return Ok(Ok(changes.iter().map(|change| self.begin(change)).collect()));
+            return Ok(changes.iter().map(|change| self.charge(change)).collect());
         }
         // While this statement waits for a lock, no heartbeat can extend the leases.
         let now = (self.now)();
@@ -414,13 +396,13 @@ impl Work {
             let is_kept = !self.is_lost(&change.record.id)
                 || change.settlement.transition == Transition::Succeeded;
             applied.push(if change.begins() {
-                self.begin(change)
+                self.charge(change)
             } else if is_archived || is_kept && mine.contains(&number) {
                 orders.add(number, is_archived, change);
                 WriteResult::Written
             } else if !self.numbers(&waiting, &[Param::Keys(vec![number])])?.is_empty() {
                 WriteResult::ClaimLost
-            } else if again {
+            } else if change.is_repeated {
                 WriteResult::Written
             } else {
                 WriteResult::ChangedMeanwhile
@@ -435,11 +417,11 @@ impl Work {
         if !self.held.values().any(|held| held.good_lease().is_some()) {
             self.tell_watchdog();
         }
-        Ok(Ok(applied))
+        Ok(applied)
     }
 
     /// Writes both ends that a message can have, and takes them back.
-    fn try_out(&mut self, record: &Record) -> OrRefused<()> {
+    fn try_out(&mut self, record: &Record) -> Result<(), DbError> {
         let number = number(&record.id).unwrap_or_default();
         for orders in [
             Orders { done: vec![number], ..Orders::default() },
@@ -449,7 +431,7 @@ impl Work {
             self.carry_out(orders)?;
             self.session().batch("ROLLBACK")?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn carry_out(&mut self, orders: Orders) -> Result<(), DbError> {
@@ -476,27 +458,31 @@ impl Work {
     }
 }
 
+impl Reader for Work {
+    fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        self.database.due(selection, is_due)
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        self.database.read(id)
+    }
+}
+
 impl Store for Work {
-    fn reader(&mut self) -> &mut dyn Reader {
-        &mut self.database
+    fn limits(&self) -> Limits {
+        Limits::local(MOST_CLAIMS)
     }
 
-    fn most_claims(&self) -> usize {
-        MOST_CLAIMS
-    }
-
-    /// The queue hands out messages in its own order: as many as are asked for, whichever.
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
+    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
         self.require_functions()?;
-        self.retrying("claim messages in", |work, _| work.read(ids.len()))
+        Ok(match wanted {
+            Wanted::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
+            Wanted::Named(ids) => self.look_up(ids)?,
+        })
     }
 
-    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.require_functions()?;
-        self.retrying("read", |work, _| work.look_up(ids))
+    fn round(&mut self, changes: &[RowWrite], _: &[Id]) -> Result<Vec<WriteResult>> {
+        Ok(self.write(changes)?)
     }
 
     fn release(&mut self, id: &Id) {
@@ -504,12 +490,8 @@ impl Store for Work {
         self.given_back.extend(held.filter(|held| held.good_lease().is_some()));
     }
 
-    fn rest(&mut self) -> Result<()> {
-        self.retrying("write to", |work, _| work.give_back())
-    }
-
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        self.write_all(changes, Self::write)
+    fn flush(&mut self, _: Until) -> Result<()> {
+        Ok(self.give_back()?)
     }
 
     /// What can be refused is to archive it, or to delete it.
@@ -519,54 +501,34 @@ impl Store for Work {
         _in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>> {
         let rehearse = |PossibleWrites { record, .. }: &PossibleWrites| {
-            let tried = self.retrying_or_refused(false, |work, _| work.try_out(record))?;
-            Ok(match tried {
-                Ok(()) => {
-                    self.is_writable = true;
-                    Rehearsal::Taken
-                }
-                Err(Refusal { why, .. }) => Rehearsal::Refused(format!(
-                    "could not write to {}: queue {} does not let go of it: {why}",
-                    self.database.engine.place(),
-                    self.queue.name
-                )),
-            })
+            let Err(why) = self.try_out(record) else { return Ok(Rehearsal::Taken) };
+            if !why.is_refusal {
+                bail!(why);
+            }
+            self.database.engine.roll_back();
+            let place = self.database.engine.place();
+            Ok(Rehearsal::Refused(format!(
+                "could not write to {place}: queue {} does not let go of it: {why}",
+                self.queue.name
+            )))
         };
         records.iter().map(rehearse).collect()
     }
 
-    fn row_constraints(&mut self) -> Result<RowConstraints> {
-        if let Some(known) = self.row_constraints {
-            return Ok(known);
-        }
-        let tables = Param::texts([&self.queue.waiting, &self.queue.archive]);
-        let known = self.retrying("read", |work, _| {
-            let found = work.session().query(CONSTRAINS_MESSAGES, std::slice::from_ref(&tables))?;
-            Ok(if found.is_empty() { RowConstraints::None } else { RowConstraints::OfOneRow })
-        })?;
-        Ok(*self.row_constraints.insert(known))
-    }
-
-    fn start_watchdog(&mut self, token: &str) -> Result<()> {
+    fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {
         self.watchdog = Some(Watchdog::start(None, token)?);
-        Ok(())
+        self.lost = Some(lost);
+        let tables = Param::texts([&self.queue.waiting, &self.queue.archive]);
+        let found = self.session().query(CONSTRAINS_MESSAGES, &[tables])?;
+        let row_constraints =
+            if found.is_empty() { RowConstraints::None } else { RowConstraints::OfOneRow };
+        let heartbeat = Some(Heartbeat { interval: HEARTBEAT_INTERVAL, sessions: None });
+        Ok(Begun { row_constraints, heartbeat })
     }
 
-    fn on_loss(&mut self, end: EndHandlers) {
-        self.on_loss = Some(end);
-    }
-
-    fn heartbeat(&self) -> Option<Duration> {
-        Some(HEARTBEAT_INTERVAL)
-    }
-
-    fn keep_claims(&mut self, _: Wakeup) -> Option<Duration> {
-        let extended = self.just_looking("write to", |work, _| work.hide_on());
-        extended.is_none().then_some(AGAIN_AFTER)
-    }
-
-    fn interrupter(&self) -> Option<Interrupter> {
-        self.database.engine.interrupter()
+    fn keep_claims(&mut self, _: bool) -> Result<Option<Duration>> {
+        self.hide_on()?;
+        Ok(None)
     }
 }
 

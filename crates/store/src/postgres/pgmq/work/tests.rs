@@ -1,7 +1,7 @@
 //! Leases that run out. The tests set the time.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 
 use backlog_schedule::{Counter, Settlement, Transition};
 
@@ -9,7 +9,6 @@ use super::*;
 use crate::clock::Clock;
 use crate::database::Access;
 use crate::mapping::Mapping;
-use crate::mutex::lock;
 use crate::postgres::Server;
 use crate::postgres::pgmq::open;
 use test_support::cluster::{Database, Pgmq, cluster};
@@ -20,7 +19,7 @@ struct Queued {
     work: Work,
     records: Vec<Arc<Record>>,
     secs: Arc<AtomicU64>,
-    ended: Arc<Mutex<Vec<i64>>>,
+    lost: Receiver<Vec<Id>>,
 }
 
 impl Queued {
@@ -34,29 +33,32 @@ impl Queued {
         let clock = Clock::at(Instant(1_795_232_400));
         let opened = open(&server, "jobs", &Mapping::default(), Access::ReadWrite, clock).unwrap();
         let queue = opened.engine.queue.clone().unwrap();
-        let mut work = Work::new(queue, opened, Retry::new(None, clock));
-        let (secs, ended) = (Arc::new(AtomicU64::new(100)), Arc::new(Mutex::new(Vec::new())));
-        let (now, end) = (secs.clone(), ended.clone());
+        let mut work = Work::new(queue, opened);
+        let (secs, (ends, lost)) = (Arc::new(AtomicU64::new(100)), channel());
+        let now = secs.clone();
         work.now = Box::new(move || Duration::from_secs(now.load(Ordering::SeqCst)));
-        work.on_loss(Arc::new(move |ids| lock(&end).extend(ids.iter().filter_map(number))));
+        work.lost = Some(ends);
         let wanted = [1, 2, 3].map(Id::Integer);
-        let held = |(_, claim)| match claim {
-            Claim::Held(record) => record,
-            Claim::Busy | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => panic!("held"),
-        };
-        let records = work.claim(&wanted).unwrap().into_iter().map(held).collect();
-        Some(Self { database, work, records, secs, ended })
+        let held = |(_, claim)| if let Claim::Held(record) = claim { Some(record) } else { None };
+        let records = work
+            .claim(Wanted::Next(&wanted, wanted.len()))
+            .unwrap()
+            .into_iter()
+            .filter_map(held)
+            .collect();
+        Some(Self { database, work, records, secs, lost })
     }
 
     /// Runs a heartbeat at this time.
     fn beat_at(&mut self, secs: u64) {
         self.secs.store(secs, Ordering::SeqCst);
-        self.work.keep_claims(Wakeup::Time);
+        self.work.keep_claims(false).unwrap();
     }
 
     /// The messages whose handlers were ended since the last call.
     fn ended(&self) -> Vec<i64> {
-        let mut ended = std::mem::take(&mut *lock(&self.ended));
+        let mut ended: Vec<_> =
+            self.lost.try_iter().flatten().filter_map(|id| number(&id)).collect();
         ended.sort_unstable();
         ended.dedup();
         ended
@@ -69,7 +71,7 @@ impl Queued {
         let counter = Counter::Set { failures: 1, last_failure_at: at, last_error: None };
         let settlement = Settlement { transition, counter, at, not_before: None };
         let change = RowWrite { retry_at: Some(at), ..RowWrite::new(record, None, settlement) };
-        self.work.apply(&[change]).unwrap().remove(0)
+        self.work.round(&[change], &[]).unwrap().remove(0)
     }
 }
 

@@ -1,8 +1,7 @@
-//! The stop of a pass inside a store: one wrapper for all stores. Each store says what ends its statements,
-//! and heeds the stop where it would wait. The wrapper also has the store keep its claims.
+//! A store whose statements end when its pass is to stop. It also has the store keep its claims.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,16 +18,18 @@ use crate::retry::{Operation, Retry, StoreStop};
 use crate::state_dir::StateDir;
 use crate::stop::Stop;
 use crate::store::{
-    Claim, Claiming, EndHandlers, Found, IsDue, Moved, Page, Reader, Sessions, Store, Wakeup,
+    Begun, Claim, Claiming, Found, Interrupter, IsDue, Limits, Page, Reader, Sessions, Store,
+    Until, Wakeup, Wanted,
 };
-use crate::system_error::words;
-use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// A statement is interrupted again until it ends: an interrupt between two statements is lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// A store whose statements end when its pass is to stop.
-pub struct Interruptible {
-    // They end before the store does, whose connection they hold on to.
+
+pub struct Stoppable {
+    /// Set until its thread is started.
+    interrupt: Option<Interrupter>,
+    // The threads end before the store does, whose connection they hold on to.
     interrupter: Option<OwnedThread>,
     /// The heartbeat, and the watch for a silent server.
     keepers: Vec<OwnedThread>,
@@ -36,13 +37,15 @@ pub struct Interruptible {
     stop: Arc<StoreStop>,
 }
 
-impl Interruptible {
+impl Stoppable {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
         let clock = stop.clock;
         let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
-        let retry = Retry::new(Some(stop.clone()), clock);
-        let store = Arc::new(Mutex::new(database.into_store(state, retry)?));
-        let mut opened = Self { interrupter: None, keepers: Vec::new(), store, stop };
+        let interrupt = Some(database.interrupter());
+        let store = database.into_store(state, Retry::new(Some(stop.clone()), clock))?;
+        let store = Arc::new(Mutex::new(store));
+        let (interrupter, keepers) = (None, Vec::new());
+        let mut opened = Self { interrupt, interrupter, keepers, store, stop };
         if opened.stop.stop.deadline.is_some() {
             opened.start_interrupter()?;
         }
@@ -52,7 +55,7 @@ impl Interruptible {
     /// Without a deadline a stop comes only when there is work: until then signals end the program at once,
     /// and the many passes with nothing to do spare a thread.
     fn start_interrupter(&mut self) -> Result<()> {
-        let Some(mut interrupt) = lock(&self.store).interrupter() else { return Ok(()) };
+        let Some(mut interrupt) = self.interrupt.take() else { return Ok(()) };
         let stop = self.stop.clone();
         let look = move |end: &OwnedFd| {
             while !is_over(end, LOOK_INTERVAL) {
@@ -73,57 +76,40 @@ impl Interruptible {
     }
 }
 
-impl Reader for Interruptible {
+impl Reader for Stoppable {
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        self.during(Operation::Search, |store| store.reader().due(selection, is_due))
+        self.during(Operation::Search, |store| store.due(selection, is_due))
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        self.during(Operation::Search, |store| store.reader().read(id))
+        self.during(Operation::Search, |store| store.read(id))
     }
 }
 
-impl Store for Interruptible {
-    fn reader(&mut self) -> &mut dyn Reader {
-        self
+impl Store for Stoppable {
+    fn limits(&self) -> Limits {
+        lock(&self.store).limits()
     }
 
-    fn still_pending(&mut self, ids: &[Id]) -> Result<Option<Vec<Id>>> {
-        self.during(Operation::Search, |store| store.still_pending(ids))
+    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+        self.during(Operation::Search, |store| store.claim(wanted))
     }
 
-    fn most_claims(&self) -> usize {
-        lock(&self.store).most_claims()
-    }
-
-    fn claim(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>> {
-        self.during(Operation::Search, |store| store.claim(ids))
-    }
-
-    fn wants_ahead(&mut self, attempts: usize, begun: usize) -> usize {
-        lock(&self.store).wants_ahead(attempts, begun)
-    }
-
-    fn claim_ahead(&mut self, ids: &[Id]) {
-        lock(&self.store).claim_ahead(ids);
-    }
-
-    fn claimed_ahead(&self) -> usize {
-        lock(&self.store).claimed_ahead()
+    fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
+        let only_begins = writes.iter().all(RowWrite::begins);
+        let operation = if only_begins { Operation::Search } else { Operation::Settlement };
+        self.during(operation, |store| store.round(writes, next))
     }
 
     fn release(&mut self, id: &Id) {
         lock(&self.store).release(id);
     }
 
-    fn rest(&mut self) -> Result<()> {
-        self.during(Operation::Settlement, |store| store.rest())
-    }
-
-    fn apply(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>> {
-        let only_begins = changes.iter().all(RowWrite::begins);
-        let operation = if only_begins { Operation::Search } else { Operation::Settlement };
-        self.during(operation, |store| store.apply(changes))
+    fn flush(&mut self, until: Until) -> Result<()> {
+        if until == Until::Durable {
+            self.keepers.clear();
+        }
+        self.during(Operation::Settlement, |store| store.flush(until))
     }
 
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
@@ -139,20 +125,11 @@ impl Store for Interruptible {
         self.during(Operation::Search, |store| store.rehearse_way_back(record, at, most_attempts))
     }
 
-    fn row_constraints(&mut self) -> Result<RowConstraints> {
-        self.during(Operation::Search, |store| store.row_constraints())
-    }
-
-    fn start_watchdog(&mut self, token: &str) -> Result<()> {
-        if self.interrupter.is_none() {
-            self.start_interrupter()?;
-        }
-        self.during(Operation::Search, |store| store.start_watchdog(token))?;
-        let (interval, sessions) = {
-            let store = lock(&self.store);
-            (store.heartbeat(), store.sessions())
-        };
-        let Some(interval) = interval else { return Ok(()) };
+    fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {
+        self.start_interrupter()?;
+        let begun = self.during(Operation::Search, |store| store.begin(token, lost))?;
+        let Some(heartbeat) = &begun.heartbeat else { return Ok(begun) };
+        let (interval, sessions) = (heartbeat.interval, heartbeat.sessions.clone());
         if let Some(sessions) = sessions.clone() {
             let stop = self.stop.stop.clone();
             let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
@@ -161,36 +138,7 @@ impl Store for Interruptible {
         let store = self.store.clone();
         let keep = move |end: &OwnedFd| keep_claims(&store, sessions.as_deref(), interval, end);
         self.keepers.push(OwnedThread::start("session heartbeat", keep)?);
-        Ok(())
-    }
-
-    fn hold_off(&self) -> Option<Duration> {
-        lock(&self.store).hold_off()
-    }
-
-    fn can_lose_claims(&self) -> bool {
-        lock(&self.store).can_lose_claims()
-    }
-
-    /// The store reports a loss while it is locked, so another thread ends the handlers.
-    fn on_loss(&mut self, end: EndHandlers) {
-        let (lost, losses) = channel::<Vec<Id>>();
-        let run = move || losses.iter().for_each(|ids| end(&ids));
-        if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(run) {
-            log::warn!("handlers whose claims are lost will not be ended: {}", words(&error));
-        }
-        lock(&self.store).on_loss(Arc::new(move |ids| {
-            let _ = lost.send(ids.to_vec());
-        }));
-    }
-
-    fn require_in_place(&mut self) -> Result<(), Moved> {
-        lock(&self.store).require_in_place()
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.keepers.clear();
-        self.during(Operation::Settlement, |store| store.finish())
+        Ok(begun)
     }
 }
 
@@ -219,8 +167,9 @@ fn keep_claims(
         if wakeup == Wakeup::End {
             return;
         }
-        let soon = for_claims(store, sessions, wakeup).keep_claims(wakeup);
-        next = soon.unwrap_or(interval);
+        let has_ended = wakeup == Wakeup::SessionEnded;
+        let soon = for_claims(store, sessions, has_ended).keep_claims(has_ended);
+        next = soon.ok().flatten().unwrap_or(interval);
     }
 }
 
@@ -229,9 +178,9 @@ fn keep_claims(
 fn for_claims<'a>(
     store: &'a Mutex<Claiming>,
     sessions: Option<&dyn Sessions>,
-    wakeup: Wakeup,
+    has_ended: bool,
 ) -> MutexGuard<'a, Claiming> {
-    if let Some(sessions) = sessions.filter(|_| wakeup == Wakeup::SessionEnded) {
+    if let Some(sessions) = sessions.filter(|_| has_ended) {
         for _ in 0..MOST_TRIES {
             match store.try_lock() {
                 Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_TRIES),

@@ -1,0 +1,203 @@
+//! The searches and reads of a table, on any engine that speaks SQL.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::iter;
+use std::sync::Arc;
+
+use anyhow::Result;
+use backlog_schedule::{
+    Counter, Id, Instant, Query, Record, Settlement, Status, Transition, Value, Window,
+};
+
+use super::engine::{Engine, RowState, SqlDatabase};
+use super::error::{DbError, DbResult, Kind};
+use super::page::PageBuilder;
+use super::sql::{due_params, id_param, id_params};
+use super::table::{Cells, Column, Holds, Places, Selected};
+use crate::database::MOST_IDS;
+use crate::inspection::Undated;
+use crate::store::{Found, IsDue, Page, Reader};
+use crate::writes::RowWrite;
+
+impl<E: Engine> SqlDatabase<E> {
+    /// Mostly there is none.
+    fn has_any(&mut self, statuses: &[Status]) -> DbResult<bool> {
+        match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
+            // Whoever looks for them says what cannot be read.
+            Err(error) if error.is_of_a_row => Ok(true),
+            any => any,
+        }
+    }
+
+    /// The query. If a column says what is due, without the waits of the policy.
+    pub fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
+        let window = match (&query.window, self.table.due_column()) {
+            (Window::Failed { .. }, Some(_)) => Window::All,
+            (Window::Slots(_), Some(_)) => {
+                let inserted = query.window.inserted().unwrap_or((Instant(i64::MIN), None));
+                Window::Inserted { from: inserted.0, until: inserted.1 }
+            }
+            _ => return Cow::Borrowed(query),
+        };
+        Cow::Owned(Query { window, ..query.clone() })
+    }
+
+    /// Reads the due records into a page. A page that was filled in part is filled again from the start.
+    pub fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
+        page.begin_again();
+        if query.after.is_none() && !self.has_any(&query.statuses)? {
+            let hidden = self.engine.hides_all(&self.table)?;
+            if let Some(why) = hidden.filter(|why| self.said.insert(why.clone())) {
+                log::warn!("{why}");
+            }
+            return Ok(());
+        }
+        page.undated = self.undated(query)?;
+        self.search(query, page).or_else(|error| self.search_around(query, page, error))
+    }
+
+    /// The records that no age can be told of, if the query goes by age and begins here.
+    fn undated(&mut self, query: &Query) -> DbResult<Option<Undated>> {
+        let inserted = query.window.inserted();
+        let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
+        if !is_by_age || query.after.is_some() {
+            return Ok(None);
+        }
+        let mut undated = Undated::default();
+        let read = self.engine.search(&self.table.undated(query), &[], |row| {
+            let inserted = row.value(&self.table.inserted, self.table.id.len());
+            if self.table.dates.read(&inserted).is_none() {
+                undated.add(&self.table.shown_id(row), &inserted);
+            }
+            true
+        });
+        match read {
+            // Whoever looks for what is due says what cannot be read.
+            Err(error) if error.is_of_a_row => {}
+            read => read?,
+        }
+        Ok(Some(undated))
+    }
+
+    /// A second row shows that the id is not unique.
+    pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<Found> {
+        let Self { engine, table, .. } = self;
+        let shown = if is_whole { Selected::all(table) } else { Selected::shown(table) };
+        let columns = if is_whole { table.all_columns() } else { shown.sql() };
+        let sql = format!("{} LIMIT 2", table.of_id(&columns));
+        let mut found = Vec::new();
+        let read = engine.search(&sql, &id_params(id), |row| {
+            found.extend(shown.record(row, 0));
+            true
+        });
+        match read {
+            Err(error) if error.kind == Kind::NoValue => {}
+            read => read?,
+        }
+        let mut found = found.into_iter();
+        Ok(match (found.next(), found.next()) {
+            (None, _) => Found::Gone,
+            (Some(record), None) => Found::Record(Box::new(record)),
+            (Some(_), Some(_)) => Found::Ambiguous,
+        })
+    }
+
+    /// Ids that begin with a text, as they are typed. An index on the id serves the conditions, one for text and one
+    /// for the bytes of a UUID.
+    pub fn find_ids(&mut self, begin: &str) -> DbResult<Vec<String>> {
+        let Self { engine, table, .. } = self;
+        let [column @ Column { holds: Holds::Text | Holds::Bytes | Holds::Anything, .. }] =
+            &table.id[..]
+        else {
+            return Ok(Vec::new());
+        };
+        let digits = |text: &str| text.replace('-', "").to_ascii_lowercase();
+        let meant = digits(begin);
+        // In each language letters come after digits.
+        let as_text = ["", "zzzzzzzz"].map(|end| Id::Text(format!("{begin}{end}").into()));
+        let open = 32_usize.saturating_sub(meant.len());
+        let as_uuid = ["0", "f"].map(|end| Id::typed(&(meant.clone() + &end.repeat(open)), 1));
+        let [from, to] = as_uuid.map(Vec::into_iter);
+        let mut found = BTreeSet::new();
+        for (from, to) in iter::once(as_text.into()).chain(from.zip(to)) {
+            let params = [from, to].map(|id| id_param(&id));
+            let read = engine.rows(&table.ids_between(column), &params, |row| {
+                let id = table.typed_id(row).ok();
+                found.extend(id.filter(|id| digits(id).starts_with(&meant)));
+                found.len() < MOST_IDS
+            });
+            // A text may be no UUID.
+            read.or_else(|error| if error.kind == Kind::NoValue { Ok(()) } else { Err(error) })?;
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// The present state of the rows of these records.
+    pub fn states_of<'r>(
+        &mut self,
+        records: impl Iterator<Item = (usize, &'r Arc<Record>)>,
+    ) -> DbResult<Vec<RowState>> {
+        let (transition, counter) = (Transition::Renewed, Counter::Untouched);
+        let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
+        let changes: Vec<_> = records
+            .map(|(number, record)| (number, RowWrite::new(record, None, renewed.clone())))
+            .collect();
+        let changes: Vec<_> = changes.iter().map(|(number, change)| (*number, change)).collect();
+        self.engine.states(&self.table, &changes)
+    }
+
+    fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
+        let columns = Places::of_facts(&self.table, &query.window);
+        let params = due_params(query);
+        for sql in self.engine.due(&self.table, query)? {
+            self.engine.search(&sql, &params, |row| page.row(&columns, row))?;
+            if page.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with a search whose statements ran into a row that cannot be read.
+    fn search_around(
+        &mut self,
+        query: &Query,
+        page: &mut PageBuilder<'_>,
+        error: DbError,
+    ) -> DbResult<()> {
+        let Self { engine, table, .. } = self;
+        let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
+        let Some((sql, numbers)) = way else { return Err(error) };
+        page.begin_again();
+        page.note_broken(format!("could not read all of {}: {}", engine.place(), error.words));
+        let (columns, mut params) = (Places::of_facts(table, &query.window), due_params(query));
+        for number in numbers {
+            params.push(Value::Integer(number));
+            let read = engine.rows(&sql, &params, |row| page.row(&columns, row));
+            params.pop();
+            if let Err(DbError { words, .. }) = read {
+                log::error!("row {number} of table {} could not be read: {words}", table.name);
+            }
+            if page.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Engine> Reader for SqlDatabase<E> {
+    fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
+        let query = self.by_column(query);
+        let mut page = PageBuilder::new(&query, is_due);
+        let searched = self.fill_page(&query, &mut page);
+        self.reading(searched)?;
+        Ok(page.finish(self.table.inserted.label(), &mut self.said))
+    }
+
+    fn read(&mut self, id: &Id) -> Result<Found> {
+        let read = self.read_one(id, false);
+        self.reading(read)
+    }
+}

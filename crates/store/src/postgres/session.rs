@@ -489,8 +489,8 @@ fn kind(error: &SqlError) -> Kind {
         "55P03" | "40P01" | "40001" | "55006" | "57014" => Kind::Busy,
         "42501" => Kind::Forbidden,
         "25006" => Kind::ReadOnly,
-        // The message of a standby for a statement that needs a transaction number. It is never translated.
-        "XX000" if server.message().contains("during recovery") => Kind::ReadOnly,
+        // A standby has no number for the transaction of a statement.
+        "XX000" if server.routine() == Some("GetNewTransactionId") => Kind::ReadOnly,
         _ if code.starts_with("08") && code != "08P01" => Kind::Lost,
         _ if code.starts_with("22") => Kind::NoValue,
         _ => Kind::Other,

@@ -136,7 +136,7 @@ pub struct Handle {
     pub cancel: CancelToken,
     pub route: Route,
     /// Whoever holds it keeps the session alive, and sees that it ends.
-    pub socket: Arc<OwnedFd>,
+    pub socket: OwnedFd,
     /// Whether the connection is known to have ended.
     pub has_ended: AtomicBool,
     /// Whether a request is running whose answer may take any time.

@@ -1,5 +1,6 @@
 //! The hosts of a URL: the address of each, and its password, by libpq's rules also from the password file.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use tokio_postgres::config::Config;
 
-use super::failure::{Kind, Refusal};
 use super::parameters::{Parameters, encode, port};
 use crate::secure_file;
 use crate::system_error::words;
@@ -48,18 +48,14 @@ impl Endpoint {
         format!("{host}:{}", self.port)
     }
 
-    pub fn addresses(&self) -> Result<Vec<Address>, Refusal> {
+    pub fn addresses(&self) -> io::Result<Vec<Address>> {
         if self.is_socket() {
             return Ok(vec![Address::Unix(socket_in(&self.host, self.port))]);
         }
         if let Some(ip) = self.hostaddr {
             return Ok(vec![Address::Tcp((ip, self.port).into())]);
         }
-        // The error does not say whether the name is unknown or the resolver is out of reach.
-        let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
-            Refusal::new(Kind::Passing, words(&error), "; check the name of the host")
-        })?;
-        Ok(found.map(Address::Tcp).collect())
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.map(Address::Tcp).collect())
     }
 }
 

@@ -30,6 +30,7 @@ use crate::error::StoreError;
 use crate::mutex::lock;
 use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
+use crate::system_error::words;
 use crate::watchdog::boottime;
 use connection::{Driver, Handle, Route, Stream, runtime};
 use endpoint::{Endpoint, endpoints};
@@ -39,7 +40,7 @@ use parameters::{Parameters, encode};
 pub use connection::{Connection, Failure};
 pub use parameters::{certificates, without_password};
 
-/// How long a request to cancel may take.
+/// Time limit of a request to cancel.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database, and all it takes to connect to it.
@@ -141,7 +142,10 @@ impl Server {
     fn connect_to(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<Connection, Refusal> {
         let modes = if endpoint.is_socket() { &[SslMode::Disable] } else { self.modes };
         let mut refused = Refusal::no_answer("the host has no address");
-        for address in endpoint.addresses()? {
+        // The error does not say whether the name is unknown or the resolver is out of reach.
+        let unresolved =
+            |error| Refusal::new(Kind::Passing, words(&error), "; check the name of the host");
+        for address in endpoint.addresses().map_err(unresolved)? {
             for (index, mode) in modes.iter().enumerate() {
                 let (endpoint, address) = (endpoint.clone(), address.clone());
                 let refusal = match self.attempt(Route { endpoint, address, mode: *mode }) {
@@ -211,7 +215,7 @@ impl Server {
         let handle = self.enlist(Handle {
             cancel: client.cancel_token(),
             route,
-            socket: Arc::new(socket),
+            socket,
             has_ended: AtomicBool::new(false),
             is_waiting: AtomicBool::new(false),
         });
@@ -324,7 +328,7 @@ impl Sessions for Arc<Server> {
         let mut events =
             vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.changed, PollFlags::IN)];
         // Answers that arrive are read by the thread that asked, so only the end of a connection counts.
-        events.extend(handles.iter().map(|it| PollFd::new(&*it.socket, PollFlags::RDHUP)));
+        events.extend(handles.iter().map(|handle| PollFd::new(&handle.socket, PollFlags::RDHUP)));
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut events, timeout.as_ref()).is_err() {
             return Wakeup::Time;

@@ -95,7 +95,7 @@ impl Parameters {
         self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
     }
 
-    /// What the library reads. A server that is gone is noticed within a minute, and not after two hours.
+    /// The configuration of the library. A server that is gone is noticed within a minute, and not after two hours.
     pub fn config(&self) -> Result<Config> {
         let keepalives = "keepalives_idle=30 keepalives_interval=10 keepalives_retries=3";
         let mut config = keepalives.to_owned();

@@ -40,7 +40,7 @@ fn facts(url: &str, variables: &[(&str, &str)]) -> Result<String> {
 }
 
 /// Variables and a URL, and facts about the server or parts of the error.
-const READ: &str = "
+const READ: &str = r#"
 postgres://u:p@h:1/d => postgres://u@h:1/d
 postgresql://u@h => postgres://u@h:5432/u
 POSTGRES://u@H => postgres://u@h:5432/u
@@ -65,6 +65,8 @@ postgres://u:p%40%2F%3A@h => password p@/:
 postgres://u:a:b?c#d&e=f@h => password a:b?c#d&e=f
 postgres://u@h?password=a+b%26=c => password a+b&=c
 postgres://u:a@h?password=b => password b
+postgres://u:a%27b%5Cc%20d%22@h => password a'b\c d"
+postgres://h?options=-c%20a%3Db\%20c => -c a=b\ c
 
 mysql://h => a database URL begins with postgres://
 postgres://u:p@ss@h/d => @ as %40
@@ -135,7 +137,7 @@ PGSSLMINPROTOCOLVERSION=sesame postgres://u@h => PGSSLMINPROTOCOLVERSION is not 
 PGSSLMAXPROTOCOLVERSION=sesame postgres://u@h => PGSSLMAXPROTOCOLVERSION is not supported; unset it; legal are PG
 PGSERVICE= PGREQUIREAUTH= PGREQUIREPEER= PGSSLCRL= PGSSLCRLDIR= PGGSSENCMODE= PGSSLCERTMODE= postgres://u@h => as backlog
 PGSSLMINPROTOCOLVERSION= PGSSLMAXPROTOCOLVERSION= postgres://u@h => as backlog
-";
+"#;
 
 #[test]
 fn urls_and_variables_are_read_as_libpq_reads_them_or_refused_with_what_to_do() {

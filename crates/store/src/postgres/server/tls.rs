@@ -7,16 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{
-    verify_server_cert_signed_by_trust_anchor as verify_chain, verify_server_name,
-};
-use rustls::crypto::{
-    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::client::verify_server_cert_signed_by_trust_anchor as verify_chain;
+use rustls::crypto::{self, WebPkiSupportedAlgorithms, ring};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_postgres::config::SslMode;
@@ -122,7 +116,7 @@ impl ServerCertVerifier for Verifier {
         name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
+    ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(roots) = &self.roots else {
             return Ok(ServerCertVerified::assertion());
         };
@@ -130,12 +124,12 @@ impl ServerCertVerifier for Verifier {
         match verify_chain(&parsed, roots, intermediates, now, self.algorithms.all) {
             // `openssl req -x509` makes an authority of every certificate that signs itself. One
             // that is trusted by name needs no other; its dates were checked before this.
-            Err(TlsError::InvalidCertificate(error))
+            Err(rustls::Error::InvalidCertificate(error))
                 if tls_roots::is_own(&error) && self.trusted.contains(certificate) => {}
             checked => checked?,
         }
         if self.checks_name {
-            verify_server_name(&parsed, name)?;
+            rustls::client::verify_server_name(&parsed, name)?;
         }
         Ok(ServerCertVerified::assertion())
     }
@@ -145,8 +139,8 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -154,8 +148,8 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -1,7 +1,7 @@
 //! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
 //! writes down how it went.
 //!
-//! ARCHITECTURE.md has the map of the modules, the route of one record, the threads, the
+//! docs/architecture.md has the map of the modules, the route of one record, the threads, the
 //! invariants, and where to add what.
 
 // Without the features `postgres` and `webhook`, some code is unused.

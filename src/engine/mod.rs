@@ -1,5 +1,5 @@
 //! One pass: claim, handle, settle, in one round of the dispatcher after the other. The only place
-//! where policy, store and handler meet; ARCHITECTURE.md shows its threads.
+//! where policy, store and handler meet; docs/architecture.md shows its threads.
 
 mod cursor;
 mod dispatcher;

@@ -32,7 +32,7 @@ fn documents() -> Vec<String> {
     let docs = fs::read_dir(root().join("docs")).unwrap();
     let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let of_docs = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
-    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md"];
+    let others = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
     of_docs.chain(others.map(String::from)).collect()
 }
 
@@ -458,7 +458,9 @@ fn the_documents_are_short_and_of_this_version() {
         let parts = by_hand.split("```").filter(|part| !part.starts_with("sql\n"));
         parts.map(|part| part.split_whitespace().count()).sum::<usize>()
     };
-    let pages = documents().into_iter().filter(|it| it.starts_with("docs/"));
+    // The users' pages.
+    let is_users = |page: &String| page.starts_with("docs/") && page != "docs/architecture.md";
+    let pages = documents().into_iter().filter(is_users);
     let count: usize = pages.map(|page| words(&page)).sum();
     assert!(count <= 16_000, "{count}");
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result, ensure};
-use futures_util::future::join;
+use futures_util::future::join3;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
@@ -179,11 +179,12 @@ impl Server {
         }
         let mut connection = opened?;
         connection.limit = limit;
+        // A pool that lends connections for single statements refuses a transaction.
         if !self.is_known.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
-                client.batch_execute("").await?;
                 let run = |sql| client.batch_execute(sql);
-                Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
+                let (answered, begun, _) = join3(run(""), run("BEGIN"), run("ROLLBACK")).await;
+                answered.map(|()| begun)
             };
             let begun = connection.wait(begin).map_err(|failure| match failure {
                 Failure::Sql(error) => Refusal::of(error, &endpoint, false),

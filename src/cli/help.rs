@@ -107,7 +107,7 @@ fn after(command: &str) -> Option<String> {
     }
     text += "\n\nExit codes:";
     for (exit, says) in exits(command) {
-        let _ = write!(text, "\n  {:<4}{says}", exit.code());
+        let _ = write!(text, "\n  {exit:<4}{says}");
     }
     Some(text)
 }

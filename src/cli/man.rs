@@ -60,6 +60,6 @@ fn write_examples(page: &mut Roff, command: &str) {
     }
     page.control("SH", ["EXIT STATUS"]);
     for (exit, says) in exits(command) {
-        page.control("TP", []).text([bold(exit.code().to_string())]).text([roman(*says)]);
+        page.control("TP", []).text([bold(exit)]).text([roman(says)]);
     }
 }

@@ -18,9 +18,9 @@ pub enum Exit {
     Usage,
     Signal(i32),
     /// What `status` says of limits, as monitoring plugins do.
+    Unknown,
     Warning,
     Critical,
-    Unknown,
 }
 
 impl Exit {
@@ -45,7 +45,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// An error that carries its own exit code, anywhere in a chain.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitError {
     pub exit: Exit,
     pub message: String,

@@ -84,7 +84,7 @@ fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
 fn refuse_to_monitoring(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let line = report::severity_line(report::Severity::Unknown, why);
+    let line = report::state_line(Exit::Unknown, why);
     let _ = io::stdout().write_all(line.as_bytes());
     Exit::Unknown.into()
 }

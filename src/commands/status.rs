@@ -14,11 +14,11 @@ use super::failures::Failed;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
 use super::{Console, open, passes, state_dir};
 use crate::cli;
-use crate::exit::{self, Exit, usage};
+use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
     self, BANDS, DueReport, Figure, Labels, LinePasses, PendingRecord, QueueStatus, RecordFigures,
-    Severity, StatusReport, Thresholds, severity_line,
+    StatusReport, Thresholds, state_line,
 };
 
 /// The status of a queue, and its options as far as they make sense.
@@ -27,14 +27,21 @@ struct Looked {
     status: QueueStatus,
 }
 
+/// The reader of queues for the options of `status`.
+struct Look<'a> {
+    args: &'a cli::Status,
+    thresholds: Thresholds,
+    clock: Clock,
+}
+
 /// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
-    let thresholds = thresholds(args)?;
     if let Some(policy) = &args.forget {
         return forget(resolved, policy, console);
     }
-    let looked = vec![look_at(resolved, args, &thresholds, console.clock)];
-    answer(looked, None, args, &thresholds, console)
+    let look = Look::new(args, console.clock)?;
+    let looked = look.at(resolved.name(), Ok(resolved));
+    look.answer(vec![looked], None, console)
 }
 
 /// Removes the record of the passes of a line.
@@ -68,77 +75,17 @@ pub fn overview(
     args: &cli::Status,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let thresholds = thresholds(args)?;
-    let look = |queue: &String| {
-        let resolved = sources.resolve(typed, Some(queue));
-        match resolved.and_then(Resolved::require_usable) {
-            Ok(resolved) => look_at(&resolved, args, &thresholds, console.clock),
-            Err(error) => Looked { queue: None, status: (queue.clone(), Err(error.into())) },
-        }
-    };
-    let looked = queues.iter().map(look).collect();
-    answer(looked, Some(sources.choice() + " --all-queues"), args, &thresholds, console)
-}
-
-/// The limits of `--warn-if` and `--fail-if`.
-fn thresholds(args: &cli::Status) -> Result<Thresholds> {
-    let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
-    Ok(thresholds.map_err(usage)?)
-}
-
-/// Writes the page and the metrics if they are wanted, and prints the status or the state by the limits that are set.
-fn answer(
-    looked: Vec<Looked>,
-    all: Option<String>,
-    args: &cli::Status,
-    thresholds: &Thresholds,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
-    let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
-    let mut least = Exit::Done;
-    if let Some(path) = &args.table_metrics
-        && let Err(error) = write_metrics(path, mode, &looked, console.clock.now())
-    {
-        log::error!("{}", chain(&error));
-        least = Exit::Failed;
-    }
-    let mut found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
-    if let Some(path) = &args.html {
-        let made = make_page(&found, path, mode, console);
-        if !args.has_limits() {
-            return Ok(made?.max(least));
-        }
-        made.map_or_else(|error| log::error!("{}", chain(&error)), drop);
-    }
-    if args.has_limits() {
-        let (severity, line) = thresholds.judge(&found);
-        console.out.write_all(line.as_bytes())?;
-        return Ok(match severity {
-            Severity::Ok => Exit::Done,
-            Severity::Warning => Exit::Warning,
-            Severity::Critical => Exit::Critical,
-            Severity::Unknown => Exit::Unknown,
-        });
-    }
-    let is_unknown = |(_, report): &mut QueueStatus| all.is_none() && report.is_err();
-    if let Some((_, Err(error))) = found.pop_if(is_unknown) {
-        return Err(error);
-    }
-    let text = match (&found[..], all) {
-        (found, _) if args.format.json => {
-            found.iter().map(|status| json_line(&report::status_json(status))).collect()
-        }
-        ([(_, Ok(report))], None) => report::status_text(report, &console.screen),
-        (found, all) => report::overview_text(found, &all.unwrap_or_default(), &console.screen),
-    };
-    console.out.write_all(text.as_bytes())?;
-    let exits = found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
-    Ok(exits.fold(least, Exit::max))
+    let look = Look::new(args, console.clock)?;
+    let looked = queues.iter().map(|queue| {
+        let resolved = sources.resolve(typed, Some(queue)).and_then(Resolved::require_usable);
+        look.at(queue, resolved.as_ref().map_err(Clone::clone))
+    });
+    look.answer(looked.collect(), Some(sources.choice() + " --all-queues"), console)
 }
 
 /// The answer to monitoring if the status is not known.
 pub fn unknown(error: &anyhow::Error, console: &mut Console<'_>) -> Result<Exit> {
-    console.out.write_all(severity_line(Severity::Unknown, &chain(error)).as_bytes())?;
+    console.out.write_all(state_line(Exit::Unknown, &chain(error)).as_bytes())?;
     Ok(Exit::Unknown)
 }
 
@@ -152,107 +99,147 @@ fn write_metrics(path: &Path, mode: u32, looked: &[Looked], now: Instant) -> Res
     })
 }
 
-fn look_at(
-    resolved: &Resolved<'_>,
-    args: &cli::Status,
-    thresholds: &Thresholds,
-    clock: Clock,
-) -> Looked {
-    match resolved.queue() {
-        Ok(queue) => {
-            let report = report_on(&queue, resolved, args, thresholds, clock);
-            Looked { status: (queue.name.clone(), report), queue: Some(queue) }
-        }
-        Err(error) => {
-            let name = resolved.name().into();
-            Looked { queue: None, status: (name, Err(error.into())) }
-        }
+impl<'a> Look<'a> {
+    fn new(args: &'a cli::Status, clock: Clock) -> Result<Self> {
+        let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
+        Ok(Self { args, thresholds: thresholds.map_err(usage)?, clock })
     }
-}
 
-fn report_on(
-    queue: &Queue,
-    resolved: &Resolved<'_>,
-    args: &cli::Status,
-    thresholds: &Thresholds,
-    clock: Clock,
-) -> Result<StatusReport> {
-    // If only limits are checked, only the sources of their figures are read.
-    let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
-    let (recent, most_archived) =
-        if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
-    let now = clock.now();
-    let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), clock)?;
-    let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
-    let counts = match is_whole || thresholds.any(Figure::needs_counts) {
-        true => database.census(&BANDS.map(|days| days * DAY), now)?,
-        false => Vec::new(),
-    };
-    let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
-    let state = state_dir(queue, &*database)?;
-    let (histories, unread) = match state.histories(recent.max(PASSES_OF_A_DAY)) {
-        Ok(histories) => (histories, None),
-        Err(error) => (Vec::new(), Some(error)),
-    };
-    let known = Failed::new(&state, database.table(), &histories);
-    let lines = passes::of_queue(resolved, database.table(), histories, now);
-    let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
-    let (next_pass, last_complete) =
-        (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
-    let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
-    let mut each = |mut record: Record| {
-        let facts = record.facts();
-        let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
-        let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
-        let has_failed = known.is(&mut record);
-        if has_failed {
-            causes.add(&record);
+    fn at(&self, name: &str, resolved: Result<&Resolved<'_>, ExitError>) -> Looked {
+        match resolved.and_then(|resolved| Ok((resolved, resolved.queue()?))) {
+            Ok((resolved, queue)) => {
+                let report = self.report_on(&queue, resolved);
+                Looked { status: (name.into(), report), queue: Some(queue) }
+            }
+            Err(error) => Looked { queue: None, status: (name.into(), Err(error.into())) },
         }
-        let is_in_hand = known.has_in_hand(&record);
-        let verdict = verdict.filter(|_| !is_in_hand);
-        if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
-            let since =
-                verdict.reason().and_then(|why| rule.due_since(record.facts(), why, next_pass));
-            // The last complete pass would have tried it.
-            due.add(&record, verdict, since.max(since.and(last_complete)), now);
+    }
+
+    /// Writes the page and the metrics if they are wanted, and prints the status or the state by the limits that are set.
+    fn answer(
+        &self,
+        looked: Vec<Looked>,
+        all: Option<String>,
+        console: &mut Console<'_>,
+    ) -> Result<Exit> {
+        let Self { args, thresholds, .. } = self;
+        let mode = mode_of_reports(looked.iter().filter_map(|it| it.queue.as_ref()));
+        let mut least = Exit::Done;
+        if let Some(path) = &args.table_metrics
+            && let Err(error) = write_metrics(path, mode, &looked, console.clock.now())
+        {
+            log::error!("{}", chain(&error));
+            least = Exit::Failed;
         }
-        let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
-        of_records.add(&record, state);
-        Ok(Continue(()))
-    };
-    if is_whole || thresholds.any(Figure::needs_records) {
-        database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
+        let mut found: Vec<_> = looked.into_iter().map(|it| it.status).collect();
+        if let Some(path) = &args.html {
+            let made = make_page(&found, path, mode, console);
+            if !args.has_limits() {
+                return Ok(made?.max(least));
+            }
+            made.map_or_else(|error| log::error!("{}", chain(&error)), drop);
+        }
+        if args.has_limits() {
+            let (exit, line) = thresholds.judge(&found);
+            console.out.write_all(line.as_bytes())?;
+            return Ok(exit);
+        }
+        let is_unknown = |(_, report): &mut QueueStatus| all.is_none() && report.is_err();
+        if let Some((_, Err(error))) = found.pop_if(is_unknown) {
+            return Err(error);
+        }
+        let text = match (&found[..], all) {
+            (found, _) if args.format.json => {
+                found.iter().map(|status| json_line(&report::status_json(status))).collect()
+            }
+            ([(_, Ok(report))], None) => report::status_text(report, &console.screen),
+            (found, all) => report::overview_text(found, &all.unwrap_or_default(), &console.screen),
+        };
+        console.out.write_all(text.as_bytes())?;
+        let exits =
+            found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
+        Ok(exits.fold(least, Exit::max))
     }
-    known.known.date(&mut causes);
-    let has_archived = counts.iter().any(|count| count.status == Status::Archived);
-    let most = if has_archived { most_archived } else { 0 };
-    let mut archived = Vec::new();
-    if most > 0 {
-        // There may be a million.
-        let most_rows = Some(most as u64);
-        database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
-            known.known.fill_in(&mut record);
-            archived.push(record);
-            Ok(if archived.len() == most { Break(()) } else { Continue(()) })
-        })?;
+
+    fn report_on(&self, queue: &Queue, resolved: &Resolved<'_>) -> Result<StatusReport> {
+        let Self { args, thresholds, clock } = self;
+        // If only limits are checked, only the sources of their figures are read.
+        let is_whole = !args.has_limits() || args.html.is_some() || args.table_metrics.is_some();
+        let (recent, most_archived) =
+            if args.html.is_some() { (report::PASSES, report::ARCHIVED) } else { (args.passes, 0) };
+        let now = clock.now();
+        let (mut database, assembly) = open_to_read(queue, resolved.schedule()?.as_ref(), *clock)?;
+        let (rule, name) = assembly.map(|it| (it.line.due_rule(now, false), it.name)).unzip();
+        let counts = match is_whole || thresholds.any(Figure::needs_counts) {
+            true => database.census(&BANDS.map(|days| days * DAY), now)?,
+            false => Vec::new(),
+        };
+        let mut due = rule.as_ref().map(|rule| DueReport::new(&rule.schedule.policy));
+        let state = state_dir(queue, &*database)?;
+        let (histories, unread) = match state.histories(recent.max(PASSES_OF_A_DAY)) {
+            Ok(histories) => (histories, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let known = Failed::new(&state, database.table(), &histories);
+        let lines = passes::of_queue(resolved, database.table(), histories, now);
+        let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
+        let (next_pass, last_complete) =
+            (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
+        let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
+        let mut each = |mut record: Record| {
+            let facts = record.facts();
+            let verdict = rule.as_ref().map(|rule| rule.verdict(facts));
+            let is_snoozed = facts.snoozed_until.is_some_and(|until| until > now);
+            let has_failed = known.is(&mut record);
+            if has_failed {
+                causes.add(&record);
+            }
+            let is_in_hand = known.has_in_hand(&record);
+            let verdict = verdict.filter(|_| !is_in_hand);
+            if let (Some(due), Some(verdict), Some(rule)) = (&mut due, verdict, &rule) {
+                let since =
+                    verdict.reason().and_then(|why| rule.due_since(record.facts(), why, next_pass));
+                // The last complete pass would have tried it.
+                due.add(&record, verdict, since.max(since.and(last_complete)), now);
+            }
+            let state = PendingRecord { verdict, has_failed, is_snoozed, is_in_hand };
+            of_records.add(&record, state);
+            Ok(Continue(()))
+        };
+        if is_whole || thresholds.any(Figure::needs_records) {
+            database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
+        }
+        known.known.date(&mut causes);
+        let has_archived = counts.iter().any(|count| count.status == Status::Archived);
+        let most = if has_archived { most_archived } else { 0 };
+        let mut archived = Vec::new();
+        if most > 0 {
+            // There may be a million.
+            let most_rows = Some(most as u64);
+            database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
+                known.known.fill_in(&mut record);
+                archived.push(record);
+                Ok(if archived.len() == most { Break(()) } else { Continue(()) })
+            })?;
+        }
+        let paused = state.pause(&queue.name, &database.table().name, now);
+        let (table, policy) = (database.table().name.clone(), String::new());
+        let of_queue = LineName { queue: queue.name.clone(), table, policy };
+        let passes = passes::report(&state, &of_queue, lines, unread.as_ref(), recent, now);
+        Ok(StatusReport {
+            queue: of_queue.queue,
+            db: database.place(),
+            table: of_queue.table,
+            now,
+            counts,
+            of_records,
+            due,
+            line: name.map(|name| name.policy),
+            passes,
+            causes,
+            paused,
+            archived,
+            choice: resolved.choice(),
+        })
     }
-    let paused = state.pause(&queue.name, &database.table().name, now);
-    let (table, policy) = (database.table().name.clone(), String::new());
-    let of_queue = LineName { queue: queue.name.clone(), table, policy };
-    let passes = passes::report(&state, &of_queue, lines, unread.as_ref(), recent, now);
-    Ok(StatusReport {
-        queue: of_queue.queue,
-        db: database.place(),
-        table: of_queue.table,
-        now,
-        counts,
-        of_records,
-        due,
-        line: name.map(|name| name.policy),
-        passes,
-        causes,
-        paused,
-        archived,
-        choice: resolved.choice(),
-    })
 }

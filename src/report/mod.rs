@@ -39,7 +39,7 @@ pub use screen::{Screen, grouped, wrapped};
 pub use show::whole_record;
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
 pub use status::{BANDS, QueueStatus, overview_text, status_json, status_text, unknown_queue_json};
-pub use thresholds::{Severity, Thresholds, line as severity_line};
+pub use thresholds::{Thresholds, line as state_line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

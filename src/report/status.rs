@@ -236,11 +236,12 @@ mod tests {
     use backlog_store::{Failing, LineHistory, PassEnd, PassEntry, Pause};
 
     use super::*;
+    use crate::exit::Exit;
     use crate::report::figures::{DueReport, PendingRecord};
     use crate::report::metrics::{Labels, Metrics};
     use crate::report::page::page;
     use crate::report::passes::{LinePasses, Passes};
-    use crate::report::thresholds::{Severity, Thresholds};
+    use crate::report::thresholds::Thresholds;
 
     const NOW: Instant = Instant(1_795_219_200);
 
@@ -383,7 +384,7 @@ mod tests {
             let seconds = if figure.is_time() { "s" } else { "" };
             let limit = format!("{name}>={value}{seconds}");
             let limits = Thresholds::parse(None, Some(&limit)).unwrap();
-            assert_eq!(limits.judge(&queues).0, Severity::Critical, "{limit}");
+            assert_eq!(limits.judge(&queues).0, Exit::Critical, "{limit}");
         }
         for (label, value) in [("Failed", 106), ("Waiting", 103), ("In hand", 108)] {
             let shown = format!("{label}</span> <span class=\"value\">{value}</span>");

@@ -8,6 +8,7 @@ use backlog_store::system_error::chain;
 
 use super::figures::{FIGURES, Figure, StatusReport};
 use super::status::QueueStatus;
+use crate::exit::Exit;
 
 /// A figure and the side of a number on which it is alarming.
 struct Limit {
@@ -50,45 +51,35 @@ impl Limit {
         Ok(Self { figure, sign, is_exceeded, number })
     }
 
-    /// The state by this limit, of which `severity` says how bad it is to pass it; the figure; and the limit if it is
-    /// passed.
-    fn judge(&self, severity: Severity, report: &StatusReport) -> (Severity, String, String) {
+    /// The state by this limit, which is `beyond` if the figure passes it; the figure; and the limit if it is passed.
+    fn judge(&self, beyond: Exit, report: &StatusReport) -> (Exit, String, String) {
         let Self { figure, sign, is_exceeded, number } = self;
         let value = match figure.value(report) {
             Ok(value) => value,
-            Err(why) => return (Severity::Unknown, format!("{}: {why}", figure.name), "".into()),
+            Err(why) => return (Exit::Unknown, format!("{}: {why}", figure.name), "".into()),
         };
         let shown = value.map_or_else(|| "never".into(), |value| figure.format(value));
         let shown = format!("{} {shown}", figure.name);
         // What has never been is longer ago than any time.
         match is_exceeded(value.map_or(Ordering::Greater, |value| value.cmp(number))) {
-            true => (severity, shown, format!(" ({sign}{})", figure.format(*number))),
-            false => (Severity::Ok, shown, String::new()),
+            true => (beyond, shown, format!(" ({sign}{})", figure.format(*number))),
+            false => (Exit::Done, shown, String::new()),
         }
     }
 }
 
 /// The limits of `--fail-if` and then those of `--warn-if`.
-pub struct Thresholds(Vec<(Severity, Limit)>);
-
-/// The state of a monitored service, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Ok,
-    Unknown,
-    Warning,
-    Critical,
-}
+pub struct Thresholds(Vec<(Exit, Limit)>);
 
 impl Thresholds {
     pub fn parse(warn_if: Option<&str>, fail_if: Option<&str>) -> Result<Self, String> {
         let mut all = Vec::new();
-        for (option, severity, text) in
-            [("--fail-if", Severity::Critical, fail_if), ("--warn-if", Severity::Warning, warn_if)]
+        for (option, exit, text) in
+            [("--fail-if", Exit::Critical, fail_if), ("--warn-if", Exit::Warning, warn_if)]
         {
             for limit in text.into_iter().flat_map(|text| text.split(',')) {
                 let limit = Limit::parse(limit).map_err(|why| format!("{option}: {why}"))?;
-                all.push((severity, limit));
+                all.push((exit, limit));
             }
         }
         Ok(Self(all))
@@ -99,36 +90,32 @@ impl Thresholds {
     }
 
     /// The worst state of all queues, and a line that says why.
-    pub fn judge(&self, queues: &[QueueStatus]) -> (Severity, String) {
-        let judged = queues.iter().map(|(name, report)| (name, self.of_queue(report)));
-        let mut judged: Vec<_> = judged.collect();
-        judged.sort_by_key(|(_, (severity, _))| Reverse(*severity));
-        let worst = judged.first().map_or(Severity::Ok, |(_, (severity, _))| *severity);
-        judged.retain(|(_, (severity, _))| *severity > Severity::Ok || worst == Severity::Ok);
-        let why = judged.into_iter().map(|(name, (_, why))| match queues {
-            [_] => why,
-            _ => format!("queue {}: {why}", one_line(name)),
-        });
-        (worst, line(worst, &why.collect::<Vec<_>>().join("; ")))
+    pub fn judge(&self, queues: &[QueueStatus]) -> (Exit, String) {
+        let of_queue = |(name, report): &QueueStatus| match (queues, self.of_queue(report)) {
+            ([_], judged) => judged,
+            (_, (state, why)) => (state, format!("queue {}: {why}", one_line(name))),
+        };
+        let mut judged: Vec<_> = queues.iter().map(of_queue).collect();
+        judged.sort_by_key(|(state, _)| Reverse(*state));
+        let (worst, why) = worst_of(judged, "; ");
+        (worst, line(worst, &why))
     }
 
-    fn of_queue(&self, report: &anyhow::Result<StatusReport>) -> (Severity, String) {
+    fn of_queue(&self, report: &anyhow::Result<StatusReport>) -> (Exit, String) {
         let report = match report {
             Ok(report) => report,
-            Err(error) => return (Severity::Unknown, one_line(&chain(error))),
+            Err(error) => return (Exit::Unknown, one_line(&chain(error))),
         };
-        let mut judged: Vec<(Severity, String, String)> = Vec::new();
-        for (severity, limit) in &self.0 {
-            let (state, shown, exceeded) = limit.judge(*severity, report);
+        let mut judged: Vec<(Exit, String, String)> = Vec::new();
+        for (exit, limit) in &self.0 {
+            let (state, shown, exceeded) = limit.judge(*exit, report);
             // A value that exceeds the limit of a failure exceeds the limit of a warning as well: it is named once.
             if !judged.iter().any(|(other, figure, _)| *other >= state && *figure == shown) {
                 judged.push((state, shown, exceeded));
             }
         }
-        let worst = judged.iter().map(|(state, ..)| *state).max().unwrap_or(Severity::Ok);
-        judged.retain(|(state, ..)| *state > Severity::Ok || worst == Severity::Ok);
-        let why = judged.into_iter().map(|(_, shown, exceeded)| shown + &exceeded);
-        let why = why.collect::<Vec<_>>().join(", ");
+        let judged = judged.into_iter().map(|(state, shown, exceeded)| (state, shown + &exceeded));
+        let (worst, why) = worst_of(judged.collect(), ", ");
         // A person who is woken need not look for why.
         let paused =
             report.paused.as_ref().map(|pause| pause.sentence(|at| at.to_string(), &report.choice));
@@ -140,10 +127,19 @@ impl Thresholds {
     }
 }
 
+/// The worst state, and the texts of all bad states, or of all states if none is bad.
+fn worst_of(judged: Vec<(Exit, String)>, separator: &str) -> (Exit, String) {
+    let worst = judged.iter().map(|(state, _)| *state).max().unwrap_or(Exit::Done);
+    let is_told = |state: Exit| state > Exit::Done || worst == Exit::Done;
+    let told = judged.into_iter().filter(|(state, _)| is_told(*state)).map(|(_, text)| text);
+    (worst, told.collect::<Vec<_>>().join(separator))
+}
+
 /// `CRITICAL: archived_24h 3 (>0)`
-pub fn line(severity: Severity, why: &str) -> String {
+pub fn line(exit: Exit, why: &str) -> String {
+    let state = if exit == Exit::Done { "OK".into() } else { format!("{exit:?}").to_uppercase() };
     // Behind a bar plugins have figures for machines.
-    format!("{}: {}\n", format!("{severity:?}").to_uppercase(), why.replace('|', "/"))
+    format!("{state}: {}\n", why.replace('|', "/"))
 }
 
 #[cfg(test)]

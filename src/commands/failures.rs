@@ -13,7 +13,7 @@ use super::{Console, open, state_dir};
 use crate::cli::Failures as Args;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
-use crate::report::{self, Screen};
+use crate::report::{self, RecordView, Screen};
 
 pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -111,6 +111,7 @@ pub struct Failed {
     pub known: Failures,
     /// Whether the table shows which records have failed.
     is_told: bool,
+    has_counter: bool,
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
     /// The records that have slow handlers.
@@ -130,7 +131,8 @@ impl Failed {
         let running: Vec<_> = own.filter(|history| history.running().is_some()).collect();
         let is_running = !running.is_empty();
         let slow = running.into_iter().flat_map(|it| it.slow.clone()).collect();
-        Self { known: known(state, table), is_told, is_running, slow }
+        let has_counter = table.failures.is_some();
+        Self { known: known(state, table), is_told, has_counter, is_running, slow }
     }
 
     /// The slow handler of a record, if it has one.
@@ -138,10 +140,11 @@ impl Failed {
         self.slow.get(id)
     }
 
-    /// Since when a pass has the record in hand, if one most likely has.
-    pub fn in_hand(&self, record: &Record, screen: &Screen) -> Option<String> {
-        let is_in_hand = self.has_in_hand(record);
-        is_in_hand.then(|| report::in_hand(record, self.slow_handler(&record.id), screen))
+    /// A record as reports show it, with what is known of it.
+    pub fn view<'a>(&self, record: &'a Record, screen: &'a Screen) -> RecordView<'a> {
+        let handler = self.slow_handler(&record.id);
+        let in_hand = self.has_in_hand(record).then(|| report::in_hand(record, handler, screen));
+        RecordView { record, has_counter: self.has_counter, in_hand, screen }
     }
 
     /// The causes of the failures of all records with one of these statuses.

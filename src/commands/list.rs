@@ -38,7 +38,6 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
     };
     let cause = args.failure.as_ref().map(filter);
     let (cause, since) = (cause.transpose()?, args.since.map(|since| since.instant(now)));
-    let counts = database.table().failures.is_some();
     let screen = console.screen;
     let mut table = report::list_table(rule.is_some(), screen);
     let order = resolved.settings.order;
@@ -51,11 +50,10 @@ pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> R
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
             && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
         if is_meant {
-            let text = if args.json {
-                report::list_json(&record, verdict, counts)
-            } else {
-                let in_hand = known.in_hand(&record, &screen);
-                table.add(report::list_row(&record, verdict, in_hand, counts, &screen))
+            let view = known.view(&record, &screen);
+            let text = match args.json {
+                true => view.list_json(verdict),
+                false => table.add(view.list_row(verdict)),
             };
             console.out.write_all(text.as_bytes())?;
             left -= 1;

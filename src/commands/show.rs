@@ -10,12 +10,11 @@ use crate::cli::Show;
 use crate::exit::Exit;
 use crate::handlers::document;
 use crate::options::Resolved;
-use crate::report::whole_record;
 
 pub fn run(resolved: &Resolved<'_>, args: &Show, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
-    let (columns, counts) = (database.table().id.len(), database.table().failures.is_some());
+    let columns = database.table().id.len();
     let payload = queue.mapping.payload.as_deref();
     let secret = resolved.text_of_passes("secret_column");
     let known = Failed::of(&queue, &*database)?;
@@ -28,13 +27,11 @@ pub fn run(resolved: &Resolved<'_>, args: &Show, console: &mut Console<'_>) -> R
             },
             Err(why) => Err(why),
         };
-        let screen = &console.screen;
         let text = found.and_then(|record| {
             if args.json {
                 return document(&record, payload, secret).map(|json| [&json[..], b"\n"].concat());
             }
-            let in_hand = known.in_hand(&record, screen);
-            Ok(whole_record(&record, secret, counts, in_hand.as_deref(), screen).into_bytes())
+            Ok(known.view(&record, &console.screen).whole(secret).into_bytes())
         });
         match text {
             Ok(text) => console.out.write_all(&text)?,

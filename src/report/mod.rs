@@ -32,11 +32,9 @@ pub use page::{ARCHIVED, PASSES, page};
 pub use passes::{ASKS, LinePasses, Passes};
 pub use picture::picture;
 pub use record::{
-    dry_run_line, explanation, in_hand, list_json, list_row, list_table, next_attempt, result_of,
-    unscheduled, unstored, verdict_line,
+    RecordView, dry_run_line, in_hand, list_table, next_attempt, result_of, unstored, verdict_line,
 };
 pub use screen::{Screen, grouped, wrapped};
-pub use show::whole_record;
 pub use simulation::{attempt_json, days_table, figures_table, load_charts};
 pub use status::{BANDS, QueueStatus, overview_text, status_json, status_text, unknown_queue_json};
 pub use thresholds::{Thresholds, line as state_line};

@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use backlog_schedule::{
     AgeWindow, Attempt, Backoff, CATCH_UP, DAY, DueRule, End, Facts, Instant, Jitter, Obstacle,
-    PassTime, Planned, Policy, Reason, Record, RetryLimits, Slots, Status, Tiers, Verdict, counted,
-    cut_line, days, format_secs, json_line, last_error, one_line, phase, rough_span, span,
+    PassTime, Planned, Policy, Position, Reason, Record, RetryLimits, Slots, Span, Status, Tiers,
+    Verdict, counted, cut_line, days, format_secs, json_line, last_error, one_line, phase,
+    rough_span, span,
 };
-use backlog_store::SlowHandler;
+use backlog_store::{LineState, SlowHandler};
 use serde_json::json;
 
 use super::passes::{ASKS, LinePasses, running_text};
 use super::screen::{Column, Screen, Table};
 use crate::engine::SettledAttempt;
+
+/// Number of next attempts that are shown.
+const ATTEMPTS: usize = 5;
 
 /// The line of a dry run.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
@@ -100,125 +104,232 @@ pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) 
     }
 }
 
-/// A row of that table. `counts` says whether the table counts failures.
-pub fn list_row(
-    record: &Record,
-    verdict: Option<Verdict>,
-    in_hand: Option<String>,
-    counts: bool,
-    screen: &Screen,
-) -> Vec<String> {
-    let inserted = match record.inserted_at {
-        Some(at) => screen.at(at),
-        None => format!("?{}", one_line(&record.inserted.to_string())),
-    };
-    let next = verdict.map(|verdict| match verdict {
-        _ if in_hand.is_some() => "-".into(),
-        Verdict::Due(_) => "now".into(),
-        Verdict::Wait { until } => screen.when(until),
-        Verdict::Archive(_) => "none: given up".into(),
-        Verdict::Never(_) => "-".into(),
-    });
-    let cells = [
-        Some(record.id.full()),
-        // A charge that may be taken back has changed the status.
-        Some(in_hand.as_ref().map_or_else(|| one_line(&record.status_text), |_| "in hand".into())),
-        Some(inserted),
-        Some(if counts { record.failures.to_string() } else { "-".into() }),
-        Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
-        next,
-        in_hand.or_else(|| Some(record.last_error.as_deref().map(one_line).unwrap_or_default())),
-    ];
-    cells.into_iter().flatten().collect()
+/// A record as reports show it.
+pub struct RecordView<'a> {
+    pub record: &'a Record,
+    /// Whether the table counts failures.
+    pub has_counter: bool,
+    /// Since when a pass has the record in hand, if one has.
+    pub in_hand: Option<String>,
+    pub screen: &'a Screen,
 }
 
-pub fn list_json(record: &Record, verdict: Option<Verdict>, counts: bool) -> String {
-    let mut line = json!({
-        "id": record.id,
-        "status": record.status_text,
-        "date_inserted": record.inserted_at,
-        "failures": counts.then_some(record.failures),
-        "last_failure": record.last_failure_at,
-        "last_error": record.last_error,
-    });
-    if let Some(verdict) = verdict {
-        let until = if let Verdict::Wait { until } = verdict { Some(until) } else { None };
-        line["due"] = matches!(verdict, Verdict::Due(_)).into();
-        line["next_attempt_at"] = json!(until);
+impl RecordView<'_> {
+    /// A row of the table of `list`.
+    pub fn list_row(&self, verdict: Option<Verdict>) -> Vec<String> {
+        let Self { record, has_counter, in_hand, screen } = self;
+        let inserted = match record.inserted_at {
+            Some(at) => screen.at(at),
+            None => format!("?{}", one_line(&record.inserted.to_string())),
+        };
+        let next = verdict.map(|verdict| match verdict {
+            _ if in_hand.is_some() => "-".into(),
+            Verdict::Due(_) => "now".into(),
+            Verdict::Wait { until } => screen.when(until),
+            Verdict::Archive(_) => "none: given up".into(),
+            Verdict::Never(_) => "-".into(),
+        });
+        let error = record.last_error.as_deref().map(one_line).unwrap_or_default();
+        let cells = [
+            Some(record.id.full()),
+            // A charge that may be taken back has changed the status.
+            Some(in_hand.as_ref().map_or(one_line(&record.status_text), |_| "in hand".into())),
+            Some(inserted),
+            Some(if *has_counter { record.failures.to_string() } else { "-".into() }),
+            Some(record.last_failure_at.map_or_else(|| "-".into(), |at| screen.at(at))),
+            next,
+            Some(in_hand.clone().unwrap_or(error)),
+        ];
+        cells.into_iter().flatten().collect()
     }
-    json_line(&line)
-}
 
-/// The explanation of a record by a rule. `last` is the begin of the last pass and the verdict then. `in_hand` says
-/// since when a pass has the record, if one has.
-pub fn explanation(
-    record: &Record,
-    rule: &DueRule,
-    last: Option<(Instant, Verdict)>,
-    attempts: &[Planned],
-    line: Option<&LinePasses>,
-    in_hand: Option<&str>,
-    screen: &Screen,
-) -> String {
-    let (now, verdict) = (rule.time.now, rule.verdict(record.facts()));
-    let has_counter = rule.capabilities.has_counter;
-    let last = match last {
-        None => "none of this line is known".into(),
-        Some((at, then)) => {
-            let end = line.and_then(|line| line.end_of_last(at));
-            format!("{}: {}", screen.when(at), last_pass((at, end), then, record, screen))
+    pub fn list_json(&self, verdict: Option<Verdict>) -> String {
+        let record = self.record;
+        let mut line = json!({
+            "id": record.id,
+            "status": record.status_text,
+            "date_inserted": record.inserted_at,
+            "failures": self.has_counter.then_some(record.failures),
+            "last_failure": record.last_failure_at,
+            "last_error": record.last_error,
+        });
+        if let Some(verdict) = verdict {
+            let until = if let Verdict::Wait { until } = verdict { Some(until) } else { None };
+            line["due"] = matches!(verdict, Verdict::Due(_)).into();
+            line["next_attempt_at"] = json!(until);
         }
-    };
-    let (last, because) = match in_hand {
-        Some(_) => (Vec::new(), Vec::new()),
-        None => (vec![last], arithmetic(rule, record.facts(), screen)),
-    };
-    let verdict_now = in_hand
-        .map_or_else(|| verdict_now(verdict, record, screen), |_| "its handler is running".into());
-    let attempt = |planned: &Planned| {
-        let number = has_counter.then(|| format!(", attempt {}", planned.attempt));
-        let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
-        format!("{}{}{end}", screen.when(planned.at), number.unwrap_or_default())
-    };
-    let mut next: Vec<_> = attempts.iter().map(attempt).collect();
-    if let (true, Verdict::Wait { until }) = (next.is_empty(), verdict) {
-        let until = screen.at(until);
-        next.push(format!("had its last attempt; the first pass from {until} on archives it"));
-    } else if next.len() > 1 {
-        let fail = in_hand.map_or("each of them fails", |_| "this one and all of them fail");
-        next.push(format!("if {fail}, and cron starts a pass in every tick"));
+        json_line(&line)
     }
-    let running = line.and_then(|LinePasses { history }| {
-        let running = running_text(history, history.running()?, screen);
-        Some(format!("{running}; nothing else of this line is tried meanwhile"))
-    });
-    let silent = line
-        .and_then(|line| line.silent(now))
-        .map(|secs| format!("has not begun for {}: {ASKS}", rough_span(secs)));
-    [
-        headline(record, has_counter, rule.schedule.limits, in_hand, screen),
-        lines("policy", &[rule.schedule.policy.line()]),
-        lines("last pass", &last),
-        lines("a pass", &running.into_iter().chain(silent).collect::<Vec<_>>()),
-        lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
-        lines("because", &because),
-        lines("next", &next),
-    ]
-    .concat()
+
+    /// The explanation of the record by a rule. `last` is what the last pass of the line has left.
+    pub fn explanation(
+        &self,
+        rule: &DueRule,
+        last: &LineState,
+        line: Option<&LinePasses>,
+    ) -> String {
+        let Self { record, in_hand, screen, .. } = self;
+        let (now, facts) = (rule.time.now, record.facts());
+        let verdict = rule.verdict(facts);
+        let (last_pass, because, verdict_now) = match in_hand {
+            Some(_) => (Vec::new(), Vec::new(), "its handler is running".into()),
+            None => (
+                vec![self.last_pass(rule, last, line)],
+                arithmetic(rule, facts, screen),
+                self.verdict_now(verdict),
+            ),
+        };
+        let running = line.and_then(|LinePasses { history }| {
+            let running = running_text(history, history.running()?, screen);
+            Some(format!("{running}; nothing else of this line is tried meanwhile"))
+        });
+        let silent = line
+            .and_then(|line| line.silent(now))
+            .map(|secs| format!("has not begun for {}: {ASKS}", rough_span(secs)));
+        [
+            self.headline(rule.schedule.limits),
+            lines("policy", &[rule.schedule.policy.line()]),
+            lines("last pass", &last_pass),
+            lines("a pass", &running.into_iter().chain(silent).collect::<Vec<_>>()),
+            lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
+            lines("because", &because),
+            lines("next", &self.next_attempts(rule, last, verdict)),
+        ]
+        .concat()
+    }
+
+    fn next_attempts(&self, rule: &DueRule, last: &LineState, verdict: Verdict) -> Vec<String> {
+        let Self { record, has_counter, in_hand, screen } = self;
+        let (now, every) = (rule.time.now, rule.schedule.policy.every_secs());
+        let began_at = last.began_at.filter(|at| *at <= now);
+        let next_pass = began_at.map_or(now, |at| at.next_tick(every).max(now));
+        let attempt = |planned: Planned| {
+            let number = has_counter.then(|| format!(", attempt {}", planned.attempt));
+            let end = if planned.is_last { "; if it fails, the record is archived" } else { "" };
+            format!("{}{}{end}", screen.when(planned.at), number.unwrap_or_default())
+        };
+        let attempts = rule.forecast(record.facts(), next_pass).take(ATTEMPTS);
+        let mut next: Vec<_> = attempts.map(attempt).collect();
+        if let (true, Verdict::Wait { until }) = (next.is_empty(), verdict) {
+            let until = screen.at(until);
+            next.push(format!("had its last attempt; the first pass from {until} on archives it"));
+        } else if next.len() > 1 {
+            let fail = match in_hand {
+                Some(_) => "this one and all of them fail",
+                None => "each of them fails",
+            };
+            next.push(format!("if {fail}, and cron starts a pass in every tick"));
+        }
+        next
+    }
+
+    /// The explanation of the record without a schedule.
+    pub fn unscheduled(&self) -> String {
+        let ended = Verdict::Never(Obstacle::NotPending);
+        let ended = (!self.record.status.is_pending()).then(|| self.verdict_now(ended));
+        self.headline(RetryLimits::default()) + &lines("now", ended.as_slice())
+    }
+
+    pub fn headline(&self, limits: RetryLimits) -> String {
+        let Self { record, has_counter, in_hand, screen } = self;
+        let inserted = record.inserted_at.map(|at| format!("inserted {}", screen.at(at)));
+        if let Some(in_hand) = in_hand {
+            // The attempt that runs is charged.
+            let before = counted(record.failures.saturating_sub(1).into(), "attempt");
+            let failed = has_counter.then(|| format!("{before} failed before"));
+            let facts = [Some(in_hand.clone()), inserted, failed].into_iter().flatten();
+            return format!("record {}: {}\n", record.id, facts.collect::<Vec<_>>().join(", "));
+        }
+        let failures = record.failures;
+        let failed = || match limits.most_attempts(record.max_attempts) {
+            Some(most) => format!("{failures} of {} failed", counted(most.into(), "attempt")),
+            None => format!("{} failed", counted(failures.into(), "attempt")),
+        };
+        let last = match (has_counter, failures) {
+            (false, _) => "failed last",
+            // Only a snooze leaves ERROR with a count of 0: `restore` sets NEW.
+            (true, 0) if record.status == Status::Error => "snoozed",
+            (true, _) => "the last",
+        };
+        let facts = [
+            Some(cut_line(&record.status_text)),
+            inserted,
+            has_counter.then(failed),
+            record.last_failure_at.map(|at| format!("{last} at {}", screen.at(at))),
+        ];
+        let facts: Vec<_> = facts.into_iter().flatten().collect();
+        let noted = record.last_error.as_deref();
+        let snooze = noted.and_then(last_error::split_snooze);
+        let error = snooze.map_or(noted, |(_, error)| Some(error));
+        let error = error.map_or_else(String::new, |error| format!(": {}", cut_line(error)));
+        let snoozed =
+            snooze.map(|(until, _)| format!("until {}, as its handler asked", screen.when(until)));
+        let snoozed = lines("snoozed", snoozed.as_slice());
+        format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
+    }
+
+    /// What the last pass of the line did with the record, as far as the row shows it.
+    fn last_pass(&self, rule: &DueRule, last: &LineState, line: Option<&LinePasses>) -> String {
+        let Self { record, screen, .. } = self;
+        // A message of a queue does not show what the last pass did.
+        let began_at = last.began_at.filter(|_| !rule.capabilities.keeps_schedule);
+        let Some(at) = began_at else { return "none of this line is known".into() };
+        let end = line.and_then(|line| line.end_of_last(at));
+        let failed_at = record.last_failure_at.filter(|failed_at| *failed_at >= at);
+        let what = match failed_at.map(|failed_at| (failed_at, screen.at(failed_at))) {
+            None => self.untried(at, verdict_then(rule, last, at, record.facts())),
+            Some((failed_at, shown)) if end.is_some_and(|end| failed_at > end) => {
+                format!("ended before the record was tried by hand or by another line at {shown}")
+            }
+            Some((_, shown)) if record.facts().has_begun => {
+                format!("tried at {shown}; the pass ended without an outcome of it")
+            }
+            Some((_, shown)) => format!("tried; it failed or was put off at {shown}"),
+        };
+        format!("{}: {what}", screen.when(at))
+    }
+
+    /// Why a pass that began at `at` did not try the record, by the verdict then.
+    fn untried(&self, at: Instant, then: Verdict) -> String {
+        let Self { record, screen, .. } = self;
+        match then {
+            Verdict::Archive(_) => "not tried: it was to be archived".into(),
+            Verdict::Never(obstacle @ Obstacle::NotPending) => {
+                let ended = obstacle_text(obstacle, record);
+                format!("it {ended} now, so its row does not show whether that pass tried it")
+            }
+            _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
+                "not tried: the record is younger than that".into()
+            }
+            Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
+            Verdict::Wait { until } => format!("not tried: waited until {}", screen.at(until)),
+            Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
+        }
+    }
+
+    fn verdict_now(&self, verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Archive(End::Attempts) => {
+                "had its last attempt; the next pass archives it".into()
+            }
+            Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
+            Verdict::Wait { until } => format!("waits until {}", self.screen.when(until)),
+            Verdict::Never(obstacle) => {
+                format!("not tried: {}", obstacle_text(obstacle, self.record))
+            }
+            Verdict::Due(reason) => format!("due: {}", reason_text(reason)),
+        }
+    }
 }
 
-/// The explanation of a record without a schedule.
-pub fn unscheduled(
-    record: &Record,
-    has_counter: bool,
-    in_hand: Option<&str>,
-    screen: &Screen,
-) -> String {
-    let ended = (!record.status.is_pending()).then(|| {
-        lines("now", &[verdict_now(Verdict::Never(Obstacle::NotPending), record, screen)])
-    });
-    let headline = headline(record, has_counter, RetryLimits::default(), in_hand, screen);
-    headline + &ended.unwrap_or_default()
+/// The verdict of the last pass, which began at `at`, as far as the row still shows it.
+fn verdict_then(rule: &DueRule, last: &LineState, at: Instant, facts: Facts<'_>) -> Verdict {
+    let mut time = rule.schedule.policy.pass_time(None, at, false);
+    let until = last.cursor.reached.as_ref().and_then(Position::slot).map(|slot| slot.tick);
+    if let (Some(span), Some(after), Some(until)) = (&mut time.span, last.began_behind, until) {
+        *span = Span { after, until };
+    }
+    DueRule { time, ..rule.clone() }.verdict(facts)
 }
 
 pub fn unstored(why: &str) -> String {
@@ -229,94 +340,6 @@ pub fn unstored(why: &str) -> String {
 fn lines(what: &str, all: &[String]) -> String {
     let labels = iter::once(what).chain(iter::repeat(""));
     labels.zip(all).map(|(label, words)| format!("  {label:<10}  {}\n", one_line(words))).collect()
-}
-
-pub fn headline(
-    record: &Record,
-    has_counter: bool,
-    limits: RetryLimits,
-    in_hand: Option<&str>,
-    screen: &Screen,
-) -> String {
-    let inserted = record.inserted_at.map(|at| format!("inserted {}", screen.at(at)));
-    if let Some(in_hand) = in_hand {
-        // The attempt that runs is charged.
-        let before = counted(record.failures.saturating_sub(1).into(), "attempt");
-        let failed = has_counter.then(|| format!("{before} failed before"));
-        let facts: Vec<_> =
-            [Some(in_hand.into()), inserted, failed].into_iter().flatten().collect();
-        return format!("record {}: {}\n", record.id, facts.join(", "));
-    }
-    let failed = || match limits.most_attempts(record.max_attempts) {
-        Some(most) => format!("{} of {} failed", record.failures, counted(most.into(), "attempt")),
-        None => format!("{} failed", counted(record.failures.into(), "attempt")),
-    };
-    let last = match (has_counter, record.failures) {
-        (false, _) => "failed last",
-        // Only a snooze leaves ERROR with a count of 0: `restore` sets NEW.
-        (true, 0) if record.status == Status::Error => "snoozed",
-        (true, _) => "the last",
-    };
-    let facts = [
-        Some(cut_line(&record.status_text)),
-        inserted,
-        has_counter.then(failed),
-        record.last_failure_at.map(|at| format!("{last} at {}", screen.at(at))),
-    ];
-    let facts: Vec<_> = facts.into_iter().flatten().collect();
-    let noted = record.last_error.as_deref();
-    let snooze = noted.and_then(last_error::split_snooze);
-    let error = snooze.map_or(noted, |(_, error)| Some(error));
-    let error = error.map_or_else(String::new, |error| format!(": {}", cut_line(error)));
-    let snoozed = snooze.map_or_else(String::new, |(until, _)| {
-        lines("snoozed", &[format!("until {}, as its handler asked", screen.when(until))])
-    });
-    format!("record {}: {}{error}\n{snoozed}", record.id, facts.join(", "))
-}
-
-/// What the last pass, which began at `at`, did with the record, as far as the row shows it. `end` is its end.
-fn last_pass(
-    (at, end): (Instant, Option<Instant>),
-    then: Verdict,
-    record: &Record,
-    screen: &Screen,
-) -> String {
-    if let Some(failed_at) = record.last_failure_at.filter(|failed_at| *failed_at >= at) {
-        if end.is_some_and(|end| failed_at > end) {
-            let failed_at = screen.at(failed_at);
-            return format!(
-                "ended before the record was tried by hand or by another line at {failed_at}"
-            );
-        }
-        let failed_at = screen.at(failed_at);
-        return match record.facts().has_begun {
-            true => format!("tried at {failed_at}; the pass ended without an outcome of it"),
-            false => format!("tried; it failed or was put off at {failed_at}"),
-        };
-    }
-    match then {
-        Verdict::Archive(_) => "not tried: it was to be archived".into(),
-        Verdict::Never(obstacle @ Obstacle::NotPending) => {
-            let ended = obstacle_text(obstacle, record);
-            format!("it {ended} now, so its row does not show whether that pass tried it")
-        }
-        _ if record.inserted_at.is_some_and(|inserted_at| inserted_at > at) => {
-            "not tried: the record is younger than that".into()
-        }
-        Verdict::Due(_) => "was due; the row does not show whether it was tried".into(),
-        Verdict::Wait { until } => format!("not tried: waited until {}", screen.at(until)),
-        Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
-    }
-}
-
-fn verdict_now(verdict: Verdict, record: &Record, screen: &Screen) -> String {
-    match verdict {
-        Verdict::Archive(End::Attempts) => "had its last attempt; the next pass archives it".into(),
-        Verdict::Archive(End::Age) => "older than --max-age; the next pass archives it".into(),
-        Verdict::Wait { until } => format!("waits until {}", screen.when(until)),
-        Verdict::Never(obstacle) => format!("not tried: {}", obstacle_text(obstacle, record)),
-        Verdict::Due(reason) => format!("due: {}", reason_text(reason)),
-    }
 }
 
 fn reason_text(reason: Reason) -> &'static str {

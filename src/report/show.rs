@@ -5,35 +5,31 @@ use std::iter;
 use backlog_schedule::{Record, RetryLimits, Value, hexadecimal, one_line};
 use serde_json::Value as Json;
 
-use super::record::headline;
-use super::screen::Screen;
+use super::record::RecordView;
 
 /// Maximum number of bytes that are shown.
 const MOST_BYTES: usize = 4096;
 
-/// A record with each column on a line, or on more if its value is JSON or has several lines. The column `secret` is
-/// only named.
-pub fn whole_record(
-    record: &Record,
-    secret: Option<&str>,
-    has_counter: bool,
-    in_hand: Option<&str>,
-    screen: &Screen,
-) -> String {
-    let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut text = headline(record, has_counter, RetryLimits::default(), in_hand, screen);
-    for (name, (column, value)) in names.iter().zip(record.row.iter()) {
-        let is_secret = secret.is_some_and(|secret| column.eq_ignore_ascii_case(secret));
-        let shown = if is_secret { "(secret)".into() } else { value_text(record, value) };
-        let labels = iter::once(name.as_str()).chain(iter::repeat(""));
-        for (label, line) in labels.zip(shown.split('\n')) {
-            let line = format!("  {label:<width$}  {}", one_line(line));
-            text += line.trim_end();
-            text.push('\n');
+impl RecordView<'_> {
+    /// The record with each column on a line, or on more if its value is JSON or has several lines. The column
+    /// `secret` is only named.
+    pub fn whole(&self, secret: Option<&str>) -> String {
+        let record = self.record;
+        let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let mut text = self.headline(RetryLimits::default());
+        for (name, (column, value)) in names.iter().zip(record.row.iter()) {
+            let is_secret = secret.is_some_and(|secret| column.eq_ignore_ascii_case(secret));
+            let shown = if is_secret { "(secret)".into() } else { value_text(record, value) };
+            let labels = iter::once(name.as_str()).chain(iter::repeat(""));
+            for (label, line) in labels.zip(shown.split('\n')) {
+                let line = format!("  {label:<width$}  {}", one_line(line));
+                text += line.trim_end();
+                text.push('\n');
+            }
         }
+        text
     }
-    text
 }
 
 fn value_text(record: &Record, value: &Value) -> String {

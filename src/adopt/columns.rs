@@ -72,7 +72,6 @@ pub struct Column<'a> {
     pub cells: &'a [Value],
     /// The formats in which every value is a plausible date, with the newest date.
     pub formats: Vec<(Format, Instant)>,
-    /// Whether it is a part of a unique key.
     is_of_key: bool,
     /// Its values, if they are few, and it is no date.
     pub values: &'a [Counted],
@@ -102,12 +101,10 @@ impl<'a> Column<'a> {
                 && (is_typed || is_named)
     }
 
-    /// Whether every row has a value.
     pub fn is_full(&self) -> bool {
         !self.cells.is_empty() && self.empty_rows() == 0
     }
 
-    /// The number of rows of the sample in which it is empty.
     pub fn empty_rows(&self) -> usize {
         self.cells.iter().filter(|value| is_empty(value)).count()
     }
@@ -123,7 +120,6 @@ impl<'a> Column<'a> {
             && self.cells.iter().all(is_count)
     }
 
-    /// Whether a new row gets a number above 0 by default.
     pub fn begins_above_zero(&self) -> bool {
         let default = self.column.default.as_deref();
         default.and_then(|default| default.parse::<i64>().ok()).is_some_and(|number| number > 0)
@@ -217,7 +213,6 @@ impl<'a> Column<'a> {
         is_fact.then(|| format!("  {name}: {}", display(self.values)))
     }
 
-    /// The number of different values that rows have.
     pub fn distinct(&self) -> usize {
         self.values.iter().filter(|counted| counted.rows > 0).count()
     }

@@ -17,7 +17,6 @@ const TABLES: &str = include_str!("../../docs/job-tables.toml");
 pub struct Known {
     /// The comment: software and table, and what is not obvious.
     prose: String,
-    /// The lines of its section.
     text: &'static str,
     name: String,
     keys: Table,
@@ -26,7 +25,6 @@ pub struct Known {
 /// Columns that say which of several queues a row is in, whose values are the user's own.
 const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
-/// Whether docs/job-tables.toml describes a table.
 pub fn is_known(table: &Listed) -> bool {
     Known::of(&table.name, table.columns.iter()).is_some()
 }
@@ -76,7 +74,6 @@ impl Known {
         name == own || bare.is_some_and(|bare| name.ends_with(bare))
     }
 
-    /// The columns that the mapping names.
     fn columns(&self) -> Vec<&str> {
         let mut columns = Vec::new();
         for (key, value) in &self.keys {
@@ -98,7 +95,6 @@ impl Known {
         columns
     }
 
-    /// The section, for a table that has these columns.
     pub fn proposal<'t>(
         &self,
         columns: &Columns<'_>,

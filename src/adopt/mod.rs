@@ -20,7 +20,6 @@ pub use known::is_known;
 use proposal::Proposal;
 pub use words::is_like_a_queue;
 
-/// The mapping that is proposed for a table.
 pub fn propose<'a>(
     outline: &Outline,
     now: Instant,

@@ -28,7 +28,6 @@ const KEYS: [(&str, Meaning, &str); 4] = [
     ("archived", Meaning::GivenUp, "given up"),
 ];
 
-/// How a question about further conditions is answered.
 pub const ADD_CONDITION: &str = "If so, add it to this condition:";
 const DELETE: &str = "on_success = \"delete\"";
 
@@ -311,7 +310,6 @@ fn written(
     Ok(toml_list(&values))
 }
 
-/// Values as TOML: one alone, or a list.
 fn toml_list(values: &[&Counted]) -> String {
     let toml = |counted: &&Counted| match &counted.value {
         Value::Null => Toml::from("{null}"),

@@ -11,7 +11,6 @@ use crate::options::LONGEST_NAME;
 use crate::report::wrapped;
 use crate::terminal::Terminal;
 
-/// A section of backlog.toml for a table.
 pub struct Proposal<'a> {
     pub queue: String,
     /// Number of questions without an answer. Each leaves a `?` that is no TOML.
@@ -45,7 +44,6 @@ impl<'a> Proposal<'a> {
         self.lines.extend([line, "\n"]);
     }
 
-    /// The values of columns, below a sentence about them.
     pub fn facts<'c>(&mut self, about: &str, columns: impl Iterator<Item = &'c Column<'c>>) {
         let facts: Vec<_> = columns.filter_map(Column::facts).collect();
         if !facts.is_empty() {
@@ -119,7 +117,6 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// Text as a value of TOML.
 pub fn toml(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -29,7 +29,6 @@ pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Resul
 }
 
 impl<'a> Columns<'a> {
-    /// What was read, and all columns with few values.
     fn describe(&self, proposal: &mut Proposal<'_>) {
         let rows = self.outline.rows;
         if let Some(why) = &self.outline.unread {
@@ -119,7 +118,6 @@ impl<'a> Columns<'a> {
         Ok(chosen.is_some_and(|at| at >= formats.len()))
     }
 
-    /// The count of failures, the most attempts and the error.
     fn counters(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
         if let Some(counter) = self.counter() {
             let column = toml(counter.name());
@@ -184,7 +182,6 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    /// The line by which a success sets the date of what is done.
     pub fn set_now(&self, done: Option<&str>) -> String {
         self.set("on_success", done, "{now}")
     }

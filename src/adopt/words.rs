@@ -2,7 +2,6 @@
 
 use backlog_store::Listed;
 
-/// Role of a column by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Status,
@@ -67,7 +66,6 @@ fn without_date(letters: &str) -> &str {
     ["date", "time"].iter().find_map(|begin| core.strip_prefix(begin)).unwrap_or(core)
 }
 
-/// Whether a name says that it is one of a date.
 pub fn is_dated(name: &str) -> bool {
     let letters = letters(name);
     without_date(&letters) != letters
@@ -102,7 +100,6 @@ pub fn is_like_a_queue(table: &Listed) -> bool {
     roles.len() > 1 && tells.iter().any(|role| roles.contains(role))
 }
 
-/// Meaning of a value of a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     New,

@@ -20,7 +20,6 @@ const SHORT: usize = 7;
 /// Options that have a variable, although they are not options of keys.
 const WITH_VARIABLE: [&str; 4] = ["config", "queue", "trust-owner", "where"];
 
-/// The command with the full text of its help.
 pub fn with_help(command: Command) -> Command {
     let command = command.mut_args(described);
     match after(command.get_name()) {
@@ -93,7 +92,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The text after the options.
 fn after(command: &str) -> Option<String> {
     let mut text = String::from("Examples:");
     for line in examples(command)? {

@@ -41,7 +41,6 @@ pub fn takes_handler(subcommand: &str) -> bool {
 /// The id of clap's argument for the handler; its key is `exec`.
 pub const HANDLER: &str = "command";
 
-/// The handler after `--`.
 pub fn handler_arg() -> Arg {
     Arg::new(HANDLER)
         .help("The handler: a command and its arguments")
@@ -80,7 +79,6 @@ fn is_global(key: &Key) -> bool {
     ["db", "state_dir"].contains(&key.name)
 }
 
-/// The options that every subcommand has.
 pub fn global_args() -> impl Iterator<Item = Arg> {
     group("Table")
         .iter()
@@ -88,7 +86,6 @@ pub fn global_args() -> impl Iterator<Item = Arg> {
         .map(|key| arg(key).global(true).display_order(0))
 }
 
-/// The options of a subcommand.
 pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {
     let keys = keys_of(subcommand).into_iter().filter(|key| !is_global(key));
     keys.map(arg)

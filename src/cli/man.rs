@@ -9,7 +9,6 @@ use roff::{Roff, bold, roman};
 use super::examples::{examples, exits};
 use super::whole_command;
 
-/// A manual page of section 1.
 pub struct Page {
     /// The name of its file: `backlog-process.1`.
     pub file: String,

@@ -9,7 +9,6 @@ use super::queue_arguments::table_command;
 use crate::exit::ExitError;
 use crate::options::{Queue, Resolved};
 
-/// Number of records that are named.
 const NAMED: u64 = 10;
 const CAUSES: usize = 5;
 const ARCHIVED: [&str; 2] = ["--status", "ARCHIVED"];

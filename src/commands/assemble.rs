@@ -140,7 +140,6 @@ pub fn line_policy(schedule: &Schedule, conditions: &[String], shard: Option<Sha
     iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
 }
 
-/// The table of a queue, open for reading, and the assembly of a pass, if there is a schedule.
 pub fn open_to_read(
     queue: &Queue,
     schedule: Option<&Schedule>,
@@ -182,7 +181,6 @@ pub fn context(
     })
 }
 
-/// The columns of a table, as placeholders name them.
 fn columns(table: &Table) -> placeholders::Columns<'_> {
     let integers = table.columns.iter().filter(|column| column.holds == Holds::Integers);
     let has_integer_id = matches!(&table.id[..], [id] if id.holds == Holds::Integers);

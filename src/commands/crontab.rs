@@ -141,7 +141,6 @@ fn assignment(name: &str, value: &str) -> Result<String> {
     Ok(format!("{name}={quote}{value}{quote}\n"))
 }
 
-/// Whether a key chooses the schedule, or is a detail of it.
 fn is_of_schedule(key: &Key) -> bool {
     [Role::Schedule, Role::ScheduleDetail].contains(&key.role)
 }

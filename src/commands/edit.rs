@@ -174,7 +174,6 @@ pub const RETRY: Verb = Verb {
     require: Table::require_renewal,
 };
 
-/// The records to change.
 struct Choice<'a> {
     verb: &'a Verb,
     queue: &'a Queue,
@@ -202,7 +201,6 @@ const NEXT_ATTEMPTS: usize = 5;
 /// Number of records above which a terminal asks before they are changed.
 pub const MANY: usize = 1_000;
 
-/// Edits the records with these ids, or those that other options choose.
 pub fn edit(
     resolved: &Resolved<'_>,
     verb: &Verb,
@@ -301,7 +299,6 @@ impl Choice<'_> {
         Ok(ids)
     }
 
-    /// The reason why no record was chosen.
     fn none(&self) -> String {
         let sought: Vec<_> = self.from.iter().map(|status| status.name()).collect();
         let is_part = self.verb.from.iter().any(|status| !self.from.contains(status));

@@ -55,7 +55,6 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
     Ok(Exit::Done)
 }
 
-/// A filter for the records that failed by one cause.
 pub struct CauseFilter {
     failed: Failed,
     cause: Cause,
@@ -114,7 +113,6 @@ pub struct Failed {
     has_counter: bool,
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
-    /// The records that have slow handlers.
     slow: HashMap<Id, SlowHandler>,
 }
 
@@ -135,7 +133,6 @@ impl Failed {
         Self { known: known(state, table), is_told, has_counter, is_running, slow }
     }
 
-    /// The slow handler of a record, if it has one.
     pub fn slow_handler(&self, id: &Id) -> Option<&SlowHandler> {
         self.slow.get(id)
     }

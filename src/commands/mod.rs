@@ -135,7 +135,6 @@ fn run_command(
     }
 }
 
-/// The heading of the output of one of several queues.
 const HEADING: &str = "queue {}:\n";
 
 /// A command for one queue. The flag marks the first queue.
@@ -163,14 +162,12 @@ fn owner_rule(
     Ok(if is_waived { OwnerRule::Waived } else { usual })
 }
 
-/// The queues of a command.
 struct Queues<'a> {
     sources: &'a Sources,
     typed: &'a TypedOptions,
 }
 
 impl Queues<'_> {
-    /// The options of the queue that is chosen.
     fn one(&self) -> Result<Resolved<'_>> {
         let resolved = self.sources.resolve(self.typed, None)?.require_usable()?;
         if let Some(name) = self.sources.mere_name(self.typed.name.as_deref()) {
@@ -179,7 +176,6 @@ impl Queues<'_> {
         Ok(resolved)
     }
 
-    /// The names of all queues of backlog.toml.
     fn all(&self) -> Result<Vec<String>> {
         if self.typed.layer.has("table") {
             bail!(usage("--all-queues goes through the tables of backlog.toml: leave out --table"));
@@ -290,7 +286,6 @@ fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
     Ok(if queue.names_state_dir { state } else { state.optional() })
 }
 
-/// Fails if the table lacks columns that the schedule needs.
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if table.capabilities().keeps_schedule && matches!(schedule.policy, Policy::Age(_)) {
         bail!(usage(

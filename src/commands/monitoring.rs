@@ -27,7 +27,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The monitoring of a pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
     settings: &'a PassSettings,
-    /// The mode of a new file of metrics.
     mode: u32,
     labels: Labels,
     run: String,

@@ -171,7 +171,6 @@ impl PassLog {
         archived.sum_up(earlier, queue, resolved)
     }
 
-    /// The causes of the failures of this pass.
     pub fn causes(&self) -> Causes {
         lock(&self.notes).failures.causes.clone()
     }

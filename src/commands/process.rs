@@ -386,7 +386,6 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
     )))
 }
 
-/// Random bytes in hexadecimal.
 fn random_hex<const BYTES: usize>() -> Result<String> {
     let mut bytes = [0; BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -425,16 +424,13 @@ struct PassObserver {
     state: StateDir,
     line_name: LineName,
     log: PassLog,
-    /// Whether a person has named the records.
     is_named: bool,
     is_webhook: bool,
     clock: Clock,
     terminal: Terminal,
-    /// Maximum number of attempts.
     most: u64,
     bar: ProgressBar,
     failed: u64,
-    /// The causes that were logged.
     logged_causes: HashSet<Cause>,
 }
 

@@ -26,7 +26,6 @@ const LARGEST_BATCH: usize = 1_000;
 const QUICK: Duration = Duration::from_millis(200);
 /// Number of ids that a search returns. The next search continues after the last of them.
 const PAGE: usize = 100_000;
-/// Time limit after a pass.
 const AFTER_PASS: Duration = Duration::from_secs(10);
 
 /// The records of one status that were finished before an instant, as a queue of their own.
@@ -38,7 +37,6 @@ pub struct Finished {
     before: Instant,
 }
 
-/// The result of a deletion.
 #[derive(Default)]
 struct Deleted {
     rows: u64,

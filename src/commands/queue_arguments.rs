@@ -85,7 +85,6 @@ pub fn table_command(
     joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
 }
 
-/// A value as it is from anywhere, and for everybody to read.
 fn value_from_anywhere(
     environment: &Environment,
     key: &Key,
@@ -110,7 +109,6 @@ fn value_from_anywhere(
     })
 }
 
-/// Has a command be one that can be started from anywhere.
 pub fn make_absolute(environment: &Environment, words: &mut [String]) -> Result<(), ExitError> {
     if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
         *program = absolute(environment, Path::new(program))?;

@@ -8,7 +8,6 @@ use nix::unistd::User;
 
 use super::times::is_time;
 
-/// The program that lines are to run.
 const PROGRAM: &str = "backlog";
 /// Where cron looks for programs, unless the crontab says otherwise.
 pub const CRON_PATH: &str = "/usr/bin:/bin";
@@ -41,7 +40,6 @@ pub struct Line {
 
 #[derive(Default)]
 pub struct Command {
-    /// The program and its arguments.
     pub words: Vec<String>,
     /// The files that its output goes to, instead of cron's mail.
     pub stdout: Option<String>,
@@ -126,7 +124,6 @@ impl Crontab {
     }
 }
 
-/// Takes the next word off a line.
 fn word<'t>(rest: &mut &'t str) -> &'t str {
     let (word, behind) = rest.split_once(BLANKS).unwrap_or((rest, ""));
     *rest = behind.trim_start_matches(BLANKS);

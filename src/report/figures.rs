@@ -84,7 +84,6 @@ pub struct Figure {
     pub name: Text,
     pub help: Text,
     pub source: Source,
-    /// Its line in the text of `status`.
     pub line: Option<Line>,
     /// Its column where several queues are listed.
     pub column: Option<Column>,
@@ -150,7 +149,6 @@ impl Figure {
         matches!(self.source, Judged(_) | Due(_))
     }
 
-    /// Whether all pending records must be read for it.
     pub fn needs_records(&self) -> bool {
         self.needs_schedule() || matches!(self.source, Pending(_) | Oldest(_))
     }
@@ -159,7 +157,6 @@ impl Figure {
         matches!(self.source, Statuses(_))
     }
 
-    /// Whether it is a time in seconds.
     pub fn is_time(&self) -> bool {
         matches!(self.source, Due(_) | Oldest(_) | Begun(_) | Since(_))
     }
@@ -209,7 +206,6 @@ impl Figure {
     }
 }
 
-/// The pending records that match, for each figure.
 pub struct RecordFigures(Vec<Matching>);
 
 #[derive(Clone, Default)]
@@ -246,12 +242,10 @@ impl RecordFigures {
 /// A pending record, as far as figures depend on it.
 #[derive(Clone, Copy)]
 pub struct PendingRecord {
-    /// The decision of the schedule, if there is one.
     pub verdict: Option<Verdict>,
     /// Whether its last attempt failed, or its handler snoozed it.
     pub has_failed: bool,
     pub is_snoozed: bool,
-    /// Whether a running pass most likely has it in hand.
     pub is_in_hand: bool,
 }
 
@@ -276,7 +270,6 @@ pub struct StatusReport {
     pub choice: String,
 }
 
-/// The record that was inserted first.
 #[derive(Clone, Serialize)]
 pub struct OldestRecord {
     pub id: Id,

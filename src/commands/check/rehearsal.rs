@@ -68,7 +68,6 @@ pub fn check(
     store.flush(Until::Durable)
 }
 
-/// The ids of some records of the queue with this status.
 fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Result<Vec<Id>> {
     let mut ids = Vec::new();
     let mut each = |record: Record| {
@@ -81,7 +80,6 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
     Ok(ids)
 }
 
-/// The first of the records that no pass holds, claimed.
 fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
         for (_, claim) in store.claim(Wanted::Named(std::slice::from_ref(id)))? {

@@ -1,8 +1,23 @@
 //! The usual words of job tables: in the names of their columns, and as values of a status.
 
-use backlog_store::Listed;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use backlog_store::Listed;
+use serde::Deserialize;
+
+/// The words of words.toml.
+#[derive(Default, Deserialize)]
+struct Words {
+    names: BTreeMap<Role, String>,
+    values: BTreeMap<Meaning, String>,
+}
+
+/// A test finds a file that cannot be read.
+static WORDS: LazyLock<Words> =
+    LazyLock::new(|| toml::from_str(include_str!("words.toml")).unwrap_or_default());
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Role {
     Status,
     Created,
@@ -17,39 +32,6 @@ pub enum Role {
     MostAttempts,
     Error,
 }
-
-/// The words of each role, without separators and, for dates, without `_at`, `_on`, `date` and the like.
-const NAMES: [(Role, &str); 9] = [
-    (Role::Status, "status state"),
-    (
-        Role::Created,
-        "created inserted added entered enqueued queued submitted received occurred recorded \
-         registered raised creation",
-    ),
-    (
-        Role::Done,
-        "processed sent published delivered completed finished done dispatched handled succeeded \
-         synced exported imported notified fulfilled",
-    ),
-    (
-        Role::Due,
-        "run available visible scheduled scheduledfor retry execute nextattempt nextretry nextrun nexttry \
-         nextexecution nextdelivery notbefore retryafter runafter sendafter processafter executeafter",
-    ),
-    (Role::Tried, "attempted tried executed"),
-    (Role::Updated, "updated modified changed lastupdated lastmodified"),
-    (
-        Role::Attempts,
-        "attempts attempt tries retries trials failures attemptcount retrycount trycount \
-         failurecount failcount errorcount failedattempts numattempts numretries numberofattempts \
-         numberofretries",
-    ),
-    (Role::MostAttempts, "maxattempts maxretries maxtries attemptlimit retrylimit"),
-    (
-        Role::Error,
-        "error errormessage errortext lasterror lasterrormessage exception failurereason",
-    ),
-];
 
 /// Letters and digits of a text, in lower case: `In Progress`, `IN_PROGRESS` and `inProgress` are one word.
 fn letters(text: &str) -> String {
@@ -74,8 +56,9 @@ pub fn is_dated(name: &str) -> bool {
 pub fn role(name: &str) -> Option<Role> {
     let letters = letters(name);
     let core = without_date(&letters);
-    let is_named = |words: &str| words.split(' ').any(|word| word == letters || word == core);
-    let by_word = NAMES.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
+    let is_named =
+        |words: &str| words.split_whitespace().any(|word| word == letters || word == core);
+    let by_word = WORDS.names.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
     let by_part = || match &*letters {
         name if name.contains("last") => Some(Role::Tried),
         name if name.starts_with("next") || name.contains("before") => Some(Role::PerhapsDue),
@@ -100,7 +83,7 @@ pub fn is_like_a_queue(table: &Listed) -> bool {
     roles.len() > 1 && tells.iter().any(|role| roles.contains(role))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Meaning {
     New,
     Failed,
@@ -110,39 +93,10 @@ pub enum Meaning {
     LeftAlone,
 }
 
-/// The usual values of a status, without separators.
-const VALUES: [(Meaning, &str); 5] = [
-    (
-        Meaning::New,
-        "new pending queued enqueued waiting unsent unprocessed unpublished todo tosend tobesent \
-         notsent notprocessed notstarted scheduled ready available initial open",
-    ),
-    (
-        Meaning::Failed,
-        "failed failure fail error errored err exception timeout timedout retry retrying retryable \
-         deferred requeued temporaryfailure",
-    ),
-    (
-        Meaning::Done,
-        "done success succeeded successful completed complete sent processed finished delivered ok \
-         published executed handled synced dispatched acknowledged fulfilled exported imported",
-    ),
-    (
-        Meaning::GivenUp,
-        "dead givenup abandoned discarded exhausted buried deadletter archived undeliverable \
-         permanentfailure permanentlyfailed failedpermanently",
-    ),
-    (
-        Meaning::LeftAlone,
-        "running processing inprogress started working executing sending locked claimed reserved \
-         inflight cancelled canceled skipped paused onhold",
-    ),
-];
-
 pub fn meaning(value: &str) -> Option<Meaning> {
     let letters = letters(value);
-    let is_in = |words: &str| words.split(' ').any(|word| word == letters);
-    VALUES.iter().find(|(_, words)| is_in(words)).map(|(meaning, _)| *meaning)
+    let is_in = |words: &str| words.split_whitespace().any(|word| word == letters);
+    WORDS.values.iter().find(|(_, words)| is_in(words)).map(|(meaning, _)| *meaning)
 }
 
 #[cfg(test)]
@@ -191,7 +145,8 @@ mod tests {
 
     #[test]
     fn no_word_of_a_status_means_two_things() {
-        let all: Vec<_> = VALUES.iter().flat_map(|(_, words)| words.split_whitespace()).collect();
+        let all: Vec<_> =
+            WORDS.values.values().flat_map(|words| words.split_whitespace()).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), distinct.len());
     }

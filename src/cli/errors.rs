@@ -11,36 +11,7 @@ use strsim::normalized_damerau_levenshtein;
 use crate::handlers::file_of;
 
 /// Options, commands and statuses of other programs, and what they are called here.
-const SYNONYMS: [(&[&str], &str); 28] = [
-    (&["--retries", "--tries"], "--max-attempts"),
-    (&["--concurrency", "--workers", "--parallel", "--threads"], "--jobs"),
-    (&["--limit", "--batch-size"], "--max-records"),
-    (&["--database", "--dsn", "--database-url"], "--db"),
-    (&["--backoff", "--strategy"], "--policy"),
-    (&["--days"], "--ndays"),
-    (&["--interval", "--tick"], "--every"),
-    (&["--url", "--webhook"], "--post"),
-    (&["--dry"], "--dry-run"),
-    (&["--force"], "--yes"),
-    (&["--sort"], "--order"),
-    (&["run", "work", "start", "exec"], "process"),
-    (&["why"], "explain"),
-    (&["inspect", "cat", "view"], "show"),
-    (&["ls", "query"], "list"),
-    (&["logs", "log", "stats", "info", "watch"], "status"),
-    (&["errors"], "failures"),
-    (&["delete", "rm", "remove", "discard", "cancel"], "archive"),
-    (&["unarchive", "undelete"], "restore"),
-    (&["requeue", "replay", "redrive"], "retry"),
-    (&["push", "enqueue", "insert"], "add"),
-    (&["create", "setup", "migrate"], "init"),
-    (&["import", "map"], "adopt"),
-    (&["kill", "abort"], "stop"),
-    (&["unpause"], "resume"),
-    (&["doctor", "validate", "test"], "check"),
-    (&["FAILED"], "ERROR"),
-    (&["DEAD", "DISCARDED"], "ARCHIVED"),
-];
+const SYNONYMS: &str = include_str!("synonyms.txt");
 
 /// How much a suggested name must resemble a word, from 0 to 1; clap's own suggestion for `--delay` is `--ndays`.
 const SIMILAR: f64 = 0.6;
@@ -113,8 +84,9 @@ pub fn looks_like_program(word: &str) -> bool {
 /// The name here for a word of another program. `--max-retries` counts as `--retries`.
 fn synonym(word: &str) -> Option<&'static str> {
     let word = word.replacen("--max-", "--", 1);
-    let is_meant = |words: &[&str]| words.iter().any(|other| other.eq_ignore_ascii_case(&word));
-    SYNONYMS.into_iter().find(|(words, _)| is_meant(words)).map(|(_, meant)| meant)
+    let is_meant = |words: &str| words.split(' ').any(|other| other.eq_ignore_ascii_case(&word));
+    let mut lines = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(words, _)| is_meant(words)).map(|(_, meant)| meant)
 }
 
 fn is_similar(word: &str, name: &str) -> bool {

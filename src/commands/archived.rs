@@ -7,7 +7,7 @@ use backlog_store::system_error::chain;
 
 use super::queue_arguments::table_command;
 use crate::exit::ExitError;
-use crate::options::{Queue, Resolved};
+use crate::options::Resolved;
 
 const NAMED: u64 = 10;
 const CAUSES: usize = 5;
@@ -40,15 +40,10 @@ impl ArchivedRecords {
 
     /// Logs how to restore the records that were named, or sums up all by cause. `earlier` is the number that earlier
     /// passes have not reported.
-    pub fn sum_up(
-        &self,
-        earlier: u64,
-        queue: &Queue,
-        resolved: &Resolved<'_>,
-    ) -> Result<(), ExitError> {
+    pub fn sum_up(&self, earlier: u64, resolved: &Resolved<'_>) -> Result<(), ExitError> {
         let Self { count, first, causes, unrestorable } = self;
         if earlier > 0 {
-            let all = table_command("failures", ARCHIVED.map(String::from), resolved, queue, true)?;
+            let all = table_command(resolved, "failures", &ARCHIVED, true)?;
             let records = counted(earlier, "record");
             log::error!("earlier passes archived {records}; this lists all causes: {all}");
         }
@@ -60,10 +55,11 @@ impl ArchivedRecords {
         } else if *count <= NAMED {
             let it = if *count == 1 { "it" } else { "them" };
             let is_plain = first.iter().all(|id| !id.text().starts_with('-'));
-            let ids = (!is_plain).then(|| "--".into()).into_iter();
-            let ids = ids.chain(first.iter().map(|id| id.text().into_owned()));
+            let ids: Vec<_> = first.iter().map(Id::text).collect();
+            let ids = ids.iter().map(|id| &**id);
+            let words: Vec<_> = (!is_plain).then_some("--").into_iter().chain(ids).collect();
             // Archived records may not match the condition any more.
-            let back = table_command("restore", ids, resolved, queue, false)?;
+            let back = table_command(resolved, "restore", &words, false)?;
             log::error!("this brings {it} back: {back}");
         }
         if *count <= NAMED {
@@ -72,14 +68,13 @@ impl ArchivedRecords {
         log::error!("{} were archived; {NAMED} of them are named above", counted(*count, "record"));
         let ranked = causes.ranked();
         for (cause, group) in ranked.iter().take(CAUSES) {
-            let cause_id = ["--failure".into(), cause.id()];
-            let back = table_command("restore", cause_id, resolved, queue, true)?;
+            let back = table_command(resolved, "restore", &["--failure", &cause.id()], true)?;
             let back = unrestorable.as_ref().map_or(format!("; back with: {back}"), |_| "".into());
             log::error!("{} archived: {}{back}", group.records, group.error);
         }
         if let Some(more) = ranked.len().checked_sub(CAUSES).filter(|more| *more > 0) {
             let causes = counted(more as u64, "more cause");
-            let all = table_command("failures", ARCHIVED.map(String::from), resolved, queue, true)?;
+            let all = table_command(resolved, "failures", &ARCHIVED, true)?;
             log::error!("{causes}; this lists them all: {all}");
         }
         Ok(())

@@ -41,7 +41,7 @@ pub fn run(
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;
     let mut command = vec![utf8(program.into())?, "process".into()];
-    command.extend(queue_arguments(resolved, &queue, |key| !args.classic || !is_of_schedule(key))?);
+    command.extend(queue_arguments(resolved, |key| !args.classic || !is_of_schedule(key))?);
     let environment = &resolved.sources.environment;
     // What stands in backlog.toml stays there.
     let mut handler = match resolved.typed.layer.get(EXEC) {

@@ -34,8 +34,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> R
             continue;
         }
         if part > 0 && !causes.is_empty() {
-            let group = ["--failure", "GROUP"].map(String::from);
-            let back = table_command("restore", group, resolved, &queue, true)?;
+            let back = table_command(resolved, "restore", &["--failure", "GROUP"], true)?;
             text += if text.is_empty() { "" } else { "\n" };
             text += &console.screen.wrap(&format!("archived; this brings them back: {back}"));
         }
@@ -81,16 +80,16 @@ impl CauseFilter {
             let groups = others.matching(meant);
             let records: u64 = groups.iter().map(|(_, group)| group.records).sum();
             if records > 0 {
-                let mut words = vec!["--failure".into(), meant.into()];
+                let mut words = vec!["--failure", meant];
                 let command = if takes.contains(&status) {
-                    words.extend(["--status", status.name()].map(String::from));
+                    words.extend(["--status", status.name()]);
                     command
                 } else if status == Status::Archived {
                     "restore"
                 } else {
                     "retry"
                 };
-                let command = table_command(command, words, resolved, queue, true)?;
+                let command = table_command(resolved, command, &words, true)?;
                 let records = counted(records, &format!("{} record", status.name()));
                 let why = format!("{meant:?} matches only {records}; for these: {command}");
                 bail!(usage(format!("--failure: {why}")));

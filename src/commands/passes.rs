@@ -18,7 +18,7 @@ use super::archived::ArchivedRecords;
 use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, ExitError};
-use crate::options::{PassSettings, Queue, Resolved};
+use crate::options::{PassSettings, Resolved};
 use crate::report::{GONE_AFTER, LinePasses, Passes, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
@@ -152,12 +152,7 @@ impl PassLog {
     }
 
     /// Reports the archived records, or leaves that to a later pass if cron's mail was sent in this hour.
-    pub fn report_archived(
-        &self,
-        queue: &Queue,
-        resolved: &Resolved<'_>,
-        now: Instant,
-    ) -> Result<(), ExitError> {
+    pub fn report_archived(&self, resolved: &Resolved<'_>, now: Instant) -> Result<(), ExitError> {
         let archived = std::mem::take(&mut lock(&self.notes).archived);
         let earlier = self.record(|record| std::mem::take(&mut record.next.unreported));
         let earlier = earlier.unwrap_or_default();
@@ -168,7 +163,7 @@ impl PassLog {
             self.record(|record| record.next.unreported = earlier + archived.count);
             return Ok(());
         }
-        archived.sum_up(earlier, queue, resolved)
+        archived.sum_up(earlier, resolved)
     }
 
     pub fn causes(&self) -> Causes {

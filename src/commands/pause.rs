@@ -74,7 +74,7 @@ impl Target {
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
     let target = Target::find(resolved, console.clock)?;
-    let ending = table_command("resume", [], resolved, &target.queue, false)?;
+    let ending = table_command(resolved, "resume", &[], false)?;
     let now = console.clock.now();
     let until = args.until.or(args.span.map(|span| now.saturating_add(span)));
     if let Some(at) = until.filter(|at| *at <= now) {

@@ -119,7 +119,7 @@ fn locked(
         Err(error) => (Err(chain(&error)), Err(error)),
     };
     let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
-    let reported = log.report_archived(queue, resolved, clock.now());
+    let reported = log.report_archived(resolved, clock.now());
     reported.unwrap_or_else(|error| log::error!("{error}"));
     log.end(clock.now(), elapsed, &ended, code);
     if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {

@@ -12,16 +12,16 @@ use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
 use crate::options::key::{EXEC, Key, Kind};
 use crate::options::raw::Raw;
-use crate::options::{Environment, Origin, Queue, Resolved};
+use crate::options::{Environment, Origin, Resolved};
 
 /// The options that were typed, those of the environment, and where the file is, seen from anywhere:
 /// the keys that are wanted of them.
 pub fn queue_arguments(
     resolved: &Resolved<'_>,
-    queue: &Queue,
     wants: impl Fn(&Key) -> bool,
 ) -> Result<Vec<String>, ExitError> {
     let (typed, environment) = (resolved.typed, &resolved.sources.environment);
+    let queue = resolved.queue()?;
     let mut words = Vec::new();
     if environment.rule == OwnerRule::Waived {
         words.extend(option("trust-owner", None));
@@ -70,18 +70,16 @@ pub fn queue_arguments(
 /// A command about the table of a queue, as it may be typed from anywhere: with the conditions of the
 /// options, or about all of the table.
 pub fn table_command(
-    command: &str,
-    more: impl IntoIterator<Item = String>,
     resolved: &Resolved<'_>,
-    queue: &Queue,
+    command: &str,
+    more: &[&str],
     with_condition: bool,
 ) -> Result<String, ExitError> {
     let is_of_table = |key: &Key| !key.is_option || key.group() == "Table";
     let wants = |key: &Key| is_of_table(key) && (with_condition || key.name != "where");
-    let words = ["backlog", command].map(String::from).into_iter();
-    let words = words.chain(queue_arguments(resolved, queue, wants)?).chain(more);
-    let words: Vec<_> = words.collect();
-    let joined = shlex::try_join(words.iter().map(String::as_str));
+    let arguments = queue_arguments(resolved, wants)?;
+    let words = ["backlog", command].into_iter().chain(arguments.iter().map(String::as_str));
+    let joined = shlex::try_join(words.chain(more.iter().copied()));
     joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
 }
 

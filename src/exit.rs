@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use backlog_store::StoreError;
 
-/// The greater one says more: what failed goes before what may work later. The last three are an answer to
-/// monitoring, which is given for all queues at once.
+/// The greater one says more. The last three are an answer to monitoring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Everything that was asked for is done. Records that failed will be tried again.

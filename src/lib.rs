@@ -1,8 +1,5 @@
-//! `backlog`: cron starts it, it hands the due records of a table to a command or a webhook, and
-//! writes down how it went.
-//!
-//! docs/architecture.md has the map of the modules, the route of one record, the threads, the
-//! invariants, and where to add what.
+//! `backlog`: cron starts it, it hands the due records of a table to a handler, and writes down how it went.
+//! docs/architecture.md has the map.
 
 // Without the features `postgres` and `webhook`, some code is unused.
 #![cfg_attr(

@@ -1,5 +1,5 @@
-//! Simulation of a policy: the engine itself on a table in memory, with a clock that goes from tick
-//! to tick and a handler that always fails; and how even its load is, and how far waits deviate.
+//! Simulation: the engine itself on a table in memory, with a clock that goes from tick to tick and a handler that
+//! always fails; how even its load is, and how far waits deviate.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,6 +1,5 @@
-//! Standard error: the log, the progress bar and the summary. All three go through here, so that they do not write
-//! over each other. Nothing panics if it cannot be written. Hidden characters are escaped, because messages quote
-//! paths, names and texts of others.
+//! Standard error: the log, the progress bar and the summary, which do not write over each other. Nothing panics if it
+//! cannot be written. Hidden characters are escaped, because messages quote texts of others.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

@@ -155,8 +155,7 @@ impl<'a> Column<'a> {
         format!("{none} in {}, set in {set}", counted(empty as u64, "row"))
     }
 
-    /// If it divides rows that would be pending, in how many it is set, and the conditions of both parts.
-    /// It is a date that only some rows have, or has one of two values.
+    /// How many pending rows it is set in, if it may divide them, and the conditions of both parts.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
         let is_open = matches!(self.role, None | Some(Role::Done));
         let is_flag = self.is(Role::Due) && self.values.iter().all(Counted::is_truth);

@@ -1,5 +1,4 @@
-//! Adoption of a table that nobody has described. The program shows what is in the table, and maps what its
-//! names and values leave no doubt about. Everything else is a question.
+//! Adoption of a table: what its names and values leave no doubt about is mapped. Everything else is a question.
 
 mod columns;
 mod known;

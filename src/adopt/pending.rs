@@ -234,8 +234,7 @@ impl Columns<'_> {
         Ok(Pending { on_success: self.set_now(Some(column.name())), ..Pending::default() })
     }
 
-    /// Writes the condition of pending rows. What may take some of them out of the queue is asked: another
-    /// date or one of two values, attempts that have an end, and other tables.
+    /// Writes the condition of pending rows, and asks what else may take rows out of the queue.
     fn narrow(
         &self,
         column: &Column<'_>,
@@ -283,8 +282,7 @@ impl Columns<'_> {
     }
 }
 
-/// The values of one meaning as TOML. The first is the one that is written: of several somebody has to
-/// say which.
+/// The values of one meaning as TOML, with the one that is written first. If several could be, it asks.
 fn written(
     column: &Column<'_>,
     word: &str,

@@ -72,8 +72,7 @@ impl<'a> Proposal<'a> {
         Ok(answer)
     }
 
-    /// Asks, and writes the lines of the answer. Without one, writes all answers as comments, and the line
-    /// that stays open.
+    /// Asks, and writes the lines of the answer; or without one, all answers as comments, and the `open` line.
     pub fn choose(
         &mut self,
         question: &str,

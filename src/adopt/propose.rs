@@ -1,5 +1,4 @@
-//! The mapping of a table that docs/job-tables.toml does not describe, by its keys, and by the names and values
-//! of its columns.
+//! The mapping of a table that docs/job-tables.toml does not describe, by keys, names and values.
 
 use anyhow::Result;
 use backlog_schedule::counted;

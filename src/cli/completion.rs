@@ -1,5 +1,4 @@
-//! Completions for shells. The script of `backlog completions` makes the shell run this program for each
-//! completion, so options, values and the queues of backlog.toml are those of this version.
+//! Completions for shells. The shell runs this program for each, so they are those of this version.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,5 +1,4 @@
-//! The examples and exit codes of each subcommand, which `--help` and the manual pages end with. A test
-//! runs each example.
+//! The examples and exit codes that `--help` and the manual pages end with. A test runs each example.
 
 /// A section for each subcommand: command lines, each below a comment that says what it is for.
 const EXAMPLES: &str = include_str!("examples.txt");

@@ -1,5 +1,4 @@
-//! The help: adds to each option its default, its variable and an example, and to each subcommand its
-//! examples and exit codes. clap lays it out.
+//! The help: adds defaults, variables and examples to what clap lays out.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

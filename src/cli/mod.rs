@@ -98,8 +98,7 @@ pub struct Global {
     pub version: Option<bool>,
 }
 
-// The options of a subcommand are only built if it is named (`Command::augment`), because a program that
-// starts every minute should start fast.
+// The options of a subcommand are only built if it is named: a program that starts every minute starts fast.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum Command {

@@ -1,5 +1,4 @@
-//! `backlog adopt`: proposes a backlog.toml for a table that nobody has described. Standard output is the
-//! file alone; questions, findings and what to type next go to standard error. Nothing is written to
+//! `backlog adopt`: proposes a backlog.toml for a table. Standard output is the file alone; nothing is written to
 //! the database.
 
 use std::io::{self, IsTerminal, Write};
@@ -107,8 +106,7 @@ pub fn run(
     Ok(exit)
 }
 
-/// The only table that is known, or else that has columns of a queue; or the one that somebody at the
-/// terminal chooses from these, or else from all tables.
+/// The only table that is known or has columns of a queue; or the one that somebody at the terminal chooses.
 fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
     let with = |is: fn(&Listed) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()

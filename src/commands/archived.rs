@@ -38,8 +38,7 @@ impl ArchivedRecords {
         self.count <= NAMED || log::log_enabled!(log::Level::Info)
     }
 
-    /// Logs how to restore the records that were named, or sums up all by cause. `earlier` is the number that earlier
-    /// passes have not reported.
+    /// Logs how to restore the records. `earlier` is the number of those that earlier passes have not reported.
     pub fn sum_up(&self, earlier: u64, resolved: &Resolved<'_>) -> Result<(), ExitError> {
         let Self { count, first, causes, unrestorable } = self;
         if earlier > 0 {

@@ -1,5 +1,4 @@
 //! Assembly of a pass from options and table: the crontab line with the cursor of its last pass, and the handlers.
-//! Passes, dry runs, simulations and reports on the next pass begin here.
 
 use std::ffi::OsString;
 use std::iter;
@@ -29,8 +28,7 @@ use crate::options::{self, PassSettings, Queue};
 pub struct Assembly {
     pub line: CronLine,
     pub state: StateDir,
-    /// The name of the line in the state directory. It does not depend on the handler, because two lines with different
-    /// handlers would try the same records.
+    /// It does not depend on the handler: lines with different handlers would try the same records.
     pub name: LineName,
     /// The column that orders the records, if it is not the insertion date.
     order: Option<String>,

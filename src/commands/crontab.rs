@@ -1,5 +1,4 @@
-//! `backlog crontab`: the lines that a queue needs, ready to paste. Their arguments make `process`
-//! mean the same under cron, from any directory and without the environment of who typed it.
+//! `backlog crontab`: the lines that a queue needs. They mean the same from any directory and in any environment.
 
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{
@@ -180,8 +179,7 @@ fn ages(age: &AgeWindow) -> String {
     format!("{} to {} days old", days(age.min_secs), days(age.max_secs))
 }
 
-/// The name of a queue as a part of a unit's: what may not stand there is written as systemd-escape
-/// has it.
+/// The name of a queue as a part of the name of a unit, escaped as systemd-escape does.
 fn unit_name(queue: &str) -> String {
     let escape = |byte| match byte {
         b':' | b'_' | b'.' | b'-' => char::from(byte).to_string(),

@@ -1,5 +1,4 @@
-//! `backlog init`, `add`, `archive`, `restore` and `retry`. Like a pass, an edit changes a row only under its claim,
-//! and only if its status is the expected one.
+//! `backlog init`, `add`, `archive`, `restore` and `retry`. An edit changes a row only under its claim.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};

@@ -61,8 +61,7 @@ pub struct CauseFilter {
 }
 
 impl CauseFilter {
-    /// Finds the cause among those of records with these statuses. If only records with other statuses have it, the
-    /// error names the command for them: `command` if it takes them.
+    /// Finds the cause. If only records with other statuses have it, the error names `command`, or the one for them.
     pub fn new(
         meant: &str,
         resolved: &Resolved<'_>,

@@ -324,8 +324,7 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
 /// Minimum length of the beginning of an id that stands for the id.
 const LEAST_BEGINNING: usize = 6;
 
-/// The record with an id of this number of columns, as it is typed; or why there is none. If no record has the id,
-/// it may be the beginning of one.
+/// The record with this id, or the only one whose id begins with it; or why there is none.
 fn find(database: &mut dyn Database, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
         match database.read(&id)? {

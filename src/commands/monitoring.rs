@@ -1,5 +1,4 @@
-//! Monitoring of passes and queues: pings of a service, the file of metrics, and the page. It changes neither what a
-//! pass does nor how it exits, and no later pass waits for it.
+//! Monitoring: pings, metrics and the page. It changes neither what a pass does nor how it exits.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -173,8 +172,7 @@ impl Complaints {
     }
 }
 
-/// The mode of a new report on these queues: group and others may read it, as Prometheus must, if they may read all of
-/// the databases.
+/// The mode of a new report: group and others may read it if they may read all of the databases.
 pub fn mode_of_reports<'a>(queues: impl IntoIterator<Item = &'a Queue>) -> u32 {
     let files = queues.into_iter().filter_map(|queue| queue.db.file());
     let modes = files.filter_map(|file| Some(fs::metadata(file).ok()?.mode()));
@@ -214,8 +212,7 @@ pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics))
     updated.map_err(|error| anyhow!(words(&error))).with_context(shown)
 }
 
-/// The name of a line in a URL: `mails-min-ndays-1-ndays-7`. If that leaves anything out, a hash follows, so that names
-/// are unique.
+/// The name of a line in a URL: `mails-min-ndays-1-ndays-7`. A hash follows if that leaves anything out.
 fn slug(LineName { queue, policy, .. }: &LineName) -> String {
     let dashed = |text: &str| {
         let text = text.to_ascii_lowercase();

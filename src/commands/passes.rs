@@ -129,8 +129,7 @@ impl PassLog {
         *lock(&self.notes).may_report.get_or_insert_with(may)
     }
 
-    /// Reports that nothing in the queue succeeds. Cron's mail has it once a day, and only with what else it has of the
-    /// queue in this hour.
+    /// Reports that nothing in the queue succeeds: once a day, in a mail that cron sends anyway.
     pub fn report_failing(&self, screen: &Screen) {
         let failing = self.state.failing(&self.line);
         let failing = failing.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
@@ -250,8 +249,7 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The report on the passes of these lines of `queue`. `unread` says why none is known; `recent` is the number of passes
-/// to list.
+/// The report on these lines of `queue`. `unread` says why none is known; `recent` passes are listed.
 pub fn report(
     state: &StateDir,
     queue: &LineName,
@@ -272,8 +270,7 @@ pub fn report(
     }
 }
 
-/// The passes of a queue's lines among the histories of a database, without lines that had no pass for 30 days or that
-/// were removed from backlog.toml.
+/// The passes of a queue, without lines that had none for 30 days or are not in backlog.toml any more.
 pub fn of_queue(
     resolved: &Resolved<'_>,
     table: &Table,

@@ -1,5 +1,4 @@
-//! `backlog pause` and `resume`. A pause is a file in the state directory, for which each pass of the queue or table
-//! looks before it claims records.
+//! `backlog pause` and `resume`. A pause is a file, for which each pass looks before it claims records.
 
 use std::collections::BTreeSet;
 

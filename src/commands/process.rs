@@ -348,8 +348,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
 
 const UNMAPPED_NAMED: usize = 5;
 
-/// Reports that no row has a status that is mapped, because such a table looks like a queue without work. Under cron
-/// once a day.
+/// Reports that no row has a mapped status, which looks like a queue without work. Under cron once a day.
 fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Terminal) -> Result<()> {
     let now = clock.now();
     let sought_at = log.record(|record| record.next.unmapped_sought_at).flatten();

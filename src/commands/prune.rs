@@ -1,5 +1,4 @@
-//! `backlog prune`: deletes records that were finished long ago. Only SUCCESS and ARCHIVED rows are searched for, and a
-//! row is deleted only if its status and its dates are as they were found.
+//! `backlog prune`: deletes SUCCESS and ARCHIVED rows that are old enough and did not change since the search.
 
 use std::time::{Duration, Instant as Monotonic};
 
@@ -19,8 +18,7 @@ use crate::cli::Prune;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
-/// Numbers of rows that the first transaction deletes, and the largest. Each may take up to `QUICK` and be followed by one
-/// that is twice as large, so that other writers never wait for long.
+/// Rows of the first transaction, and of the largest: as many as `QUICK` allows, so that no writer waits for long.
 const FIRST_BATCH: usize = 50;
 const LARGEST_BATCH: usize = 1_000;
 const QUICK: Duration = Duration::from_millis(200);

@@ -1,5 +1,4 @@
-//! The options of a queue as words of a command line that mean the same from any directory, without
-//! the environment of who typed them, and for everybody to read.
+//! The options of a queue as words of a command line that mean the same from any directory and environment.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,8 +13,7 @@ use crate::options::key::{EXEC, Key, Kind};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Resolved};
 
-/// The options that were typed, those of the environment, and where the file is, seen from anywhere:
-/// the keys that are wanted of them.
+/// The options that were typed or are in the environment, and the file: of those keys that are wanted.
 pub fn queue_arguments(
     resolved: &Resolved<'_>,
     wants: impl Fn(&Key) -> bool,
@@ -67,8 +65,7 @@ pub fn queue_arguments(
     Ok(words)
 }
 
-/// A command about the table of a queue, as it may be typed from anywhere: with the conditions of the
-/// options, or about all of the table.
+/// A command about the table of a queue: with the conditions of the options, or about all of the table.
 pub fn table_command(
     resolved: &Resolved<'_>,
     command: &str,

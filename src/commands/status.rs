@@ -1,5 +1,4 @@
-//! `backlog status`: records, passes and failures as text, as JSON, as a page, as figures for Prometheus, and compared
-//! with limits.
+//! `backlog status`: as text, as JSON, as a page, as figures for Prometheus, and compared with limits.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::path::Path;

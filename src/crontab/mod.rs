@@ -42,8 +42,7 @@ impl Period {
         Ok(Self { minute, hour, skip_condition })
     }
 
-    /// A line of a crontab that runs a command. Fails on what no crontab can say: a line break, or more
-    /// than cron reads.
+    /// A line of a crontab. Fails on what no crontab can say: a line break, or more than cron reads.
     pub fn cron_line(&self, command: &[String]) -> Result<String, String> {
         let mut command = shell_words(command)?;
         if let Some(condition) = &self.skip_condition {
@@ -60,8 +59,7 @@ impl Period {
         }
     }
 
-    /// The units of systemd that do the same: a service and its timer. `user` runs a service of the
-    /// system, and `environment` is what the command needs there.
+    /// A service of systemd and its timer. `user` runs a service of the system; `environment` is what it needs.
     pub fn systemd_units(
         &self,
         name: &str,
@@ -104,8 +102,7 @@ fn shell_words(words: &[String]) -> Result<String, String> {
         let quoted = shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control));
         let why = || format!("a crontab cannot say {word:?}: it has no control characters");
         let quoted = quoted.ok_or_else(why)?;
-        // Cron turns two backslashes into one, and does not see that a percent sign after two is escaped. So a
-        // quote ends after each.
+        // Cron turns two backslashes into one, also before a percent sign. So a quote ends after each.
         Ok(match quoted.contains('\\') {
             true => format!("'{}'", word.replace('\'', r#"'"'"'"#).replace('\\', r"\''")),
             false => quoted.into_owned(),

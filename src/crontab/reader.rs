@@ -1,5 +1,5 @@
-//! A reader of crontabs. It knows what Debian's cron makes of a file (crontab(5)), and of a command its plain
-//! words and the files for its output. It does not guess what a shell would make of anything else.
+//! A reader of crontabs, as Debian's cron reads them. Of a command it knows plain words and files for output; it does
+//! not guess what a shell would make of anything else.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -161,8 +161,7 @@ fn assignment(text: &str) -> Option<(String, String)> {
     (is_quoted || !name.contains(|c: char| c.is_ascii_whitespace())).then_some((name, value))
 }
 
-/// The command as the shell gets it, and whether a percent sign ends it before its end. Behind a
-/// backslash a percent sign does not, and cron takes the backslash away, as it does one before another.
+/// The command as the shell gets it, without the backslashes that escape, and whether a percent sign ends it early.
 fn unescaped(command: &str) -> (String, bool) {
     let (mut text, mut is_cut, mut chars) = (String::new(), false, command.chars().peekable());
     while let Some(c) = chars.next() {
@@ -215,8 +214,7 @@ fn behind_condition(text: &str) -> Option<&str> {
     numbers.chars().all(|c| c.is_ascii_digit() || " %".contains(c)).then_some(rest)
 }
 
-/// Where the words of a command end and something else begins; `None` if a character of the words means
-/// more to a shell.
+/// Where the words of a command end; `None` if a character of the words means more to a shell.
 fn end_of_words(text: &str) -> Option<usize> {
     for (at, c, quote) in quoted(text) {
         match quote {

@@ -1,5 +1,4 @@
-//! Pings: requests to a monitoring service when a pass begins and ends, so that the service notices a pass that does
-//! not come. A thread of its own sends them, so no record waits for the service.
+//! Pings: requests to a monitoring service when a pass begins and ends. No record waits for their thread.
 
 #[cfg(feature = "webhook")]
 mod request;

@@ -41,8 +41,7 @@ const OF_TABLES: [(&str, &str); 3] = [
     ("backlog_records", "Records of the table, by status."),
 ];
 
-/// All families: those of passes, then those of tables. The collector takes a series from one file only, so passes and
-/// tables share none.
+/// The collector takes a family from one file only, so passes and tables share none.
 fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
     let figures = FIGURES.iter().filter_map(|figure| figure.metric);
     OF_PASSES.into_iter().chain(OF_TABLES).chain(figures)

@@ -1,5 +1,4 @@
-//! The passes of a queue's crontab lines as text and as JSON: the last one of each, the running one, and the one that
-//! is overdue.
+//! The passes of a queue's crontab lines as text and as JSON.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -173,8 +172,7 @@ impl LinePasses {
         succeeded.filter_map(|entry| entry.ended).max()
     }
 
-    /// Sentences about the last pass, the running one, and the one that does not come, and whether each is an
-    /// alarm.
+    /// Sentences about the last pass, the running one and the missing one, and whether each is an alarm.
     fn sentences(&self, screen: &Screen) -> impl Iterator<Item = (String, bool)> {
         let history = &self.history;
         let has_failed = |last: &PassEntry| matches!(last.end, None | Some(PassEnd::Failed));
@@ -374,8 +372,7 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     text + &recent_text(passes, screen)
 }
 
-/// Sentences about the passes, and whether each is an alarm: that nothing succeeds, and those about a line, which follow
-/// its policy if there are several.
+/// All sentences about the passes. Those about a line follow its policy if there are several.
 pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)> {
     let of_line = |line: &LinePasses| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));

@@ -14,8 +14,7 @@ use crate::simulation::{Loads, Run, Scenario, Tried};
 /// The name ends in `.xml`, so that names of policies are escaped.
 const TEMPLATE: (&str, &str) = ("picture.xml", include_str!("picture.svg"));
 
-/// Maximum number of dots in a panel, about 20 kB: 100 records that are retried every five minutes for two hours.
-/// A panel with more retries shows its bars alone.
+/// Maximum number of dots in a panel, about 20 kB. A panel with more retries shows its bars alone.
 const MOST_DOTS: usize = 2_500;
 /// Maximum number of bars in a panel.
 const BARS: usize = 240;
@@ -93,8 +92,7 @@ fn bars(load: &[usize], loads: &Loads, scale: &Scale) -> String {
     format!("M{} 0{outline}V0z", edge(0))
 }
 
-/// A path for each colour. A line without length is a dot. Its place is relative to the dot before it, which takes
-/// fewer digits.
+/// A path for each colour. A line without length is a dot; its place is relative, which takes fewer digits.
 fn dots(run: &Run, first: usize, scale: &Scale) -> BTreeMap<usize, String> {
     let mut paths = BTreeMap::new();
     for tried in run.retries() {

@@ -1,5 +1,4 @@
-//! Records as text: lines for `list` and for dry runs, and the explanation of a record: its verdict, the arithmetic
-//! and the next attempts.
+//! Records as text: lines for `list` and for dry runs, and the explanation of a record.
 
 use std::iter;
 use std::time::Duration;
@@ -91,8 +90,7 @@ pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     Table::new(columns.into_iter().flatten().collect(), screen)
 }
 
-/// A record that a pass has in hand: `in hand since 02:13, pid 4711, pass 9f...`. The process is known of a slow
-/// handler.
+/// `in hand since 02:13, pid 4711, pass 9f...`. The process is known of a slow handler.
 pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) -> String {
     let began_at = record.last_failure_at.filter(|_| record.facts().has_begun);
     match (handler, began_at) {

@@ -11,8 +11,7 @@ use super::record::RecordView;
 const MOST_BYTES: usize = 4096;
 
 impl RecordView<'_> {
-    /// The record with each column on a line, or on more if its value is JSON or has several lines. The column
-    /// `secret` is only named.
+    /// The record with all columns, JSON and long texts on several lines. The column `secret` is only named.
     pub fn whole(&self, secret: Option<&str>) -> String {
         let record = self.record;
         let names: Vec<_> = record.row.columns.iter().map(|name| one_line(name)).collect();

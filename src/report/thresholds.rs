@@ -1,5 +1,4 @@
-//! Limits that figures of `status` are held to, as monitoring plugins have it: an expression such as
-//! `archived_24h>0,oldest_due>1h`, and one line that says which limits are exceeded.
+//! Limits on figures of `status`, such as `archived_24h>0,oldest_due>1h`, and a line that says which are exceeded.
 
 use std::cmp::{Ordering, Reverse};
 

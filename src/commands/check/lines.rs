@@ -1,5 +1,4 @@
-//! Lines of crontabs: whether one is installed that names this program and this queue, and whether
-//! cron runs it. What the reader does not understand is not checked, and never called good.
+//! Crontab lines that name this program and this queue. What the reader does not understand is never called good.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +24,7 @@ use crate::report::{Findings, Level};
 /// Where cron looks for what sends mail.
 const SENDMAIL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// Findings about the lines that name a queue, or may do so, and about their mail. `table` is the table of the
-/// queue, if it can be opened. Lines of other queues and of other users are left out.
+/// Findings about the lines of this user that may name a queue, and about their mail. `table` is the queue's.
 pub fn check(queue: &Queue, table: Option<&Table>) -> Findings {
     let me = User::from_uid(geteuid()).ok().flatten();
     let (mut findings, mut is_mailed) = (Findings::default(), false);
@@ -114,8 +112,7 @@ impl Installed<'_> {
         Some(found)
     }
 
-    /// What is wrong with its command, its options read as under cron; `None` if it names another queue. The
-    /// error says why the command cannot be read.
+    /// What is wrong with its command; `None` if it names another queue. The error says why it cannot be read.
     fn complaints(&self) -> Result<Option<Vec<(Level, String)>>> {
         let not_plain = || anyhow!("a shell makes more of it than plain words");
         let command = self.line.command.as_ref().ok_or_else(not_plain)?;

@@ -1,5 +1,4 @@
-//! `backlog check`: checks the table, the handler and the crontab. Only a rehearsal writes, and an error in
-//! one place does not keep the others from being checked.
+//! `backlog check`: checks the table, the handler and the crontab. Only a rehearsal writes.
 
 mod lines;
 mod queues;

@@ -87,8 +87,7 @@ fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a str> {
     columns.into_iter().map(|column| column.name.as_str()).collect()
 }
 
-/// Whether a record that is done for one is as pending as before for the other: each has a status
-/// of its own, or sets columns of its own.
+/// Whether a record that is done for one queue stays pending for the other: each sets columns of its own.
 fn is_other_work(here: &Table, there: &Table) -> bool {
     let (own, others) = (columns_of_success(here), columns_of_success(there));
     let deletes = here.deletes_finished || there.deletes_finished;

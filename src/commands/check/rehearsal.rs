@@ -1,5 +1,4 @@
-//! Rehearsal of a pass, for `check --rehearse`: writes all that a pass may write for a record of each status,
-//! under its claim, and takes it back.
+//! `check --rehearse`: writes all that a pass may write for a record of each status, and takes it back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

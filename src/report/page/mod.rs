@@ -28,8 +28,7 @@ pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
 /// How many archived records of a queue are shown.
 pub const ARCHIVED: usize = 50;
-/// The number of causes, of archived records and of an error's characters on a page. The queues share it, so a page
-/// of ten queues has at most 300,000 bytes.
+/// What the queues of a page share: causes, archived records, characters of an error. It stays below 300,000 bytes.
 const ROWS: usize = 100;
 const CHARACTERS: usize = 1_000;
 

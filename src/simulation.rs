@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use backlog_schedule::{
-    Backoff, CATCH_UP, Cursor, Facts, Id, Instant, Order, Policy, Position, Record, Schedule, Slot,
+    Backoff, CATCH_UP, Cursor, Facts, Instant, Order, Policy, Position, Record, Schedule, Slot,
     Slots,
 };
 use backlog_store::{Clock, MemoryStore, Stop, lock};
@@ -187,14 +187,13 @@ pub fn figures(schedule: &Schedule, attempts: &[Tried], scenario: &Scenario) -> 
         Policy::Counted(backoff) | Policy::Slots(Slots::ByAge(backoff)) => Some(backoff),
         Policy::Slots(Slots::Progressive(_)) | Policy::Age(_) => None,
     };
-    let ids = || scenario.rows.iter().map(|row| &row.id);
     Figures {
         attempts: attempts.len(),
         peak: in_each().max().unwrap_or(0),
         idle_ticks: ticks - in_each().count() as i64,
         ticks,
         longest_idle_secs: longest_idle.map_or(0, |ticks| ticks * every_secs),
-        evenness: backoff.and_then(|backoff| evenness(backoff, ids, scenario.secs)),
+        evenness: backoff.and_then(|backoff| evenness(backoff, &scenario.rows, scenario.secs)),
     }
 }
 
@@ -240,16 +239,12 @@ impl Loads {
 /// m(k), bins run from M(1) to the end, each 5 % of the mean wait in force, which is linear
 /// through (0, m(0)) and (M(k), m(k + 1)); deviations are those of the waits k >= 1 with M(k)
 /// before the end. `None` if that is too short to say.
-fn evenness<'a, I: Iterator<Item = &'a Id>>(
-    backoff: &Backoff,
-    ids: impl Fn() -> I,
-    secs: i64,
-) -> Option<Evenness> {
+fn evenness(backoff: &Backoff, rows: &[Record], secs: i64) -> Option<Evenness> {
     let end = seconds(secs.unsigned_abs() * 1000);
     let mut waits: Vec<Moments> = Vec::new();
-    for id in ids() {
+    for row in rows {
         let mut at = 0.0;
-        for (k, wait) in backoff.waits(id).map(seconds).enumerate() {
+        for (k, wait) in backoff.waits(&row.id).map(seconds).enumerate() {
             // The waits that end late for some records begin in time for others.
             if at > 2.0 * end || k > MOST_WAITS {
                 break;
@@ -268,9 +263,9 @@ fn evenness<'a, I: Iterator<Item = &'a Id>>(
     let edges = edges(&means, &ends, end)?;
     // The first bin and the last hold what is outside of the edges.
     let mut counts = vec![0.0; edges.len() + 1];
-    for id in ids() {
+    for row in rows {
         let mut at = 0.0;
-        for wait in backoff.waits(id).map(seconds).take(MOST_WAITS) {
+        for wait in backoff.waits(&row.id).map(seconds).take(MOST_WAITS) {
             at += wait;
             let bin = edges.partition_point(|edge| *edge <= at);
             counts[bin] += 1.0;
@@ -344,13 +339,17 @@ fn seconds(ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backlog_schedule::{PolicyOptions, parse_policy};
+    use backlog_schedule::{Id, PolicyOptions, parse_policy};
+
+    fn row(id: i64) -> Record {
+        Record::new(Id::Integer(id), None)
+    }
 
     /// The measured rows of the rules of retrying, to 5 %: 100,000 records that fail together, and
     /// what becomes of them in 24 hours.
     #[test]
     fn the_four_functions_are_as_even_as_they_were_measured() {
-        let ids: Vec<Id> = (1..=100_000).map(Id::Integer).collect();
+        let rows: Vec<_> = (1..=100_000).map(row).collect();
         for (spec, unevenness, deviation) in [
             ("buckets", 0.590, 0.187),
             ("sidekiq", 2.46, 0.105),
@@ -359,7 +358,7 @@ mod tests {
         ] {
             let options = PolicyOptions { every_secs: 1, spread: None };
             let backoff = parse_policy(spec, None, options).unwrap();
-            let found = evenness(&backoff, || ids.iter(), 86_400).unwrap();
+            let found = evenness(&backoff, &rows, 86_400).unwrap();
             for (found, measured) in [(found.unevenness, unevenness), (found.deviation, deviation)]
             {
                 assert!((found / measured - 1.0).abs() < 0.05, "{spec}: {found}, not {measured}");
@@ -371,7 +370,6 @@ mod tests {
     fn what_is_too_short_has_no_evenness() {
         let options = PolicyOptions { every_secs: 60, spread: None };
         let backoff = parse_policy("constant:delay=5m", None, options).unwrap();
-        let ids = [Id::Integer(1)];
-        assert_eq!(evenness(&backoff, || ids.iter(), 60), None);
+        assert_eq!(evenness(&backoff, &[row(1)], 60), None);
     }
 }

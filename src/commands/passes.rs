@@ -61,7 +61,19 @@ impl PassLog {
         let state = assembly.state.clone();
         let is_of_line = settings.limits.named.is_empty();
         let record = (!state.is_none() && is_of_line).then(|| {
-            let entry = PassEntry { by_hand, ..entry(assembly, settings, &run, began) };
+            let described = settings
+                .described
+                .as_ref()
+                .map(|(schedule, conditions, shard)| line_policy(schedule, conditions, *shard));
+            let entry = PassEntry {
+                by_hand,
+                schedule: settings.schedule.line(),
+                host: host_name(),
+                every: settings.every,
+                of_file: described.as_ref() == Some(&assembly.name.policy),
+                hangs_after: hangs_after(settings),
+                ..PassEntry::new(run.clone(), began)
+            };
             let next = assembly.next(began, settings.limits.drain);
             PassRecord::new(state, assembly.name.clone(), assembly.last.clone(), next, entry)
         });
@@ -213,19 +225,6 @@ impl PassLog {
 
 /// How many failures of a pass are kept in words.
 const ERRORS_KEPT: usize = 3;
-
-fn entry(assembly: &Assembly, settings: &PassSettings, run: &str, began: Instant) -> PassEntry {
-    PassEntry {
-        schedule: settings.schedule.line(),
-        host: host_name(),
-        every: settings.every,
-        of_file: settings.described.as_ref().is_some_and(|(schedule, conditions, shard)| {
-            line_policy(schedule, conditions, *shard) == assembly.name.policy
-        }),
-        hangs_after: hangs_after(settings),
-        ..PassEntry::new(run.into(), began)
-    }
-}
 
 /// Seconds without an outcome after which a pass hangs: at least ten ticks, twice the timeout, and twice the time
 /// between two attempts.

@@ -13,7 +13,7 @@ type Text = &'static str;
 /// All figures: the pending records, what the schedule decides about them, and the passes.
 pub const FIGURES: &[Figure] = &[
     Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
-    Figure::new("oldest_pending", Oldest(|_| true))
+    Figure::new("oldest_pending", Oldest)
         .help("age of the oldest pending record")
         .line(Line::Always("oldest pending", "")),
     Figure::new("due", Judged(|verdict| matches!(verdict, Verdict::Due(_))))
@@ -99,8 +99,8 @@ pub enum Source {
     Due(fn(&DueReport) -> Option<i64>),
     /// Number of pending records that match.
     Pending(fn(PendingRecord) -> bool),
-    /// Age of the oldest pending record that matches. Text and JSON show the record.
-    Oldest(fn(PendingRecord) -> bool),
+    /// Age of the oldest pending record. Text and JSON show the record.
+    Oldest,
     /// Number of records with one of these statuses.
     Statuses(&'static [Status]),
     /// 1 or 0.
@@ -150,7 +150,7 @@ impl Figure {
     }
 
     pub fn needs_records(&self) -> bool {
-        self.needs_schedule() || matches!(self.source, Pending(_) | Oldest(_))
+        self.needs_schedule() || matches!(self.source, Pending(_) | Oldest)
     }
 
     pub fn needs_counts(&self) -> bool {
@@ -158,7 +158,7 @@ impl Figure {
     }
 
     pub fn is_time(&self) -> bool {
-        matches!(self.source, Due(_) | Oldest(_) | Begun(_) | Since(_))
+        matches!(self.source, Due(_) | Oldest | Begun(_) | Since(_))
     }
 
     /// A value as text: `4055` or `1h 59m`.
@@ -168,7 +168,7 @@ impl Figure {
 
     /// The record of a figure that is the age of one, if there is such a record.
     pub fn oldest<'a>(&self, report: &'a StatusReport) -> Option<&'a Option<OldestRecord>> {
-        matches!(self.source, Oldest(_)).then(|| &report.of_records.of(self).oldest)
+        matches!(self.source, Oldest).then_some(&report.of_records.oldest)
     }
 
     /// Its value: a count or seconds, which is 0 if no record has the time. `None`: the event has never happened. An
@@ -186,12 +186,12 @@ impl Figure {
         };
         let since = |at: Instant| report.now.0.saturating_sub(at.0);
         Ok(match self.source {
-            Judged(_) => due().map(|_| count(report.of_records.of(self).number))?,
+            Judged(_) => due().map(|_| count(report.of_records.of(self)))?,
             Due(time) => time(due()?).or(Some(0)),
-            Pending(_) => count(report.of_records.of(self).number),
-            Oldest(_) => {
-                let oldest = &report.of_records.of(self).oldest;
-                Some(oldest.as_ref().map_or(0, |record| since(record.date_inserted)))
+            Pending(_) => count(report.of_records.of(self)),
+            Oldest => {
+                let oldest = report.of_records.oldest.as_ref();
+                Some(oldest.map_or(0, |record| since(record.date_inserted)))
             }
             Statuses(statuses) => {
                 let counts = report.counts.iter().filter(|it| statuses.contains(&it.status));
@@ -206,36 +206,29 @@ impl Figure {
     }
 }
 
-pub struct RecordFigures(Vec<Matching>);
-
-#[derive(Clone, Default)]
-struct Matching {
-    number: u64,
+#[derive(Default)]
+pub struct RecordFigures {
+    /// The number of pending records that match, for each figure.
+    numbers: [u64; FIGURES.len()],
     oldest: Option<OldestRecord>,
-}
-
-impl Default for RecordFigures {
-    fn default() -> Self {
-        Self(vec![Matching::default(); FIGURES.len()])
-    }
 }
 
 impl RecordFigures {
     pub fn add(&mut self, record: &Record, state: PendingRecord) {
-        for (figure, matching) in FIGURES.iter().zip(&mut self.0) {
+        keep_older(&mut self.oldest, record);
+        for (figure, number) in FIGURES.iter().zip(&mut self.numbers) {
             match figure.source {
-                Judged(matches) if state.verdict.is_some_and(matches) => matching.number += 1,
-                Pending(matches) if matches(state) => matching.number += 1,
-                Oldest(matches) if matches(state) => keep_older(&mut matching.oldest, record),
-                Judged(_) | Pending(_) | Oldest(_) => {}
-                Due(_) | Statuses(_) | Flag(_) | LastDay(_) | Lines(_) | Begun(_) | Since(_) => {}
+                Judged(matches) if state.verdict.is_some_and(matches) => *number += 1,
+                Pending(matches) if matches(state) => *number += 1,
+                Judged(_) | Pending(_) | Oldest | Due(_) | Statuses(_) | Flag(_) => {}
+                LastDay(_) | Lines(_) | Begun(_) | Since(_) => {}
             }
         }
     }
 
-    fn of(&self, figure: &Figure) -> &Matching {
-        let at = FIGURES.iter().position(|row| row.name == figure.name).unwrap_or_default();
-        &self.0[at]
+    fn of(&self, figure: &Figure) -> u64 {
+        let mut all = FIGURES.iter().zip(self.numbers);
+        all.find(|(row, _)| row.name == figure.name).map_or(0, |(_, number)| number)
     }
 }
 

@@ -322,14 +322,10 @@ fn took(time: Duration) -> String {
 
 fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
     let end = match entry.end {
-        None if history.running() == Some(entry) => "running",
-        None => "killed",
-        Some(PassEnd::Idle) => "idle",
-        Some(PassEnd::Complete) => "complete",
-        Some(PassEnd::MaxRuntime) => "max_runtime",
-        Some(PassEnd::Signal(_)) => "signal",
-        Some(PassEnd::Failed) => "failed",
-        Some(PassEnd::Paused) => "paused",
+        None if history.running() == Some(entry) => json!("running"),
+        None => json!("killed"),
+        Some(PassEnd::Signal(_)) => json!("signal"),
+        Some(end) => json!(end),
     };
     json!({
         "line": history.line.policy,

@@ -143,7 +143,7 @@ pub fn status_json((queue, report): &QueueStatus) -> Json {
         "now": report.now,
         "statuses": by_status(&report.counts),
     });
-    add_figures(&mut status, report, |source| matches!(source, Source::Oldest(_)));
+    add_figures(&mut status, report, |source| matches!(source, Source::Oldest));
     if let Some(due) = &report.due {
         status["line"] = json!(due.line);
         add_figures(&mut status, report, |source| matches!(source, Source::Judged(_)));
@@ -353,7 +353,7 @@ mod tests {
                 continue;
             };
             let unit = if figure.is_time() { "_secs" } else { "" };
-            if matches!(figure.source, Source::Oldest(_)) {
+            if matches!(figure.source, Source::Oldest) {
                 assert_eq!(json[name]["id"], 7, "{name}: {json}");
             } else if figure.needs_schedule() || matches!(figure.source, Source::Pending(_)) {
                 assert_eq!(json[format!("{name}{unit}")], value, "{name}: {json}");
@@ -368,7 +368,7 @@ mod tests {
             if let Some(Line::Always(label, _) | Line::IfAny(label, _)) = figure.line
                 && value > 0
             {
-                let is_age = matches!(figure.source, Source::Oldest(_));
+                let is_age = matches!(figure.source, Source::Oldest);
                 let shown = if is_age { "7".into() } else { figure.format(value) };
                 assert!(text.contains(&format!("\n{label:<14}  {shown}")), "{label}: {text}");
             }

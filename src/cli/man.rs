@@ -9,13 +9,8 @@ use roff::{Roff, bold, roman};
 use super::examples::{examples, exits};
 use super::whole_command;
 
-pub struct Page {
-    /// The name of its file: `backlog-process.1`.
-    pub file: String,
-    pub text: Vec<u8>,
-}
-
-pub fn pages() -> io::Result<Vec<Page>> {
+/// All pages, each below the name of its file: `backlog-process.1`.
+pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = whole_command().disable_help_subcommand(true);
     command.build();
     let visible = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
@@ -24,7 +19,7 @@ pub fn pages() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-fn page(command: Command) -> io::Result<Page> {
+fn page(command: Command) -> io::Result<(String, Vec<u8>)> {
     let short = command.get_name().to_string();
     let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
     let has_subcommands = command.has_subcommands();
@@ -45,7 +40,7 @@ fn page(command: Command) -> io::Result<Page> {
     write_examples(&mut rest, &short);
     rest.control("SH", ["SEE ALSO"]).text([roman("backlog(1), crontab(5)")]);
     rest.to_writer(&mut text)?;
-    Ok(Page { file: page.get_filename(), text })
+    Ok((page.get_filename(), text))
 }
 
 fn write_examples(page: &mut Roff, command: &str) {

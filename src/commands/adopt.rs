@@ -1,7 +1,7 @@
 //! `backlog adopt`: proposes a backlog.toml for a table. Standard output is the file alone; nothing is written to
 //! the database.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::iter;
 use std::path::Path;
 
@@ -24,6 +24,7 @@ pub fn run(
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
+    let terminal = console.terminal;
     let layers = typed.layer.clone().over(environment.layer(DEFAULT_QUEUE)?);
     let Some(db) = layers.path("db") else {
         bail!(usage("no database: use --db FILE or --db postgres://..., or BACKLOG_DB"));
@@ -38,7 +39,7 @@ pub fn run(
         None => chosen(&database.tables()?, &database.place(), console)?,
     };
     let outline = database.outline(&name)?;
-    let mut proposal = propose(&outline, console.clock.now(), console.terminal)?;
+    let mut proposal = propose(&outline, console.clock.now(), terminal)?;
     // The file may have open questions, so it need not be TOML.
     let file = secure_file::read(&environment.directory.join("backlog.toml"));
     let file =
@@ -48,7 +49,8 @@ pub fn run(
     let mut names =
         iter::once(usual.clone()).chain((2..).map(|number| format!("{usual}-{number}")));
     if let Some(free) = names.find(|name| !is_taken(name)).filter(|name| *name != usual) {
-        say(&format!("backlog.toml has a queue {usual} already: this one is named {free}"))?;
+        terminal
+            .say(&format!("backlog.toml has a queue {usual} already: this one is named {free}"));
         proposal.queue = free;
     }
     let state_dir = layers.path("state_dir").map(|path| environment.directory.join(path));
@@ -79,7 +81,7 @@ pub fn run(
     drop(database);
     let columns = counted(outline.columns.len() as u64, "column");
     let open = counted(proposal.questions as u64, "question");
-    say(&format!("table {table}: {columns}, {open} open"))?;
+    terminal.say(&format!("table {table}: {columns}, {open} open"));
     let mut exit = Exit::Failed;
     if proposal.questions == 0 {
         // With the database as it was typed: its URL may have a password.
@@ -91,17 +93,17 @@ pub fn run(
         let resolved = sources.resolve(&typed, Some(&proposal.queue))?;
         exit = checked(&resolved, outline.is_large, console)?;
     }
-    say("next:")?;
+    terminal.say("next:");
     if io::stdout().is_terminal() {
         let table = shlex::try_quote(&outline.name).unwrap_or_default();
-        say(&format!("  backlog adopt {table} --db ... >> backlog.toml"))?;
+        terminal.say(&format!("  backlog adopt {table} --db ... >> backlog.toml"));
     }
     if proposal.questions > 0 {
-        say("  answer each QUESTION in backlog.toml, in place of its ?")?;
+        terminal.say("  answer each QUESTION in backlog.toml, in place of its ?");
     }
-    say("  name your command as exec in backlog.toml")?;
+    terminal.say("  name your command as exec in backlog.toml");
     for (command, option) in [("check", ""), ("process", " --dry-run"), ("crontab", "")] {
-        say(&format!("  backlog {command} --queue {}{option}", proposal.queue))?;
+        terminal.say(&format!("  backlog {command} --queue {}{option}", proposal.queue));
     }
     Ok(exit)
 }
@@ -131,7 +133,7 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
     let mut exit = Exit::Done;
     let Console { clock, terminal, screen, .. } = *console;
     if is_large {
-        say("it has many rows, so that `backlog check` takes longer: that is left to you")?;
+        terminal.say("it has many rows, so that `backlog check` takes longer: that is left to you");
     } else {
         let (endings, signals) = (Endings::default(), Signals::default());
         let out = &mut io::stderr();
@@ -140,19 +142,15 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
     }
     let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };
     let table = database.table();
-    say("what this mapping cannot do:")?;
+    terminal.say("what this mapping cannot do:");
     let error = table.last_error.as_ref().map(drop);
     for limit in [
         table.require_counter("a limit of attempts, and any schedule by count,", false),
         error.context("no column for errors: the table does not keep why a record failed"),
     ] {
         if let Err(why) = limit {
-            say(&format!("  {}", chain(&why)))?;
+            terminal.say(&format!("  {}", chain(&why)));
         }
     }
     Ok(exit)
-}
-
-fn say(line: &str) -> Result<()> {
-    Ok(writeln!(io::stderr(), "{}", one_line(line))?)
 }

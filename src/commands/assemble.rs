@@ -14,7 +14,7 @@ use backlog_store::{
     Table,
 };
 
-use super::{open, require_columns, state_dir};
+use super::{line_name, open, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
@@ -55,7 +55,7 @@ impl Assembly {
         now: Instant,
     ) -> Result<(Self, Option<LineLock>)> {
         let mut assembly = Self::without_cursor(queue, schedule, database)?;
-        let line = assembly.key();
+        let line = assembly.name.to_string();
         let lock = match assembly.state.prepare()? {
             true => assembly.state.lock_line(&line, wait)?,
             false => database.lock_line(&line, wait)?.then(LineLock::of_session),
@@ -67,17 +67,13 @@ impl Assembly {
         Ok((assembly, lock))
     }
 
-    pub fn key(&self) -> String {
-        self.name.to_string()
-    }
-
     fn without_cursor(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         require_columns(database.table(), schedule)?;
         let schedule = Schedule { shard: queue.shard, ..schedule.clone() };
         let state = state_dir(queue, database)?;
         let table = database.table();
         let policy = line_policy(&schedule, &queue.mapping.conditions, queue.shard);
-        let name = LineName { queue: queue.name.clone(), table: table.name.clone(), policy };
+        let name = line_name(queue, &table.name, policy);
         let line = CronLine::new(schedule, table.capabilities());
         let order = table.order.as_ref().map(|(column, _)| column.name.clone());
         Ok(Self { line, state, name, order, last: None })

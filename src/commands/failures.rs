@@ -111,7 +111,7 @@ pub struct Failed {
     has_counter: bool,
     /// Whether a pass over the table runs here, which may have records in hand.
     is_running: bool,
-    slow: HashMap<Id, SlowHandler>,
+    pub slow: HashMap<Id, SlowHandler>,
 }
 
 impl Failed {
@@ -131,13 +131,9 @@ impl Failed {
         Self { known: known(state, table), is_told, has_counter, is_running, slow }
     }
 
-    pub fn slow_handler(&self, id: &Id) -> Option<&SlowHandler> {
-        self.slow.get(id)
-    }
-
     /// A record as reports show it, with what is known of it.
     pub fn view<'a>(&self, record: &'a Record, screen: &'a Screen) -> RecordView<'a> {
-        let handler = self.slow_handler(&record.id);
+        let handler = self.slow.get(&record.id);
         let in_hand = self.has_in_hand(record).then(|| report::in_hand(record, handler, screen));
         RecordView { record, has_counter: self.has_counter, in_hand, screen }
     }

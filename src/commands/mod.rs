@@ -29,7 +29,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
-use backlog_store::{Access, Clock, Database, Found, MOST_IDS, StateDir, Table, secure_file};
+use backlog_store::{
+    Access, Clock, Database, Found, LineName, MOST_IDS, StateDir, Table, secure_file,
+};
 
 pub use monitoring::Endings;
 pub use signals::Signals;
@@ -239,14 +241,14 @@ impl Queues<'_> {
 
 /// Writes the manual pages into a directory for `man`: `man1/backlog.1`.
 fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
-    for page in cli::pages()? {
+    for (file, text) in cli::pages()? {
         let section = directory.join("man1");
-        let path = section.join(&page.file);
+        let path = section.join(file);
         let made = fs::create_dir_all(&section);
         let written = made.and_then(|()| {
             // Others may have made the link.
             let is_link = section.is_symlink() || path.is_symlink();
-            let replace = || secure_file::replace(&path, &page.text, 0o644);
+            let replace = || secure_file::replace(&path, &text, 0o644);
             if is_link { Err(secure_file::no_file()) } else { replace() }
         });
         written.with_context(|| format!("could not write {}", path.display()))?;
@@ -274,6 +276,11 @@ fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> R
     } else {
         process::run(resolved, &queue, &settings, console)
     }
+}
+
+/// The name of a crontab line in the state directory, or of the whole queue if the policy is empty.
+fn line_name(queue: &Queue, table: &str, policy: String) -> LineName {
+    LineName { queue: queue.name.clone(), table: table.into(), policy }
 }
 
 fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>> {

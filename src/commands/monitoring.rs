@@ -10,9 +10,9 @@ use backlog_schedule::{Instant, fnv1a64};
 use backlog_store::system_error::{chain, words};
 use backlog_store::{Clock, Counts, LineName, StateDir, secure_file};
 
-use super::Console;
 use super::assemble::line_policy;
 use super::signals::Signals;
+use super::{Console, line_name};
 use crate::exit::{self, Exit};
 use crate::options::{PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
@@ -41,11 +41,8 @@ pub struct Monitoring<'a> {
 impl<'a> Monitoring<'a> {
     pub fn new(queue: &Queue, settings: &'a PassSettings, run: &str, terminal: &Terminal) -> Self {
         // As it was typed: a table that cannot be opened has the same labels.
-        let line = LineName {
-            queue: queue.name.clone(),
-            table: queue.table_name().into(),
-            policy: line_policy(&settings.schedule, &queue.mapping.conditions, queue.shard),
-        };
+        let policy = line_policy(&settings.schedule, &queue.mapping.conditions, queue.shard);
+        let line = line_name(queue, queue.table_name(), policy);
         Self {
             settings,
             labels: Labels::of_line(&queue.db.shown(), &line),

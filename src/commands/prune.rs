@@ -8,12 +8,12 @@ use backlog_schedule::{
 };
 use backlog_store::system_error::chain;
 use backlog_store::{
-    Access, Claim, Clock, Database, LineName, Page, Reader, Refusal, RowWrite, StateDir, Stop,
-    Stoppable, Store, Table, Until, Wanted, WriteResult, naming,
+    Access, Claim, Clock, Database, Page, Reader, Refusal, RowWrite, StateDir, Stop, Stoppable,
+    Store, Table, Until, Wanted, WriteResult, naming,
 };
 
 use super::edit::{MANY, confirm, confirmed};
-use super::{AMBIGUOUS, Console, open, state_dir};
+use super::{AMBIGUOUS, Console, line_name, open, state_dir};
 use crate::cli::Prune;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
@@ -107,11 +107,7 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     // Lines with the same part of the records share the hour.
     let conditions = queue.mapping.conditions.iter().cloned();
     let part = conditions.chain(queue.shard.map(|shard| shard.to_string()));
-    let line = LineName {
-        queue: queue.name.clone(),
-        table: queue.table_name().into(),
-        policy: part.collect::<Vec<_>>().join("\n"),
-    };
+    let line = line_name(queue, queue.table_name(), part.collect::<Vec<_>>().join("\n"));
     let now = clock.now();
     if !state.may_say(&line, "pruned", now) {
         return;

@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, listed, one_line};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, LineName, PASSES_OF_A_DAY};
+use backlog_store::{Access, Clock, PASSES_OF_A_DAY};
 
 use super::assemble::open_to_read;
 use super::failures::Failed;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
-use super::{Console, open, passes, state_dir};
+use super::{Console, line_name, open, passes, state_dir};
 use crate::cli;
 use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
@@ -48,8 +48,7 @@ fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> R
     let queue = resolved.queue()?;
     let database = open(&queue, Access::ReadOnly, console.clock)?;
     let state = state_dir(&queue, &*database)?;
-    let table = database.table().name.clone();
-    let line = LineName { queue: queue.name, table, policy: policy.into() };
+    let line = line_name(&queue, &database.table().name, policy.into());
     match state.history(&line)? {
         Some(history) if history.is_running => bail!("a pass of {policy} is running"),
         Some(_) => state.forget(&line)?,
@@ -222,8 +221,7 @@ impl<'a> Look<'a> {
             })?;
         }
         let paused = state.pause(&queue.name, &database.table().name, now);
-        let (table, policy) = (database.table().name.clone(), String::new());
-        let of_queue = LineName { queue: queue.name.clone(), table, policy };
+        let of_queue = line_name(queue, &database.table().name, String::new());
         let passes = passes::report(&state, &of_queue, lines, unread.as_ref(), recent, now);
         Ok(StatusReport {
             queue: of_queue.queue,

@@ -70,7 +70,7 @@ fn stop(
 ) -> Result<(Exit, String)> {
     let handler = || -> Result<_> {
         let known = Failed::new(state, database.table(), &state.histories(1)?);
-        Ok((known.slow_handler(&record.id).cloned(), known.has_in_hand(record)))
+        Ok((known.slow.get(&record.id).cloned(), known.has_in_hand(record)))
     };
     let SlowHandler { run, pid, .. } = match handler()? {
         (Some(handler), _) => handler,

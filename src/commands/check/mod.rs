@@ -11,12 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::Result;
 use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Inspection, LineName, Pending, StateDir, Table};
+use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table};
 use serde_json::json;
 
 use super::assemble::require;
 use super::prune::Finished;
-use super::{Console, SUCCESS_DELETES, open, passes, require_columns, state_dir};
+use super::{Console, SUCCESS_DELETES, line_name, open, passes, require_columns, state_dir};
 use crate::cli::Check;
 use crate::crontab::CRON_PATH;
 use crate::exit::Exit;
@@ -109,7 +109,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         queues::check(&mut findings, &queue, resolved, &mut *database, clock);
         if let Some(state) = state.filter(|state| !state.is_none()) {
             let (table, screen) = (database.table(), &console.screen);
-            is_running = check_passes(&mut findings, resolved, &state, table, screen);
+            is_running = check_passes(&mut findings, resolved, &queue, &state, table, screen);
         }
         if args.rehearse {
             let rehearsed =
@@ -185,6 +185,7 @@ fn check_state(
 fn check_passes(
     findings: &mut Findings,
     resolved: &Resolved<'_>,
+    queue: &Queue,
     state: &StateDir,
     table: &Table,
     screen: &Screen,
@@ -202,9 +203,8 @@ fn check_passes(
         findings.warning("passes", format!("no pass yet: {ASKS}"));
     }
     let mut is_running = !lines.is_empty();
-    let (queue, policy) = (resolved.name().into(), String::new());
-    let queue = LineName { queue, table: table.name.clone(), policy };
-    if let Some(Some(failing)) = findings.wrong("passes", state.failing(&queue))
+    let of_queue = line_name(queue, &table.name, String::new());
+    if let Some(Some(failing)) = findings.wrong("passes", state.failing(&of_queue))
         && failing.is_serious(screen.now)
     {
         findings.warning("passes", failing.sentence(|at| screen.at(at)));

@@ -39,7 +39,7 @@ pub struct Add {
     pub payloads: Vec<String>,
 }
 
-/// The options of the mapping. Their values do not replace those of lower layers, but narrow or extend them.
+// The options of the mapping. Their values do not replace those of lower layers, but narrow or extend them.
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub struct TableArgs {
@@ -270,7 +270,7 @@ pub struct Show {
     pub json: bool,
 }
 
-/// The records that `explain` and `stop` are about.
+// The records that `explain` and `stop` are about.
 #[derive(Args)]
 pub struct Ids {
     /// Ids of records, or their first six or more characters
@@ -389,18 +389,4 @@ pub struct Simulate {
     /// Print a line of JSON for each attempt instead of charts
     #[arg(long)]
     pub jsonl: bool,
-}
-
-#[derive(Args)]
-pub struct Completions {
-    /// Name of the shell
-    #[arg(value_parser = ["bash", "zsh", "fish"])]
-    pub shell: String,
-}
-
-#[derive(Args)]
-pub struct Man {
-    /// Directory, such as /usr/local/share/man
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
 }

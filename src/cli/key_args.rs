@@ -80,10 +80,8 @@ fn is_global(key: &Key) -> bool {
 }
 
 pub fn global_args() -> impl Iterator<Item = Arg> {
-    group("Table")
-        .iter()
-        .filter(|key| is_global(key))
-        .map(|key| arg(key).global(true).display_order(0))
+    let keys = group("Table").iter().filter(|key| is_global(key));
+    keys.map(|key| arg(key).global(true).display_order(0))
 }
 
 pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {

@@ -7,12 +7,13 @@ use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
 use super::examples::{examples, exits};
-use super::whole_command;
+use super::{augment, base, with_help};
 
 /// All pages, each below the name of its file: `backlog-process.1`.
 pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut command = whole_command().disable_help_subcommand(true);
+    let mut command = base().mut_subcommands(augment).disable_help_subcommand(true);
     command.build();
+    let command = with_help(command);
     let visible = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
     let mut pages: Vec<_> = visible.map(page).collect::<io::Result<_>>()?;
     pages.push(page(command)?);

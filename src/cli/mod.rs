@@ -24,8 +24,8 @@ use key_args::{
 };
 
 pub use args::{
-    Add, Adopt, Check, Completions, Crontab, Edit, Failures, Ids, Init, List, Man, Pause, Process,
-    Prune, Show, Simulate, Status, Systemd,
+    Add, Adopt, Check, Crontab, Edit, Failures, Ids, Init, List, Pause, Process, Prune, Show,
+    Simulate, Status, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use help::document;
@@ -98,7 +98,7 @@ pub struct Global {
     pub version: Option<bool>,
 }
 
-// The options of a subcommand are only built if it is named: a program that starts every minute starts fast.
+// The options of a subcommand are only built if it is named (`defer`): a program that starts every minute starts fast.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum Command {
@@ -163,51 +163,38 @@ pub enum Command {
     /// Show the load of policies before you use them
     Simulate(Box<Simulate>),
     /// Print a completion script for a shell
-    Completions(Completions),
+    Completions {
+        /// Name of the shell
+        #[arg(value_parser = ["bash", "zsh", "fish"])]
+        shell: String,
+    },
     /// Write the manual pages to a directory
     #[command(hide = true)]
-    Man(Man),
+    Man {
+        /// Directory, such as /usr/local/share/man
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Stop the handlers of a killed pass (started by `process`)
     #[command(hide = true)]
     Watchdog,
 }
 
-impl Command {
-    /// Adds all options of a subcommand: its own, and those of the keys that it takes.
-    fn augment(command: clap::Command) -> clap::Command {
-        let own = match command.get_name() {
-            "init" => Init::augment_args,
-            "add" => Add::augment_args,
-            "process" => Process::augment_args,
-            "pause" => Pause::augment_args,
-            "resume" => |command| command,
-            "status" => Status::augment_args,
-            "list" => List::augment_args,
-            "failures" => Failures::augment_args,
-            "show" => Show::augment_args,
-            "explain" | "stop" => Ids::augment_args,
-            "archive" | "restore" | "retry" => Edit::augment_args,
-            "prune" => Prune::augment_args,
-            "check" => Check::augment_args,
-            "crontab" => Crontab::augment_args,
-            "simulate" => Simulate::augment_args,
-            "adopt" => Adopt::augment_args,
-            "completions" => Completions::augment_args,
-            "man" => Man::augment_args,
-            _ => return command,
-        };
-        let name = command.get_name().to_string();
-        let about = command.get_about().cloned().unwrap_or_default();
-        let long_about = command.get_long_about().cloned();
-        // All options are added here, so the deferred definition adds nothing.
-        let command = own(command.defer(std::convert::identity).args(args_of(&name)));
-        let command = if takes_database(&name) { command.arg(database_arg()) } else { command };
-        let command = if takes_handler(&name) { command.arg(handler_arg()) } else { command };
-        let command =
-            if is_about_a_queue(&name) { TableArgs::augment_args(command) } else { command };
-        // `augment_args` has replaced the text of the help.
-        command.about(about.clone()).long_about(long_about.unwrap_or(about))
+/// Adds the options of the keys that a subcommand takes. clap adds those of its variant when it parses it.
+fn augment(command: clap::Command) -> clap::Command {
+    let name = command.get_name().to_string();
+    if !is_about_a_queue(&name) {
+        return command;
     }
+    let database = takes_database(&name).then(database_arg);
+    let command = command.args(args_of(&name)).args(database);
+    // The ids come before the handler.
+    let command = match &*name {
+        "process" => Process::augment_args(command.defer(std::convert::identity)),
+        _ => command,
+    };
+    let command = command.args(takes_handler(&name).then(handler_arg));
+    TableArgs::augment_args(command).next_help_heading(None)
 }
 
 fn base() -> clap::Command {
@@ -225,8 +212,8 @@ fn command(argv: &[OsString]) -> clap::Command {
     // Without a subcommand the help is shown too.
     let words = argv.iter().skip(1).take_while(|arg| *arg != "--");
     let shows_help = argv.len() < 2 || words.clone().any(is_help);
-    let augment = |command| if is_named(&command) { Command::augment(command) } else { command };
-    let command = base().mut_subcommands(augment);
+    let augment_named = |command| if is_named(&command) { augment(command) } else { command };
+    let command = base().mut_subcommands(augment_named);
     if shows_help { with_help(command) } else { command }
 }
 
@@ -240,7 +227,7 @@ pub fn has_limits(argv: &[OsString]) -> bool {
 
 /// The command line with all subcommands, their options and their help.
 pub fn whole_command() -> clap::Command {
-    with_help(base().mut_subcommands(Command::augment))
+    with_help(base().mut_subcommands(augment))
 }
 
 fn with_help(command: clap::Command) -> clap::Command {

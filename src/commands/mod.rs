@@ -128,11 +128,11 @@ fn run_command(
         Command::Pause(args) => pause::pause(&one()?, args, console),
         Command::Resume => pause::resume(&one()?, console),
         Command::Simulate(args) => simulate::run(&one()?, args, console),
-        Command::Completions(args) => {
-            console.out.write_all(&cli::registration(&args.shell)?)?;
+        Command::Completions { shell } => {
+            console.out.write_all(&cli::registration(shell)?)?;
             Ok(Exit::Done)
         }
-        Command::Man(args) => man(&args.directory, console),
+        Command::Man { directory } => man(directory, console),
         Command::Watchdog => backlog_store::run_watchdog().map(|()| Exit::Done),
     }
 }

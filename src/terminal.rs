@@ -14,7 +14,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
-/// Number of columns of an output that is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = output.is_terminal().then(|| tcgetwinsize(output).ok())?;
     let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);

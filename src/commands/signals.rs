@@ -18,7 +18,6 @@ struct Heard {
     is_listening: bool,
     first: Option<i32>,
     count: usize,
-    /// Stops the pass that runs.
     wake: Option<Wake>,
     /// Whether the program waits and looks for signals itself.
     is_awaited: bool,

@@ -64,7 +64,6 @@ fn simulate(scenario: &Scenario, lines: &[CronLine], clock: Clock) -> Result<Vec
     })
 }
 
-/// Records that are all inserted at the start.
 fn made_up(schedules: Vec<Schedule>, records: u32) -> (Vec<Record>, Vec<CronLine>) {
     let row = |id| Record::new(Id::Integer(id), Some(Instant(0)));
     let line = |schedule: Schedule| {

@@ -33,7 +33,6 @@ struct Look<'a> {
     clock: Clock,
 }
 
-/// The status of one queue.
 pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
     if let Some(policy) = &args.forget {
         return forget(resolved, policy, console);
@@ -43,7 +42,6 @@ pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_
     look.answer(vec![looked], None, console)
 }
 
-/// Removes the record of the passes of a line.
 fn forget(resolved: &Resolved<'_>, policy: &str, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let database = open(&queue, Access::ReadOnly, console.clock)?;

@@ -85,9 +85,7 @@ pub struct Figure {
     pub help: Text,
     pub source: Source,
     pub line: Option<Line>,
-    /// Its column where several queues are listed.
     pub column: Option<Column>,
-    /// The name and the help of its metric.
     pub metric: Option<(Text, Text)>,
 }
 
@@ -257,7 +255,6 @@ pub struct StatusReport {
     pub passes: Passes,
     pub causes: Causes,
     pub paused: Option<Pause>,
-    /// The newest archived records.
     pub archived: Vec<Record>,
     /// The options that choose the queue again in a printed command.
     pub choice: String,

@@ -47,7 +47,6 @@ fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
     OF_PASSES.into_iter().chain(OF_TABLES).chain(figures)
 }
 
-/// The labels of a series.
 #[derive(Default)]
 pub struct Labels(String);
 
@@ -155,7 +154,6 @@ impl Metrics {
         }
     }
 
-    /// Removes the series of lines without a recent pass.
     fn forget_gone_lines(&mut self, now: Instant) {
         let is_gone = |value: &str| value.parse().is_ok_and(|at: i64| at < now.0 - GONE_AFTER);
         let ends = self.0.iter().filter(|((family, _), _)| *family == PASS_END);

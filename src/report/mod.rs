@@ -57,7 +57,6 @@ pub struct Finding {
     pub statement: Option<String>,
 }
 
-/// The findings of a check.
 #[derive(Default)]
 pub struct Findings(pub Vec<Finding>);
 
@@ -78,7 +77,6 @@ impl Findings {
         self.add(Level::Error, about, text);
     }
 
-    /// Adds the error of a result.
     pub fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.error(about, chain(&error))).ok()
     }

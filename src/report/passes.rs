@@ -19,7 +19,6 @@ pub struct Passes {
     pub directory: String,
     /// User and host, if others may work on the table.
     pub worker: Option<(String, String)>,
-    /// Why the passes could not be read.
     pub errors: Vec<String>,
     pub lines: Vec<LinePasses>,
     /// Number of the last passes that are listed.
@@ -60,7 +59,6 @@ const MIN_PASSES: u64 = 5;
 /// A question about a line without passes.
 pub const ASKS: &str = "is cron running, is the line installed?";
 
-/// The passes of a crontab line.
 pub struct LinePasses {
     pub history: LineHistory,
 }
@@ -256,7 +254,6 @@ pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen)
     format!("running since {since} (pid {pid}), {last}{hangs}{in_hand}")
 }
 
-/// Maximum number of records with slow handlers that are named.
 const SLOW_NAMED: usize = 3;
 
 /// `, took 3.9 s: 4,055 succeeded, 945 failed`
@@ -346,7 +343,6 @@ fn entry_json(entry: &PassEntry, history: &LineHistory) -> Json {
     })
 }
 
-/// Sentences about the passes, and a table of the last ones.
 pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
     let mut text = String::new();
     if let Some((user, host)) = &passes.worker {
@@ -382,7 +378,6 @@ pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)>
     failing.chain(passes.lines().flat_map(of_line)).collect()
 }
 
-/// A table of the last passes, if any are wanted.
 fn recent_text(passes: &Passes, screen: &Screen) -> String {
     let row = |(entry, history): (&PassEntry, &LineHistory)| {
         let what = pass_in_words(entry, history);

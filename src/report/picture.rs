@@ -16,11 +16,9 @@ const TEMPLATE: (&str, &str) = ("picture.xml", include_str!("picture.svg"));
 
 /// Maximum number of dots in a panel, about 20 kB. A panel with more retries shows its bars alone.
 const MOST_DOTS: usize = 2_500;
-/// Maximum number of bars in a panel.
 const BARS: usize = 240;
 /// Maximum number of labels on the axis of time, besides the first.
 const TIMES: i64 = 12;
-/// Maximum number of characters of a name.
 const NAME: usize = 48;
 
 /// The size of a plot in half pixels, the unit of all coordinates.
@@ -108,7 +106,6 @@ fn dots(run: &Run, first: usize, scale: &Scale) -> BTreeMap<usize, String> {
 struct Scale {
     secs: i64,
     records: usize,
-    /// The highest load of all panels.
     peak: usize,
 }
 
@@ -141,7 +138,6 @@ impl Scale {
         loads.into_iter().map(|count| (self.height(count), grouped(count as u64))).collect()
     }
 
-    /// The first record and the last.
     fn record_labels(&self) -> Vec<(i64, String)> {
         let mut records = vec![1, self.records];
         records.dedup();

@@ -16,10 +16,8 @@ use super::passes::{ASKS, LinePasses, running_text};
 use super::screen::{Column, Screen, Table};
 use crate::engine::SettledAttempt;
 
-/// Number of next attempts that are shown.
 const ATTEMPTS: usize = 5;
 
-/// The line of a dry run.
 pub fn verdict_line(record: &Record, verdict: Verdict, counts: bool, screen: &Screen) -> String {
     let (verb, why) = match verdict {
         Verdict::Due(_) => {
@@ -76,7 +74,6 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     .into()
 }
 
-/// The table of `list`.
 pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
     let columns = [
         Some(Column::text("ID", 10)),
@@ -105,7 +102,6 @@ pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) 
 /// A record as reports show it.
 pub struct RecordView<'a> {
     pub record: &'a Record,
-    /// Whether the table counts failures.
     pub has_counter: bool,
     /// Since when a pass has the record in hand, if one has.
     pub in_hand: Option<String>,
@@ -113,7 +109,6 @@ pub struct RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// A row of the table of `list`.
     pub fn list_row(&self, verdict: Option<Verdict>) -> Vec<String> {
         let Self { record, has_counter, in_hand, screen } = self;
         let inserted = match record.inserted_at {
@@ -221,7 +216,6 @@ impl RecordView<'_> {
         next
     }
 
-    /// The explanation of the record without a schedule.
     pub fn unscheduled(&self) -> String {
         let ended = Verdict::Never(Obstacle::NotPending);
         let ended = (!self.record.status.is_pending()).then(|| self.verdict_now(ended));

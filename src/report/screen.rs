@@ -6,7 +6,6 @@ use backlog_schedule::{DAY, Instant, cut_to, one_line, rough_span};
 use chrono::{DateTime, Datelike, Local};
 use indicatif::HumanCount;
 
-/// Maximum number of characters of a brief text.
 const BRIEF: usize = 50;
 
 #[derive(Debug, Clone, Copy)]

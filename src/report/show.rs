@@ -7,7 +7,6 @@ use serde_json::Value as Json;
 
 use super::record::RecordView;
 
-/// Maximum number of bytes that are shown.
 const MOST_BYTES: usize = 4096;
 
 impl RecordView<'_> {

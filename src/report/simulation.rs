@@ -80,7 +80,6 @@ const MARGIN: usize = 9;
 /// A character filled from below in eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A chart for each run.
 pub fn load_charts(runs: &[Run], scenario: &Scenario, screen: &Screen) -> Vec<String> {
     let width = screen.width.map_or(WIDTH, |width| width.saturating_sub(MARGIN).max(LEAST_WIDTH));
     let Loads { secs, of_runs, peak, .. } = Loads::new(runs, scenario, width);

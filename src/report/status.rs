@@ -124,10 +124,8 @@ fn by_status(counts: &[Count]) -> Json {
     rows.collect()
 }
 
-/// A queue and its status, or the error.
 pub type QueueStatus = (String, anyhow::Result<StatusReport>);
 
-/// A queue that could not be read.
 pub fn unknown_queue_json(queue: &str, error: &anyhow::Error) -> Json {
     json!({ "queue": queue, "error": chain(error) })
 }

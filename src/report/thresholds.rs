@@ -88,7 +88,6 @@ impl Thresholds {
         self.0.iter().any(|(_, limit)| is_meant(limit.figure))
     }
 
-    /// The worst state of all queues, and a line that says why.
     pub fn judge(&self, queues: &[QueueStatus]) -> (Exit, String) {
         let of_queue = |(name, report): &QueueStatus| match (queues, self.of_queue(report)) {
             ([_], judged) => judged,

@@ -26,7 +26,6 @@ const SCRIPT: &str = include_str!("page.js");
 /// Number of the last passes that are shown as bars, and as text.
 pub const PASSES: usize = 60;
 const IN_WORDS: usize = 10;
-/// How many archived records of a queue are shown.
 pub const ARCHIVED: usize = 50;
 /// What the queues of a page share: causes, archived records, characters of an error. It stays below 300,000 bytes.
 const ROWS: usize = 100;
@@ -35,7 +34,6 @@ const CHARACTERS: usize = 1_000;
 /// How often cron makes a page, where passes do not run less often.
 const EVERY_SECS: i64 = 300;
 
-/// A page of these queues.
 pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
     let screen = Screen { width: None, now };
     let due = queues.iter().filter_map(|(_, report)| report.as_ref().ok()?.due.as_ref());
@@ -68,7 +66,6 @@ pub fn page(queues: &[QueueStatus], now: Instant) -> Result<String> {
     render("page.html", TEMPLATE, page)
 }
 
-/// Adds what only the page shows to the JSON of a queue.
 fn add_details(queue: &mut Json, report: &StatusReport, screen: &Screen) {
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.value(report).ok()));
     queue["figures"] = figures.map(|(name, value)| (name.to_string(), json!(value))).collect();

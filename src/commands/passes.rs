@@ -30,8 +30,8 @@ pub struct PassLog {
     /// The name of the pass.
     pub run: String,
     pub began: Instant,
-    state: StateDir,
-    line: LineName,
+    pub state: StateDir,
+    pub line: LineName,
     by_hand: bool,
     /// When the last pass of the line began, if the table does not show that a record has failed: later records are new.
     new_since: Option<Instant>,

@@ -12,9 +12,7 @@ use backlog_schedule::{
     hexadecimal, one_line,
 };
 use backlog_store::system_error::chain;
-use backlog_store::{
-    Access, Clock, Count, Database, Found, LineName, PassRecord, StateDir, Stop, Table, secure_file,
-};
+use backlog_store::{Access, Clock, Count, Database, Found, PassRecord, Stop, Table, secure_file};
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
@@ -167,8 +165,6 @@ fn run_locked(
         }),
         joblog: joblog.transpose()?,
         joblog_result: Ok(()),
-        state: assembly.state.clone(),
-        line_name: assembly.name.clone(),
         log: log.clone(),
         is_named: !settings.limits.named.is_empty(),
         is_webhook: matches!(settings.handler, Some(Handler::Post(_))),
@@ -420,8 +416,6 @@ struct PassObserver {
     joblog_context: Json,
     /// The first error of the joblog, which does not end the pass.
     joblog_result: Result<()>,
-    state: StateDir,
-    line_name: LineName,
     log: PassLog,
     is_named: bool,
     is_webhook: bool,
@@ -471,14 +465,14 @@ impl Observer for PassObserver {
         if self.is_named {
             return None;
         }
-        let (line, now) = (&self.line_name, self.clock.now());
-        let pause = self.state.pause(&line.queue, &line.table, now)?;
+        let (PassLog { state, line, .. }, now) = (&self.log, self.clock.now());
+        let pause = state.pause(&line.queue, &line.table, now)?;
         let screen = Screen { width: self.terminal.width, now };
         let sentence = pause.sentence(|at| screen.at(at), "");
         // Under cron, a pause that could not be read is reported.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
-            && self.state.may_say(&self.line_name, "unread", now)
+            && state.may_say(line, "unread", now)
         {
             log::error!("{sentence}");
         }

@@ -401,11 +401,8 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     let hung = lines().find_map(|line| Some((line.history.hangs_for(passes.now)?, &line.history)));
     if let Some((silent, history)) = hung {
         let record = history.slow_handlers().first().map(|(_, id)| format!(", record {id}"));
-        return format!(
-            "hangs, no outcome for {}{}",
-            rough_span(silent),
-            record.unwrap_or_default()
-        );
+        let (silent, record) = (rough_span(silent), record.unwrap_or_default());
+        return format!("hangs, no outcome for {silent}{record}");
     }
     if let Some(silent) = lines().find_map(|line| line.overdue(passes.now)) {
         return format!("none for {}", rough_span(silent));
@@ -414,27 +411,20 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
         return format!("running since {}", screen.at(running.began));
     }
     let last = lines().filter_map(|line| line.history.last()).max_by_key(|it| it.last_began());
-    last.map_or_else(
-        || "none is known".into(),
-        |last| {
-            let counts = Counts { succeeded: 0, ..last.counts };
-            let end = match last.end {
-                None => "killed".into(),
-                Some(PassEnd::Failed) => "failed".into(),
-                Some(PassEnd::Paused) if last.did_nothing() => "paused".into(),
-                Some(_) if passes.failing.is_some() => {
-                    let since = passes.failing.iter().map(|failing| screen.at(failing.since));
-                    format!("no success since {}", since.collect::<String>())
-                }
-                _ if counts == Counts::default() => match passes.of_last_day(|day| day.archived) {
-                    0 => "ok".into(),
-                    archived => format!("{} archived in 24 h", grouped(archived)),
-                },
-                Some(_) => counts_text(&counts),
-            };
-            format!("{}: {end}", screen.distance(last.last_began()))
+    let Some(last) = last else { return "none is known".into() };
+    let counts = Counts { succeeded: 0, ..last.counts };
+    let end = match (last.end, &passes.failing) {
+        (None, _) => "killed".into(),
+        (Some(PassEnd::Failed), _) => "failed".into(),
+        (Some(PassEnd::Paused), _) if last.did_nothing() => "paused".into(),
+        (Some(_), Some(failing)) => format!("no success since {}", screen.at(failing.since)),
+        (Some(_), None) if counts != Counts::default() => counts_text(&counts),
+        (Some(_), None) => match passes.of_last_day(|day| day.archived) {
+            0 => "ok".into(),
+            archived => format!("{} archived in 24 h", grouped(archived)),
         },
-    )
+    };
+    format!("{}: {end}", screen.distance(last.last_began()))
 }
 
 pub fn passes_json(passes: &Passes) -> Json {

@@ -352,14 +352,12 @@ fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     } else if let Some(column) = table.statuses.column.as_ref().filter(|_| !found.values.is_empty())
     {
         let name = &column.name;
-        findings.error(
-            "status",
-            format!(
-                "no row has a value that is mapped to a status: write status = {{ column = {name:?}, \
-                 new = ..., error = ..., success = ... }}, or if {name} is something else, status = \
-                 false with `where`"
-            ),
+        let why = format!(
+            "no row has a value that is mapped to a status: write status = {{ column = {name:?}, new = \
+             ..., error = ..., success = ... }}, or if {name} is something else, status = false with \
+             `where`"
         );
+        findings.error("status", why);
     }
     for value in of(Status::Foreign) {
         let left = format!("{}: {} left alone", value.shown, counted(value.rows, "row"));
@@ -392,13 +390,11 @@ fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Inst
     }
     if let Some(newest) = found.newest.filter(|at| *at > now.saturating_add(SKEW_SECS)) {
         let ahead = span(newest.0 - now.0);
-        findings.warning(
-            "clock",
-            format!(
-                "the newest pending record is from {newest}, {ahead} from now: another clock, another \
-                 zone of date_inserted, or a date to come"
-            ),
+        let why = format!(
+            "the newest pending record is from {newest}, {ahead} from now: another clock, another zone \
+             of date_inserted, or a date to come"
         );
+        findings.warning("clock", why);
     }
 }
 

@@ -52,13 +52,11 @@ fn compare(
     }
     let [own, others] = [here, there].map(|table| names(&table.id).join(", "));
     if own != others {
-        findings.error(
-            ABOUT,
-            format!(
-                "{label} has {others} for the id of the same table, not {own}: neither sees the claims of \
-                 the other, so give both the same"
-            ),
+        let why = format!(
+            "{label} has {others} for the id of the same table, not {own}: neither sees the claims of \
+             the other, so give both the same"
         );
+        findings.error(ABOUT, why);
         return Ok(());
     }
     let is_other_work = is_other_work(here, there);

@@ -51,29 +51,16 @@ impl Run {
     }
 }
 
-/// A crontab line with one pass in each tick.
-#[derive(Clone)]
-struct Ticking {
-    line: CronLine,
-    every_secs: i64,
-    first_pass: Instant,
-}
-
-impl Ticking {
-    fn at(&self, now: Instant) -> CronLine {
-        let reached = self.reached_before(now).map(Position::Slot);
-        CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..self.line.clone() }
+/// What the passes of a line have reached before `now`, if there is one in each tick.
+fn reached_before(line: &CronLine, first_pass: Instant, now: Instant) -> Option<Slot> {
+    let slot = line.reached(first_pass)?;
+    let every_secs = line.schedule.policy.every_secs();
+    let (tick, first) = (now.tick(every_secs), first_pass.tick(every_secs));
+    if tick <= first {
+        return Some(slot);
     }
-
-    fn reached_before(&self, now: Instant) -> Option<Slot> {
-        let slot = self.line.reached(self.first_pass)?;
-        let (tick, first) = (now.tick(self.every_secs), self.first_pass.tick(self.every_secs));
-        if tick <= first {
-            return Some(slot);
-        }
-        let caught_up = slot.tick.saturating_add((tick - first).saturating_mul(CATCH_UP));
-        (slot.tick <= first).then(|| Slot::end_of(caught_up.min(tick - 1)))
-    }
+    let caught_up = slot.tick.saturating_add((tick - first).saturating_mul(CATCH_UP));
+    (slot.tick <= first).then(|| Slot::end_of(caught_up.min(tick - 1)))
 }
 
 pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
@@ -82,15 +69,17 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     let every_secs = policy.every_secs();
     // Passes start with the ticks.
     let pass_at = |at: Instant| at.saturating_sub(1).next_tick(every_secs);
-    let ticking = Ticking { line: line.clone(), every_secs, first_pass: pass_at(start) };
-    let first = |facts: Facts<'_>| {
-        let at = ticking.first_pass;
-        ticking.at(at).due_rule(at, false).forecast(facts, at).next().map(|it| it.at)
+    let first_pass = pass_at(start);
+    let line_at = |now| {
+        let reached = reached_before(line, first_pass, now).map(Position::Slot);
+        CronLine { cursor: Cursor { reached, ..Cursor::default() }, ..line.clone() }
     };
-    let next = ticking.clone();
+    let rule = line_at(first_pass).due_rule(first_pass, false);
+    let first = |facts: Facts<'_>| rule.forecast(facts, first_pass).next().map(|it| it.at);
+    let next = line.clone();
     let next_at = move |facts: Facts<'_>, now| {
-        let policy = &next.line.schedule.policy;
-        let time = policy.pass_time(next.reached_before(now), now, false);
+        let policy = &next.schedule.policy;
+        let time = policy.pass_time(reached_before(&next, first_pass, now), now, false);
         Some(policy.next_attempt(facts, time)?.now)
     };
     let store = MemoryStore::new(scenario.rows.clone(), first, Box::new(next_at));
@@ -100,7 +89,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
     while let Some(at) = store.next_at() {
         // One pass in each tick.
         let next_tick = last.map(|last: Instant| last.next_tick(every_secs));
-        let now = pass_at(at).max(next_tick.unwrap_or(ticking.first_pass));
+        let now = pass_at(at).max(next_tick.unwrap_or(first_pass));
         if now > end {
             break;
         }
@@ -109,7 +98,7 @@ pub fn run(scenario: &Scenario, line: &CronLine, clock: Clock) -> Result<Run> {
         let observer = Recorder { store: store.clone(), log: log.clone(), at: now.0 - start.0 };
         let pass = Pass {
             store: Box::new(store.clone()),
-            line: ticking.at(now),
+            line: line_at(now),
             began_at: now,
             order: Order::Oldest,
             limits: PassLimits::default(),

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-use clap::Arg;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind as Context, ContextValue, ErrorKind};
+use clap::{Arg, Command, Error};
 use strsim::normalized_damerau_levenshtein;
 
 use crate::handlers::file_of;
@@ -17,11 +17,7 @@ const SYNONYMS: &str = include_str!("synonyms.txt");
 const SIMILAR: f64 = 0.6;
 
 /// The same error. A word of another program gets the name that it has here as a suggestion.
-pub fn with_synonym(
-    mut error: clap::Error,
-    command: &clap::Command,
-    argv: &[OsString],
-) -> clap::Error {
+pub fn with_synonym(mut error: Error, command: &Command, argv: &[OsString]) -> Error {
     let kinds = [
         (ErrorKind::UnknownArgument, Context::InvalidArg, Context::SuggestedArg),
         (ErrorKind::InvalidSubcommand, Context::InvalidSubcommand, Context::SuggestedSubcommand),

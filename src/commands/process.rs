@@ -123,12 +123,8 @@ fn locked(
     if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {
         log.report_failing(&Screen { width: terminal.width, now: clock.now() });
     }
-    monitoring.write_metrics(
-        code,
-        elapsed,
-        log.record(|record| record.totals()).flatten(),
-        clock.now(),
-    );
+    let totals = log.record(|record| record.totals()).flatten();
+    monitoring.write_metrics(code, elapsed, totals, clock.now());
     exit
 }
 

@@ -47,7 +47,7 @@ pub fn queue_arguments(
             continue;
         }
         for value in raw.clone().into_texts().map_err(usage)? {
-            words.extend(option(key.long, Some(value_from_anywhere(environment, key, &value)?)));
+            words.extend(option(key.long, Some(from_anywhere(environment, key, &value)?)));
         }
     }
     let is_meant = |name: &str| name != "ping" && Key::named(name).is_some_and(&wants);
@@ -80,11 +80,7 @@ pub fn table_command(
     joined.map_err(|error| usage(format!("could not write `backlog {command}`: {error}")))
 }
 
-fn value_from_anywhere(
-    environment: &Environment,
-    key: &Key,
-    value: &str,
-) -> Result<String, ExitError> {
+fn from_anywhere(environment: &Environment, key: &Key, value: &str) -> Result<String, ExitError> {
     let file = policy_file(value).filter(|_| key.name == "policy");
     Ok(match key.name {
         // A password is no word for a command line, which every user of the machine sees.

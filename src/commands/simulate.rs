@@ -26,12 +26,8 @@ pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) 
     } else {
         (made_up(schedules, args.records), Instant(0), 2 * 3_600)
     };
-    let scenario = Scenario {
-        rows,
-        is_cohort: !args.from_table,
-        start,
-        secs: args.span.unwrap_or(usual_secs),
-    };
+    let secs = args.span.unwrap_or(usual_secs);
+    let scenario = Scenario { rows, is_cohort: !args.from_table, start, secs };
     // The log of the engine is about real records.
     log::set_max_level(log::LevelFilter::Off);
     let runs = simulate(&scenario, &lines, *clock)?;

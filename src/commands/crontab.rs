@@ -19,13 +19,7 @@ use crate::options::key::{EXEC, Key, Role, variable};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
 
-/// `is_first` says that no lines of another queue stand above.
-pub fn run(
-    resolved: &Resolved<'_>,
-    args: &Crontab,
-    is_first: bool,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
     let mut text = String::new();
@@ -73,6 +67,8 @@ pub fn run(
         text += &format!("# {note}\n");
     }
     if args.systemd.is_none() {
+        let all = if args.queues.all_queues { resolved.sources.queues()? } else { Vec::new() };
+        let is_first = all.first().is_none_or(|first| first == resolved.name());
         text += if is_first { "SHELL=/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n" } else { "" };
         for (name, value) in &variables {
             text += &assignment(name, value)?;

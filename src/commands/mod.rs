@@ -88,31 +88,22 @@ fn run_command(
     match &cli.command {
         Command::Process(args) => {
             let heading = if args.dry_run { HEADING } else { "" };
-            queues.run(args.all_queues, Some(heading), console, &|resolved, _, console| {
-                pass(args, resolved, console)
-            })
+            queues.run(args.all_queues, Some(heading), &**args, pass, console)
         }
         Command::Status(args) => match queues.of_status(args)? {
             Some(names) => status::overview(&names, sources, options, args, console),
             None => status::run(&one()?, args, console),
         },
-        Command::Failures(args) => queues.run(
-            args.queues.all_queues,
-            heading(args.json),
-            console,
-            &|resolved, _, console| failures::run(resolved, args, console),
-        ),
+        Command::Failures(args) => {
+            queues.run(args.queues.all_queues, heading(args.json), &**args, failures::run, console)
+        }
         Command::Check(args) => {
             let (all, heading) = (args.format.queues.all_queues, heading(args.format.json));
-            queues.run(all, heading, console, &|resolved, _, console| {
-                check::run(resolved, args, console)
-            })
+            queues.run(all, heading, &**args, check::run, console)
         }
         Command::Crontab(args) => {
             let heading = Some("\n# Queue {}.\n");
-            queues.run(args.queues.all_queues, heading, console, &|resolved, is_first, console| {
-                crontab::run(resolved, args, is_first, console)
-            })
+            queues.run(args.queues.all_queues, heading, &**args, crontab::run, console)
         }
         Command::Adopt(args) => adopt::run(options, args, &sources.environment, console),
         Command::Init(args) => edit::init(&one()?.queue()?, args, console),
@@ -139,8 +130,8 @@ fn run_command(
 
 const HEADING: &str = "queue {}:\n";
 
-/// A command for one queue. The flag marks the first queue.
-type OnQueue<'a> = dyn Fn(&Resolved<'_>, bool, &mut Console<'_>) -> Result<Exit> + 'a;
+/// A command for one queue.
+type OnQueue<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
 
 /// The environment with root's rule as the command applies it.
 fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
@@ -197,18 +188,19 @@ impl Queues<'_> {
 
     /// Runs a command for the chosen queue, or for each queue of backlog.toml. An error in one does not stop the next,
     /// but a signal does. Without a heading the output is JSON.
-    fn run(
+    fn run<A>(
         &self,
         is_about_all: bool,
         heading: Option<&str>,
+        args: &A,
+        command: OnQueue<A>,
         console: &mut Console<'_>,
-        command: &OnQueue<'_>,
     ) -> Result<Exit> {
         if !is_about_all {
-            return command(&self.one()?, true, console);
+            return command(&self.one()?, args, console);
         }
         let mut worst = Exit::Done;
-        for (queue, number) in self.all()?.iter().zip(0..) {
+        for queue in &self.all()? {
             let shown = heading.unwrap_or_default().replace("{}", &one_line(queue));
             console.out.write_all(shown.as_bytes())?;
             console.terminal.name_queue(Some(queue));
@@ -216,7 +208,7 @@ impl Queues<'_> {
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
                 let resolved = resolved.require_usable()?;
                 // A panic has printed its message, and does not stop the others.
-                let run = AssertUnwindSafe(|| command(&resolved, number == 0, console));
+                let run = AssertUnwindSafe(|| command(&resolved, args, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
             });
             let exit = exit.or_else(|error| {
@@ -257,7 +249,7 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn pass(args: &Process, resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
+fn pass(resolved: &Resolved<'_>, args: &Process, console: &mut Console<'_>) -> Result<Exit> {
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
     }

@@ -14,7 +14,7 @@ use super::assemble::line_policy;
 use super::signals::Signals;
 use super::{Console, line_name};
 use crate::exit::{self, Exit};
-use crate::options::{PassSettings, Queue};
+use crate::options::{Event, PassSettings, Queue};
 use crate::ping::{MOST_WAIT, Pings};
 use crate::report::{Labels, Metrics, QueueStatus, page};
 use crate::terminal::Terminal;
@@ -59,7 +59,7 @@ impl<'a> Monitoring<'a> {
     /// The line is locked, and its table is there.
     pub fn begin(&mut self, state: &StateDir) {
         self.complaints.state = Some(state.clone());
-        self.pings = self.new_pings().inspect(Pings::begin);
+        self.pings = self.new_pings().inspect(|pings| pings.tell(Event::Start, ""));
     }
 
     /// The state directory, once the line was locked.
@@ -107,7 +107,7 @@ impl<'a> Monitoring<'a> {
             self.write_metrics(exit, took, None, clock.now());
         }
         if let Some(pings) = self.pings.take().or_else(|| self.new_pings()) {
-            pings.end(exit.code(), &self.summary);
+            pings.tell(Event::End(exit.code()), &self.summary);
             endings.0.push((pings, self.complaints));
         }
     }

@@ -39,13 +39,9 @@ impl Pings {
         Self { events, result }
     }
 
-    pub fn begin(&self) {
-        self.tell(Event::Start, String::new());
-    }
-
-    /// Reports the exit status and the summary of the pass.
-    pub fn end(&self, exit: u8, summary: &str) {
-        self.tell(Event::End(exit), cut(summary));
+    pub fn tell(&self, event: Event, summary: &str) {
+        // If the thread has ended, the result says so.
+        let _ = self.events.send((event, cut(summary)));
     }
 
     /// The result of all reports, once it is known.
@@ -55,11 +51,6 @@ impl Pings {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Err("its thread has ended".into())),
         }
-    }
-
-    fn tell(&self, event: Event, summary: String) {
-        // If the thread has ended, the result says so.
-        let _ = self.events.send((event, summary));
     }
 }
 

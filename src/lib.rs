@@ -120,10 +120,8 @@ impl Write for Stdout {
 }
 
 fn of_stdout(error: &io::Error) -> io::Error {
-    io::Error::new(
-        error.kind(),
-        format!("could not write to standard output: {}", system_error::words(error)),
-    )
+    let why = system_error::words(error);
+    io::Error::new(error.kind(), format!("could not write to standard output: {why}"))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -135,8 +135,7 @@ impl Terminal {
 
     /// Writes to standard error with the bars out of the way.
     fn write(&self, line: &str) {
-        let line = format!("{}\n", one_line(line));
-        let _ = self.bars.suspend(|| io::stderr().write_all(line.as_bytes()));
+        self.say_lines(&format!("{}\n", one_line(line)));
     }
 
     /// A progress bar, whose message is the number of failures; a hidden one if nobody is looking.

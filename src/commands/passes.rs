@@ -19,7 +19,7 @@ use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, ExitError};
 use crate::options::{PassSettings, Resolved};
-use crate::report::{GONE_AFTER, LinePasses, Passes, Screen};
+use crate::report::{GONE_AFTER, LinePasses, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
 const LEAST_TICK: i64 = 60;
@@ -248,27 +248,6 @@ fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The report on these lines of `queue`. `unread` says why none is known; `recent` passes are listed.
-pub fn report(
-    state: &StateDir,
-    queue: &LineName,
-    lines: Vec<LinePasses>,
-    unread: Option<&anyhow::Error>,
-    recent: usize,
-    now: Instant,
-) -> Passes {
-    let failing = state.failing(queue).ok().flatten();
-    Passes {
-        now,
-        failing: failing.filter(|failing| failing.is_serious(now)),
-        directory: state.path().display().to_string(),
-        worker: state.is_of_a_server().then(|| (user_name(), host_name())),
-        errors: unread.map(chain).into_iter().collect(),
-        lines,
-        recent,
-    }
-}
-
 /// The passes of a queue, without lines that had none for 30 days or are not in backlog.toml any more.
 pub fn of_queue(
     resolved: &Resolved<'_>,
@@ -292,7 +271,7 @@ pub fn of_queue(
     histories.into_iter().filter(is_own).map(|history| LinePasses { history }).collect()
 }
 
-fn host_name() -> String {
+pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -306,9 +306,8 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
                 let verdict = rule.verdict(record.facts());
                 if let Verdict::Archive(_) | Verdict::Due(_) = verdict {
                     left -= u64::from(matches!(verdict, Verdict::Due(_)));
-                    console.out.write_all(
-                        verdict_line(&record, verdict, counts, &console.screen).as_bytes(),
-                    )?;
+                    let line = verdict_line(&record, verdict, counts, &console.screen);
+                    console.out.write_all(line.as_bytes())?;
                     printed.insert(id);
                 }
             }

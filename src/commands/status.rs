@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, listed, one_line};
 use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, PASSES_OF_A_DAY};
+use backlog_store::{Access, Clock, Database, PASSES_OF_A_DAY};
 
 use super::assemble::open_to_read;
 use super::failures::Failed;
@@ -16,8 +16,8 @@ use crate::cli;
 use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
-    self, BANDS, DueReport, Figure, Labels, LinePasses, PendingRecord, QueueStatus, RecordFigures,
-    StatusReport, Thresholds, state_line,
+    self, BANDS, DueReport, Figure, Labels, LinePasses, Passes, PendingRecord, QueueStatus,
+    RecordFigures, StatusReport, Thresholds, state_line,
 };
 
 /// The status of a queue, and its options as far as they make sense.
@@ -208,19 +208,19 @@ impl<'a> Look<'a> {
         known.known.date(&mut causes);
         let has_archived = counts.iter().any(|count| count.status == Status::Archived);
         let most = if has_archived { most_archived } else { 0 };
-        let mut archived = Vec::new();
-        if most > 0 {
-            // There may be a million.
-            let most_rows = Some(most as u64);
-            database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
-                known.known.fill_in(&mut record);
-                archived.push(record);
-                Ok(if archived.len() == most { Break(()) } else { Continue(()) })
-            })?;
-        }
+        let archived = newest_archived(&mut *database, &known, most)?;
         let paused = state.pause(&queue.name, &database.table().name, now);
         let of_queue = line_name(queue, &database.table().name, String::new());
-        let passes = passes::report(&state, &of_queue, lines, unread.as_ref(), recent, now);
+        let failing = state.failing(&of_queue).ok().flatten();
+        let passes = Passes {
+            now,
+            failing: failing.filter(|failing| failing.is_serious(now)),
+            directory: state.path().display().to_string(),
+            worker: state.is_of_a_server().then(|| (passes::user_name(), passes::host_name())),
+            errors: unread.iter().map(chain).collect(),
+            lines,
+            recent,
+        };
         Ok(StatusReport {
             queue: of_queue.queue,
             db: database.place(),
@@ -237,4 +237,22 @@ impl<'a> Look<'a> {
             choice: resolved.choice(),
         })
     }
+}
+
+fn newest_archived(
+    database: &mut dyn Database,
+    known: &Failed,
+    most: usize,
+) -> Result<Vec<Record>> {
+    let mut archived = Vec::new();
+    if most > 0 {
+        // There may be a million.
+        let most_rows = Some(most as u64);
+        database.scan(&[Status::Archived], Order::Newest, most_rows, &mut |mut record| {
+            known.known.fill_in(&mut record);
+            archived.push(record);
+            Ok(if archived.len() == most { Break(()) } else { Continue(()) })
+        })?;
+    }
+    Ok(archived)
 }

@@ -70,9 +70,8 @@ pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     table(columns, &rows, screen)
 }
 
-/// How many characters wide a chart is in a pipe.
+/// Width of a chart in a pipe, and its least width at a terminal.
 const WIDTH: usize = 72;
-/// And at least, whatever a terminal says.
 const LEAST_WIDTH: usize = 12;
 const HEIGHT: usize = 6;
 /// What stands left of the bars: the scale, and a line.

@@ -99,10 +99,8 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
         let how = "say --ndays, --fibonacci, --policy or --progressive to see";
         lines.push(("due now", how.into()));
     }
-    let paused = report
-        .paused
-        .iter()
-        .map(|pause| screen.wrap(&pause.sentence(|at| screen.at(at), &report.choice)));
+    let paused = |pause: &Pause| pause.sentence(|at| screen.at(at), &report.choice);
+    let paused = report.paused.iter().map(|pause| screen.wrap(&paused(pause)));
     let lines = lines.iter().map(|(what, it)| screen.wrap(&format!("{what:<14}  {it}")));
     let lines: String = paused.chain(lines).collect();
     let (table, db) = (one_line(&report.table), one_line(&report.db));

@@ -40,11 +40,10 @@ impl Signals {
     }
 
     /// Does something that ends when a signal comes.
-    pub fn await_for<T>(&self, act: impl FnOnce() -> T) -> T {
+    pub fn await_for(&self, act: impl FnOnce()) {
         lock(&self.0).is_awaited = true;
-        let done = act();
+        act();
         lock(&self.0).is_awaited = false;
-        done
     }
 
     /// Without a pass and a wait, a signal ends the program at once.

@@ -24,9 +24,7 @@ fn are_values(text: &str, (first, last, names): Field) -> bool {
         let (span, step) = part.split_once('/').map_or((part, None), |(it, step)| (it, Some(step)));
         let is_span = match span.split_once('-') {
             _ if span == "*" => true,
-            Some((from, to)) => {
-                value(from).is_some_and(|from| value(to).is_some_and(|to| from <= to))
-            }
+            Some((from, to)) => value(from).zip(value(to)).is_some_and(|(from, to)| from <= to),
             None => step.is_none() && value(span).is_some(),
         };
         is_span && step.is_none_or(|step| number(step).is_some_and(|step| step > 0))

@@ -72,13 +72,9 @@ fn figure_line(
 
 /// `7, inserted 2026-11-20T23:00:00Z, 1h ago`
 fn oldest_text(oldest: &Option<OldestRecord>, screen: &Screen) -> String {
-    match oldest {
-        Some(OldestRecord { id, date_inserted: at }) => {
-            let ago = span(screen.now.0.saturating_sub(at.0));
-            format!("{id}, inserted {}, {ago} ago", screen.at(*at))
-        }
-        None => "none".into(),
-    }
+    let Some(OldestRecord { id, date_inserted: at }) = oldest else { return "none".into() };
+    let ago = span(screen.now.0.saturating_sub(at.0));
+    format!("{id}, inserted {}, {ago} ago", screen.at(*at))
 }
 
 pub fn status_text(report: &StatusReport, screen: &Screen) -> String {

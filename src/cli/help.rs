@@ -10,7 +10,6 @@ use super::examples::{examples, exits};
 use crate::options::key::variable;
 use crate::options::{DEFAULT_QUEUE, Key};
 
-/// Maximum width of the help, in columns.
 pub const WIDTH: usize = 80;
 const PROGRAM: &str = "backlog";
 /// Maximum length of a default in the short help.

@@ -432,7 +432,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Prints why a record was not changed, and keeps the worst exit.
     fn print_unchanged(&mut self, id: &dyn Display, exit: Exit, why: &str) -> Result<()> {
         self.exit = self.exit.max(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)

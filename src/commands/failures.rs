@@ -138,7 +138,6 @@ impl Failed {
         RecordView { record, has_counter: self.has_counter, in_hand, screen }
     }
 
-    /// The causes of the failures of all records with one of these statuses.
     pub fn causes(
         &self,
         queue: &Queue,

@@ -130,7 +130,6 @@ fn run_command(
 
 const HEADING: &str = "queue {}:\n";
 
-/// A command for one queue.
 type OnQueue<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
 
 /// The environment with root's rule as the command applies it.

@@ -96,7 +96,6 @@ impl Period {
     }
 }
 
-/// The words of a command as a shell reads them.
 fn shell_words(words: &[String]) -> Result<String, String> {
     let quote = |word: &String| {
         let quoted = shlex::try_quote(word).ok().filter(|_| !word.contains(char::is_control));

@@ -79,7 +79,6 @@ fn band_of(tried: &Tried) -> usize {
     BANDS.partition_point(|first| *first < tried.attempt).saturating_sub(1)
 }
 
-/// The outline of the bars, from left to right.
 fn bars(load: &[usize], loads: &Loads, scale: &Scale) -> String {
     let edge = |number: i64| scale.x((loads.begins_at + number * loads.secs).clamp(0, scale.secs));
     let bar = |(count, number): (&usize, i64)| {

@@ -103,7 +103,6 @@ pub fn in_hand(record: &Record, handler: Option<&SlowHandler>, screen: &Screen) 
 pub struct RecordView<'a> {
     pub record: &'a Record,
     pub has_counter: bool,
-    /// Since when a pass has the record in hand, if one has.
     pub in_hand: Option<String>,
     pub screen: &'a Screen,
 }

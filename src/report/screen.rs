@@ -61,7 +61,6 @@ impl Screen {
         self.width.map_or_else(|| line.clone(), |width| fitting(&line, width))
     }
 
-    /// A text, shortened on a terminal.
     pub fn brief(&self, text: &str) -> String {
         let text = one_line(text);
         if self.is_terminal() { cut_to(text, BRIEF, "…") } else { text }

@@ -117,7 +117,7 @@ impl Assembly {
             store: Box::new(store),
             line: self.line.clone(),
             began_at: now,
-            order: settings.order,
+            order: settings.options.order,
             limits: settings.limits.clone(),
             clock: stop.clock,
             stop,
@@ -166,11 +166,11 @@ pub fn context(
         queue: queue.name.clone(),
         table: table.name.clone(),
         id: table.id.iter().map(|column| column.name.clone()).collect(),
-        jobs: settings.jobs,
+        jobs: settings.options.jobs,
         timeout: settings.timeout,
         payload: queue.mapping.payload.clone(),
         series: table.series_source().filter(|_| goes_by_series),
-        keeps_stderr: settings.joblog.is_some(),
+        keeps_stderr: settings.options.joblog.is_some(),
         environment: Environment::with(&own)?,
     })
 }

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The monitoring of a pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
-    settings: &'a PassSettings,
+    settings: &'a PassSettings<'a>,
     mode: u32,
     labels: Labels,
     run: String,
@@ -75,7 +75,7 @@ impl<'a> Monitoring<'a> {
         totals: Option<Counts>,
         now: Instant,
     ) {
-        let Some(path) = self.settings.metrics.as_deref() else { return };
+        let Some(path) = self.settings.options.metrics.as_deref() else { return };
         self.has_metrics = true;
         let every = self.settings.schedule.policy.pass_interval();
         let (labels, exit) = (&self.labels, exit.code());

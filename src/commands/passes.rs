@@ -69,7 +69,7 @@ impl PassLog {
                 by_hand,
                 schedule: settings.schedule.line(),
                 host: host_name(),
-                every: settings.every,
+                every: settings.options.every,
                 of_file: described.as_ref() == Some(&assembly.name.policy),
                 hangs_after: hangs_after(settings),
                 ..PassEntry::new(run.clone(), began)

@@ -103,7 +103,7 @@ fn locked(
             }
             let mut summary = format!("{summary}\n{}", causes(None));
             let is_hourly = is_webhook || matches!(tally.stopped, Some(Stopped::Failures(_)));
-            let exit = outcome(&tally, settings.strict).or_else(|error| {
+            let exit = outcome(&tally, settings.options.strict).or_else(|error| {
                 if !is_hourly || log.may_report(clock.now()) {
                     return Err(error);
                 }
@@ -147,7 +147,7 @@ fn run_locked(
     capabilities.series = context.series;
     let policy = &assembly.line.schedule.policy;
     // Others cannot read a new one: errors may quote records.
-    let joblog = settings.joblog.as_deref().map(|path| {
+    let joblog = settings.options.joblog.as_deref().map(|path| {
         let opened = secure_file::append(path, 0o640);
         opened.with_context(|| format!("could not open the joblog {}", path.display()))
     });
@@ -284,7 +284,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
         console.terminal.say(&pause.sentence(|at| screen.at(at), ""));
     }
     let limits = &settings.limits;
-    let plan = line.plan(settings.order, limits);
+    let plan = line.plan(settings.options.order, limits);
     let rule = line.due_rule(console.clock.now(), limits.drain);
     let counts = rule.capabilities.has_counter;
     let mut candidates = DueQueue::new(&plan, rule.clone());
@@ -314,7 +314,7 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
         }
     }
     let mut is_pending = false;
-    reader.scan(&Status::PENDING, settings.order, None, &mut |record| {
+    reader.scan(&Status::PENDING, settings.options.order, None, &mut |record| {
         is_pending = true;
         if printed.contains(&record.id) {
             return Ok(Continue(()));

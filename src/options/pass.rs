@@ -1,42 +1,36 @@
 //! The options of a pass, checked.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use backlog_schedule::{AgeWindow, DAY, Order, Policy, RetryLimits, Schedule, Shard};
+use backlog_schedule::{AgeWindow, DAY, Policy, RetryLimits, Schedule, Shard};
 
 use super::handler::Handler;
 use super::ping::Ping;
 use super::queue::Queue;
 use super::resolved::Resolved;
 use super::schedule::no_schedule;
+use super::settings::Settings;
 use crate::engine::PassLimits;
 use crate::exit::{ExitError, usage};
 use crate::handlers::Proxies;
 
-pub struct PassSettings {
+pub struct PassSettings<'a> {
+    pub options: &'a Settings,
     pub schedule: Schedule,
-    /// How often cron starts a pass, in seconds, if an option says so.
-    pub every: Option<i64>,
     /// The schedule, the conditions and the shard of backlog.toml alone.
     pub described: Option<(Schedule, Vec<String>, Option<Shard>)>,
     pub limits: PassLimits,
-    pub order: Order,
     pub wait: bool,
-    pub strict: bool,
-    pub joblog: Option<PathBuf>,
     /// With the proxies to the service.
     pub ping: Option<(Ping, Proxies)>,
-    pub metrics: Option<PathBuf>,
     /// None if no record is handled.
     pub handler: Option<Handler>,
-    pub jobs: usize,
     pub timeout: Option<Duration>,
 }
 
-impl PassSettings {
+impl<'a> PassSettings<'a> {
     /// `is_dry` says that no record is handled.
-    pub fn new(resolved: &Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
+    pub fn new(resolved: &'a Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
         let (handler, schedule) = (resolved.handler(queue)?, resolved.schedule()?);
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 100 * 365 * DAY });
         let all_ages = Schedule { policy, limits: RetryLimits::default(), shard: None };
@@ -53,8 +47,8 @@ impl PassSettings {
         let proxies = || Proxies::from_env(&|name| environment.text(name));
         let default_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
         Ok(Self {
+            options: settings,
             schedule: schedule.ok_or_else(no_schedule)?,
-            every: settings.every,
             described: resolved.described(),
             limits: PassLimits {
                 max_records: settings.max_records,
@@ -64,14 +58,9 @@ impl PassSettings {
                 rate: settings.rate,
                 ..PassLimits::default()
             },
-            order: settings.order,
             wait: false,
-            strict: settings.strict,
-            joblog: settings.joblog.clone(),
             ping: settings.ping.clone().map(|ping| (ping, proxies())),
-            metrics: settings.metrics.clone(),
             handler,
-            jobs: settings.jobs,
             timeout: settings.timeout.unwrap_or(Some(Duration::from_secs(default_secs))),
         })
     }

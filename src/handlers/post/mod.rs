@@ -7,23 +7,20 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io::Read;
-use std::iter::once;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Value};
 use backlog_store::system_error::chain;
-use backlog_store::{Stage, Stop, lock};
+use backlog_store::{OwnedThread, Stage, Stop, lock};
 use http::{HeaderMap, HeaderValue, Response, Uri};
-use rustix::pipe::{PipeFlags, pipe_with};
 use ureq::{Agent, Body};
 
 use super::placeholders::is_the_id;
 use super::webhook::{self, IdempotencyKey, Webhook};
-use super::{Handler, HandlerContext, Job, Threads, Workers};
+use super::{Handler, HandlerContext, Job, Workers};
 use outcome::{Reply, of_reply};
 
 pub use agent::{Proxy, agent, tls_config};
@@ -50,8 +47,8 @@ pub fn probe(webhook: Webhook) -> Result<()> {
 pub struct Post {
     workers: Workers,
     shared: Arc<Shared>,
-    /// Closed at the end, which ends the wait for the stop.
-    open: Mutex<Option<OwnedFd>>,
+    /// Abandons the running requests when the stop ends them.
+    end: Mutex<Option<OwnedThread>>,
 }
 
 struct Shared {
@@ -74,10 +71,13 @@ impl Post {
         });
         let seen = shared.clone();
         let workers = Workers::start(shared.client.context.jobs, move |job| seen.attempt(job))?;
-        let (over, open) = pipe_with(PipeFlags::CLOEXEC).context("could not make a pipe")?;
         let waiting = shared.clone();
-        Threads::start("webhook stop", once(move || waiting.abandon_at_end(&over)))?;
-        Ok(Self { workers, shared, open: Mutex::new(Some(open)) })
+        let end = OwnedThread::start("webhook stop", move |over| {
+            if waiting.stop.wait_for_end(over) {
+                waiting.abandon(lock(&waiting.sending).drain().map(|(_, job)| job).collect());
+            }
+        });
+        Ok(Self { workers, shared, end: Mutex::new(Some(end?)) })
     }
 }
 
@@ -101,7 +101,7 @@ impl Handler for Post {
     }
 
     fn join(&self) {
-        *lock(&self.open) = None;
+        drop(lock(&self.end).take());
         // An abandoned request may last for ever.
         if !self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.join();
@@ -161,14 +161,6 @@ impl Shared {
         }
         // No body shows the secret of its row.
         context.body(record, signing.column())
-    }
-
-    /// Abandons the running requests when the stop ends them.
-    fn abandon_at_end(&self, over: &OwnedFd) {
-        if !self.stop.wait_for_end(over) {
-            return;
-        }
-        self.abandon(lock(&self.sending).drain().map(|(_, job)| job).collect());
     }
 
     fn abandon(&self, jobs: Vec<Job>) {

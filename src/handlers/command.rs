@@ -1,5 +1,4 @@
-//! A command as the kernel takes it: its words, its environment, and its start. All commands of a pass share a part
-//! of the environment, which is made once; a record adds its own variables.
+//! Commands as the kernel takes them. Those of a pass share a part of the environment.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
@@ -89,8 +88,7 @@ impl<'a> Command<'a> {
         self.own.push((name.len(), variable(name, value.as_ref())));
     }
 
-    /// Starts the command as the leader of a process group, so that a signal reaches its children. The program is
-    /// searched in the PATH of this process. A byte of zero in a word or a variable is invalid input.
+    /// Starts the command as the leader of a process group. A byte of zero in a word is invalid input.
     pub fn start(self, stdin: &OwnedFd, stdout: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
         let words = self.words?;
         let own = self.own.into_iter().map(|(length, it)| Ok((length, it?)));
@@ -125,9 +123,8 @@ static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// All signals but those that this process ignores because its parent does, for instance `nohup`. SIGPIPE, which
-/// every Rust program ignores, is reset. Each signal that is not in the set costs a system call at each start,
-/// because the C library asks for its action. `None` if an ignored signal has no name here.
+/// All signals but those that a parent such as `nohup` has this process ignore, and SIGPIPE. Each
+/// that is not in the set costs a system call. `None` if an ignored signal has no name.
 fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {
     let mut signals = SigSet::all();
     for signal in ignored.iter().filter(|signal| !LIBC_INTERNAL_SIGNALS.contains(signal)) {

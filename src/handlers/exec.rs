@@ -62,7 +62,6 @@ struct Ended {
 }
 
 impl Exec {
-    /// Starts worker threads that each run one command at a time.
     pub fn start_workers(
         argv: Vec<OsString>,
         give_up_on: Vec<i32>,

@@ -1,5 +1,4 @@
-//! Handlers, which say WHAT is done with a record: a process for each, one for many, or a webhook; with
-//! the threads that they share, and the record as they get it.
+//! Handlers of records: a process for each, one for many, or a webhook; and the threads that they share.
 
 mod command;
 mod exec;

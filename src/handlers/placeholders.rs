@@ -1,6 +1,5 @@
-//! Placeholders in the arguments of a command: `{column}` becomes a value of the record. Whoever fills
-//! the table writes these values. The rules depend on the position of a placeholder and on no program,
-//! and keep a value from being run as code or read as an option.
+//! Placeholders in the arguments of a command: `{column}` becomes a value of the record. The rules
+//! depend on positions, and keep a value from being run as code or read as an option.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -158,8 +157,7 @@ impl<'a> Argument<'a> {
         self.rest.extend_from_slice(text);
     }
 
-    /// Where its values could be run as code, if they could: in other text, or after a flag. Other flags may
-    /// stand between the two, and the flag may be a part of the argument.
+    /// Where its values could be run as code: in other text, or after a flag, with other flags between.
     fn code(&self) -> Option<String> {
         if !self.is_plain {
             return Some(format!("in {:?}", cut_line(&self.word.to_string_lossy())));

@@ -1,6 +1,5 @@
-//! A process of a handler, for one record or for many: its pipes, its life cycle from the start to SIGTERM and
-//! SIGKILL, and why it could not be started. The input of a command is complete before it starts: if the pass is
-//! killed, no command gets a part of a record.
+//! A process of a handler: its pipes, its life cycle to SIGTERM and SIGKILL, and why it could not
+//! start. Its input is complete before it starts, also if the pass is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -162,12 +161,9 @@ pub fn read(pipe: &OwnedFd, take: impl FnOnce(&[u8])) -> usize {
 
 /// Reads the rest of a pipe without waiting for its end.
 fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
-    let is_readable = || {
-        let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    };
+    let _ = ioctl_fionbio(pipe, true);
     let mut left = LEFTOVER;
-    while left > 0 && is_readable() {
+    while left > 0 {
         let count = read(pipe, &mut take);
         left = if count == 0 { 0 } else { left.saturating_sub(count) };
     }

@@ -64,8 +64,7 @@ impl Tail {
         ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
-    /// The last line with a letter or a digit that is not indented, or else the last with one, fit for a log
-    /// and a column. A line that ends with a colon is followed by the last indented line after it.
+    /// The last line that is not indented, or the last one at all. A colon is followed by an indented line.
     pub fn last_line(&mut self) -> Option<String> {
         self.end_line();
         let [message, detail] =

@@ -174,7 +174,6 @@ impl Watch<'_> {
     }
 }
 
-/// The grace with which a worker was woken.
 pub fn grace_of(wakeup: &OwnedFd) -> Option<Duration> {
     let mut grace = [0; 8];
     io::read(wakeup, &mut grace).ok()?;

@@ -70,7 +70,6 @@ impl Environment {
         typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
     }
 
-    /// The variable of an option, as text.
     pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
         let value = self.variable_of(long);
         value.map(|value| utf8(&variable(long), value)).transpose()

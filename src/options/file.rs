@@ -1,7 +1,6 @@
 //! backlog.toml: the options of all queues, and those of each.
 //!
-//! The program runs what is written there. So it reads a default file only if no other user can
-//! change it, and as root only if root alone can (`ownership.rs`).
+//! The program runs what is in it, so nobody else may be able to change a default file (`ownership.rs`).
 
 use std::fmt::Display;
 use std::fs::Metadata;
@@ -117,7 +116,6 @@ fn not_read(path: &Path, why: &dyn Display) -> ExitError {
     usage(format!("could not read {}: {why}", path.display()))
 }
 
-/// The layer of all queues, and those of each.
 fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, Layers)>), String> {
     let mut table = |name| match file.remove(name) {
         None => Ok(Table::new()),

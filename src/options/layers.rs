@@ -23,7 +23,6 @@ pub enum Origin {
     CommandLine,
 }
 
-/// The values of some keys, each with its origin.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     values: BTreeMap<&'static str, (&'static Key, Raw, Origin)>,

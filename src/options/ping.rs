@@ -1,5 +1,4 @@
-//! The URLs to which passes are reported, such as of healthchecks.io. No message shows them,
-//! because anybody who knows one can report in place of a pass.
+//! The URLs to which passes are reported. They are secret: anybody who knows one can report too.
 
 use std::collections::HashMap;
 

@@ -238,7 +238,7 @@ fn status_column(
 ) -> Result<StatusColumn, ExitError> {
     let column = column.unwrap_or_else(|| STATUS.into());
     if given.iter().all(Option::is_none) {
-        return Ok(StatusColumn::Mapped { column, values: usual_values() });
+        return Ok(StatusColumn::Mapped(column, usual_values()));
     }
     for (status, values) in Status::OURS.into_iter().zip(given) {
         let is_needed = status.is_pending() || status == Status::Success && !deletes;
@@ -272,5 +272,5 @@ fn status_column(
             "status: {value} cannot mean both pending (NEW, ERROR) and finished (SUCCESS, ARCHIVED)"
         )));
     }
-    Ok(StatusColumn::Mapped { column, values })
+    Ok(StatusColumn::Mapped(column, values))
 }

@@ -85,8 +85,7 @@ impl FromStr for Setting {
     }
 }
 
-/// Whether a value that starts with a bracket is a table or an array. Elsewhere it may be text: a column
-/// may be set to JSON, a condition may start with a quoted name, and a URL with a column.
+/// Whether a value that starts with a bracket is a table or an array. Elsewhere it may be text.
 fn is_structured(key: &Key, path: &[&str]) -> bool {
     match key.kind {
         Kind::Assignments => path.is_empty(),

@@ -1,5 +1,4 @@
-//! A retry policy as a function of a record and of how often it failed: plain waits, and how they
-//! differ from record to record, fixed by its id and its count, so that they can be told in advance.
+//! Retry policies as functions of a record's id and of its number of failures, so that waits can be foretold.
 
 use crate::hash::{draw, mulhi, phase};
 use crate::id::Id;
@@ -155,8 +154,7 @@ impl Backoff {
 /// Jitter without random draws: how the waits of several records that fail together are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
-    /// Each record reads the policy between two counts, at a fraction of its own, its phase. At 100 %
-    /// retry n fills exactly the time from P(n) to P(n + 1), at 0 all records wait alike.
+    /// Each record reads the policy between two counts, by its phase. At 0 % all records wait alike.
     Spread { percent: u8 },
     /// Each wait is drawn for its record and count: the plain one and up to `widths`, by `unit_ms`.
     Drawn { unit_ms: u64, widths: Delays },

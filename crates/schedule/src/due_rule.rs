@@ -1,5 +1,4 @@
-//! The due rule: the verdict on a record, by the policy, by the limits that end it, and by what the
-//! record itself says; and the forecast, which is the same for the passes to come.
+//! The due rule: the verdict on a record by policy, limits and its own values; and the forecast.
 
 use std::collections::HashMap;
 
@@ -56,9 +55,8 @@ impl DueRule {
         }
     }
 
-    /// Whether a record at its limit gets one more attempt, because the last one may never have reached a handler:
-    /// a pass charges all records that it hands out, also if it is killed. Where the table does not show that an
-    /// attempt has reported back, each gets one more: a pass that hears of a last failure archives the record.
+    /// Whether a record at its limit gets one more attempt, because the last one may never have
+    /// reached a handler: a killed pass has charged all records that it handed out.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
         let most = self.schedule.limits.most_attempts(facts.max_attempts);
         let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);

@@ -38,9 +38,8 @@ pub fn phase(id: &Id) -> u64 {
     u64::from(phase31(id)) << 33
 }
 
-/// A record's own fixed fraction of 2^31, which each database reckons likewise: of a number the multiple
-/// of a constant, so that neighbours lie evenly; of text, which has no neighbours, the first bits of its
-/// SHA-256. The upper half of a number is added to the lower one, because snowflakes differ there alone.
+/// A record's own fraction of 2^31, as each database calculates it: of a number a multiple, so that neighbours
+/// lie evenly; of text its SHA-256. The upper half of a number is added, because snowflakes differ there alone.
 pub fn phase31(id: &Id) -> u32 {
     let mask = u64::from(MOST_PHASE);
     let place = match id {

@@ -28,8 +28,7 @@ impl Serialize for Id {
 }
 
 impl Id {
-    /// The ids of `columns` columns that a person may mean, with commas between their parts, each a
-    /// number, text, or bytes in hexadecimal. A comma that is part of the text has a backslash before it.
+    /// The ids of `columns` columns that a text may mean, split at commas without a backslash before them.
     pub fn typed(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
             let (number, bytes) = (parse_integer(text).map(Self::Integer), bytes(text));

@@ -1,9 +1,7 @@
-//! Dates as ISO 8601 and SQL spell them: a calendar date with a clock and a zone, extended
-//! (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
+//! Dates as ISO 8601 and SQL spell them, extended (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
 
 use chrono::{Days, FixedOffset, NaiveDate, NaiveDateTime};
 
-/// A date and the parts of its spelling.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Iso<'a> {
     /// UTC if the text names a zone, else the local time that the text shows.
@@ -18,10 +16,9 @@ pub struct Iso<'a> {
 }
 
 impl<'a> Iso<'a> {
-    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5`, `20261121T034000` and the same
-    /// followed by `Z`, ` UTC`, `+02:00`, `+0200` or `+02`. A decimal comma is a decimal point, 24:00 is
-    /// the end of the day, and blanks are those of Unicode. Dates must sort as text, so neither 2026-9-5
-    /// nor a date after a blank is one; a basic date without a clock may be any number.
+    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5`, `20261121T034000`, and `Z`, ` UTC`,
+    /// `+02:00`, `+0200` or `+02` behind them. A decimal comma is legal, 24:00 is the end of the day, and
+    /// blanks are those of Unicode. Dates must sort as text, so 2026-9-5 is none; a basic one needs a clock.
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_end();
         let is_extended = text.as_bytes().get(4) == Some(&b'-');
@@ -29,15 +26,8 @@ impl<'a> Iso<'a> {
         let date = read_day(day, is_extended)?;
         if rest.is_empty() {
             let at = date.and_hms_opt(0, 0, 0)?;
-            let [separator, clock, zone] = [""; 3];
-            return is_extended.then_some(Self {
-                at,
-                has_zone: false,
-                day,
-                separator,
-                clock,
-                zone,
-            });
+            let whole = Self { at, has_zone: false, day, separator: "", clock: "", zone: "" };
+            return is_extended.then_some(whole);
         }
         let (separator, rest) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
         let is_separator = separator.eq_ignore_ascii_case("t") || separator.trim_start().is_empty();

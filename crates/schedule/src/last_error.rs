@@ -1,11 +1,8 @@
-//! The notes in front of the last error, for what no column holds: until when a record is snoozed,
-//! and in which series of attempts it is.
+//! Notes in front of the last error: until when a record is snoozed, and its series of attempts.
 //!
-//! As long as no attempt is known to have been answered, all belong to one series, and whoever gets
-//! them must be able to take them for one. An answer ends the series, and the attempt after it
-//! begins the next. Mostly the row tells by itself: a record without an error is in its first
-//! series, and one with an error in that which its last failure began. Where it does not, the last
-//! error says so, behind the note of a snooze.
+//! Attempts belong to one series until one is answered, and receivers must be able to take them for
+//! one. Mostly the row tells: a record without an error is in its first series, another one in that
+//! which its last failure began. Otherwise the last error says so, behind the note of a snooze.
 
 use crate::time::{Instant, WRITABLE};
 

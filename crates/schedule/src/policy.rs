@@ -1,5 +1,4 @@
-//! Schedules and their policies, in three families: by age and cron's own frequency ([`AgeWindow`]), by
-//! the count of failures and the last of them ([`Backoff`]), or by age alone ([`Slots`]).
+//! Policies in three families: by cron's frequency ([`AgeWindow`]), failures ([`Backoff`]) or age ([`Slots`]).
 
 use crate::age_window::AgeWindow;
 use crate::backoff::Backoff;

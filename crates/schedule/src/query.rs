@@ -21,8 +21,7 @@ pub enum Window {
     Inserted { from: Instant, until: Option<Instant> },
     /// Inserted in one of these times with a phase in one of its ranges.
     Slots(Vec<SlotStretch>),
-    /// NEW; or last failed before `before[f - 1]` after f or, by the last entry, more failures; or
-    /// last failed at `future` or later, by a clock that was set back; or with no readable failure.
+    /// NEW; or last failed before `before[f - 1]` after f failures, at `future` or later, or without a date.
     Failed { before: Vec<Instant>, future: Instant },
 }
 
@@ -41,8 +40,7 @@ impl Window {
     }
 }
 
-/// Rows inserted from one instant on and before another, with a phase in one of these ranges of
-/// [`phase31`](crate::hash::phase31), which come in order and do not touch.
+/// Rows inserted in a time with a phase in a range of [`phase31`](crate::hash::phase31), in order and apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotStretch {
     pub from: Instant,

@@ -369,7 +369,6 @@ impl Attempt {
     }
 }
 
-/// A settlement: what is written to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
     pub transition: Transition,

@@ -1,5 +1,4 @@
-//! Slots, the due rule by age alone, without any counter: instants that follow from a record's
-//! insertion date and its id. A failed record is due when one of them has come since the last pass.
+//! Slots, the due rule by age alone: instants that follow from a record's insertion date and its id.
 
 use std::ops::RangeInclusive;
 
@@ -117,8 +116,7 @@ pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h"
 /// The shortest interval of these, which is the tick unless `--every` says otherwise.
 pub const PROGRESSIVE_EVERY_SECS: i64 = 300;
 
-/// Tiers by age, youngest first: a record is tried once in each interval, at a place of its own phase. One that
-/// grows into the next tier is neither tried twice nor left for longer than the new interval.
+/// Tiers by age, youngest first: a record is tried once in each interval, at a place of its own phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers {
     /// As it is typed, with the options that make it what it is.
@@ -195,8 +193,7 @@ impl Tiers {
         None
     }
 
-    /// The record's place in the interval of each tier: the digits of its phase in the mixed radix of the intervals.
-    /// Each begins with those of the tier before, so the tiers fit together.
+    /// The record's place in the interval of each tier: the digits of its phase in their mixed radix.
     pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
         let start = (phase, 0u64, 1u64);
         let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {
@@ -221,8 +218,7 @@ impl Tiers {
         })
     }
 
-    /// What can have a slot in a span, if that is a short one: for each tier the insertion dates that it
-    /// covers in any tick of the span, and the phases whose place in its interval comes in any of them.
+    /// The insertion dates and phases of each tier that can have a slot in a span, if that is a short one.
     fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
         let Span { after, until: last } = span;
         if last.saturating_sub(after.tick) > CATCH_UP {

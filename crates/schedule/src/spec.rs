@@ -1,5 +1,4 @@
-//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, each made a [`Backoff`]: their keys, and
-//! the formulas of their waits, in milliseconds as functions of the count.
+//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, and the formulas of their waits.
 
 use std::iter::successors;
 use std::time::Duration;

@@ -144,7 +144,6 @@ pub fn rough_span(secs: i64) -> String {
     largest.map_or(format!("{secs} s"), |(unit, length)| format!("{} {unit}", secs / length))
 }
 
-/// Reads a duration, `4m30s`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim()).map_err(|_| match text.trim().parse::<u64>() {
         Ok(number) => format!("not a duration: write {number}s, {number}m or {number}h"),

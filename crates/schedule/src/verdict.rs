@@ -43,7 +43,6 @@ pub enum Obstacle {
     OutOfSlots,
     /// The insertion date is NULL or cannot be read.
     Undated,
-    /// The due column holds no date.
     NoDueDate,
     OtherShard,
 }

@@ -17,10 +17,9 @@ pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     text
 }
 
-/// Control characters, of C0 and C1; line and paragraph separators, notes between lines and the blank of
-/// Braille; and all that Unicode has a program ignore that cannot show it (Default_Ignorable_Code_Point:
-/// what takes no room, fillers of Hangul, signs that set the direction of text). Variation selectors of
-/// the first sixteen are part of the sign before them.
+/// Control characters; line and paragraph separators and the blank of Braille; and all that Unicode
+/// has a program ignore (Default_Ignorable_Code_Point), but for the first sixteen variation
+/// selectors, which are part of the sign before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(

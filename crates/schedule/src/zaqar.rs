@@ -1,10 +1,8 @@
-//! The curves of the Zaqar specification, which lead from a shortest to a longest delay, and delivery
-//! phases: Zaqar's retry policy, and the healthy retry policy of Amazon SNS that it was made after.
-//! Amazon does not publish its backoff functions; these are Zaqar's, "SNS-style".
+//! The curves of the Zaqar specification, and delivery phases: Zaqar's retry policy, and the healthy retry
+//! policy of Amazon SNS. Amazon does not publish its backoff functions; these are Zaqar's, "SNS-style".
 //!
-//! Zaqar divides `linear` by the number of retries and then claims that the last delay is the
-//! longest; only one less gives that, so one less it is. Delays are rounded half up to whole
-//! milliseconds, and the last one is the longest exactly.
+//! Zaqar's `linear` never reaches the longest delay; here one retry less is the divisor. Delays are
+//! rounded half up to whole milliseconds, and the last one is the longest exactly.
 
 use num_bigint::BigUint;
 use serde::Deserialize;

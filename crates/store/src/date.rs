@@ -102,9 +102,8 @@ impl Format {
         scale
     }
 
-    /// Numbers that can be an instant in this format: the years 1973 to 2286, of nanoseconds to 2262,
-    /// of Apple's from 2004 on. So a number's size says which of [`Format::DETECTED`] it has, and what
-    /// lies outside of them (0, 20261120) is none.
+    /// Numbers that can be an instant in this format: the years 1973 to 2286, of nanoseconds to 2262, of
+    /// Apple's from 2004 on. So the size of a number says which of [`Format::DETECTED`] it has, if any.
     pub fn range(self) -> Range<i64> {
         let Some((unit, origin)) = self.scale() else { return COMPACT };
         let [first, last] = [LEAST.max(LEAST - origin), 100 * LEAST - origin];
@@ -344,8 +343,7 @@ impl Zone {
         }
     }
 
-    /// When the clock showed what a clock of UTC shows at `shown`. Of an hour that it showed twice
-    /// the first is meant; one that it skipped is taken as if it had not been.
+    /// The instant at which the clock showed this. Of an hour that it showed twice the first is meant.
     pub fn instant(&self, shown: i64) -> Instant {
         self.instants(shown)[0]
     }
@@ -382,8 +380,7 @@ const RFC3339: &str = "%Y-%m-%dT%H:%M:%S";
 
 const DATE: &str = "%Y-%m-%d";
 
-/// The spelling of instants in one column. An ISO date has the format in which chrono writes its day
-/// and clock, and behind that the name of UTC; an empty one if it is the time of the table's zone.
+/// The spelling of instants in one column. An ISO date has a format of chrono, and UTC's name as its suffix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spelling {
     Number { format: Format, as_text: bool },

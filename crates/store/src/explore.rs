@@ -1,5 +1,4 @@
-//! Exploration of a database that nobody has described: its tables, their keys, rows from both ends of
-//! one, and the values of its columns. Nothing is written, and no statement takes longer than a second.
+//! Exploration of a database without a mapping. Nothing is written, and no statement takes over a second.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;

@@ -61,7 +61,6 @@ impl Location {
         })
     }
 
-    /// Opens an existing database to see what is in it.
     pub fn explore(&self) -> Result<Box<dyn Explore>> {
         Ok(match self {
             Self::File(path) => Box::new(sqlite::explore(path)?),
@@ -70,8 +69,7 @@ impl Location {
         })
     }
 
-    /// Creates the table by its schema for SQLite or PostgreSQL, or the queue, and a file if there is none.
-    /// Returns what it is, as in `table BACKLOG`, and whether it was not there before.
+    /// Creates the table by its schema, or the queue. Returns what it is, and whether it is new.
     pub fn create(&self, table: &str, schemas: [&str; 2]) -> Result<(String, bool)> {
         let is_new = match self {
             Self::File(path) => sqlite::create(path, table, schemas[0])?,

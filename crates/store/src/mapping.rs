@@ -59,10 +59,7 @@ pub enum DateSource {
 pub enum StatusColumn {
     #[default]
     Usual,
-    Mapped {
-        column: String,
-        values: StatusValues,
-    },
+    Mapped(String, StatusValues),
     None,
 }
 
@@ -98,9 +95,8 @@ impl Mapping {
         self.table.as_deref().unwrap_or("BACKLOG")
     }
 
-    /// The same table as a queue of the records that are finished with this status: their date is when they were
-    /// finished, and a success deletes its row. ARCHIVED records go by the last failure if the table has it, else by a
-    /// column that archiving sets, and never by the insertion date.
+    /// The same table as a queue of the records that are finished with this status, which a success deletes.
+    /// ARCHIVED ones go by the last failure, or a column that archiving sets, and never by the insertion date.
     pub fn of_finished(&self, status: Status, has_last_failure: bool) -> Option<Self> {
         let is_archived = status == Status::Archived;
         let is_inserted = |name: &str| match &self.inserted {

@@ -1,6 +1,5 @@
-//! The rule for root, which ssh (StrictModes) and git (safe.directory) have as well: root works only on
-//! files that root alone can change. Whoever can change the database, backlog.toml or a directory above
-//! them decides what a pass runs and writes, and would otherwise act as root.
+//! The rule for root, as in ssh (StrictModes) and git (safe.directory): root works only on files
+//! that root alone can change. Others could decide there what a pass runs and writes.
 
 use std::path::{Path, PathBuf};
 

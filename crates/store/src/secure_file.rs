@@ -1,5 +1,4 @@
-//! The one place that opens files. Where other users may have put something, a symbolic link counts only if
-//! root or this user has made it, and neither a FIFO nor a device holds the program up.
+//! The one place that opens files. No link of another user is followed, and no FIFO or device blocks.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -131,8 +130,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     followed.give_to_owner(&file)
 }
 
-/// Replaces a file atomically, or makes one with this mode, less the umask. Its owner and
-/// permissions stay. Nothing is synced: the content is soon made again.
+/// Replaces or makes a file atomically. The owner and the permissions stay. Nothing is synced.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     Followed::new(path)?.replace(bytes, mode)
 }
@@ -198,7 +196,6 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Gives a file that root has made to the owner of its directory.
     fn give_to_owner(&self, file: &OwnedFd) -> io::Result<()> {
         if is_root() {
             let found = fstat(&self.directory)?;
@@ -264,15 +261,13 @@ impl Followed {
         Ok(Self { directory, name: ".".into(), target: None, is_kernels: false })
     }
 
-    /// Opens what the path ends in, without waiting for anything.
     fn open(&self, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {
         let link = if self.is_kernels { OFlags::empty() } else { OFlags::NOFOLLOW };
         openat(&self.directory, &self.name, flags | link | OPEN, Mode::from_bits_retain(mode))
     }
 
-    /// Locks the file against other processes of this user that update it. The lock is on a file of
-    /// its own, because everybody may lock the directory. Without it the figures of a line may be
-    /// those of its last pass but one.
+    /// Locks the file, by one of its own that nobody else can open, against other updates of this
+    /// user. Without the lock, the figures of a line may be those of its last pass but one.
     fn lock(&self) -> Option<OwnedFd> {
         let name = self.hidden(".lock");
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::RDWR | OPEN;

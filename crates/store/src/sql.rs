@@ -1,5 +1,4 @@
-//! The SQL of every table store, as far as databases differ in the spelling only. Names are quoted,
-//! and values are bound but for statuses and instants: only literals are served by a partial index.
+//! The SQL of every table store. Statuses and instants are literals, because partial indexes serve only those.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -44,8 +43,7 @@ pub fn recent() -> Query {
     }
 }
 
-/// Whether a number, an expression of 64 bits, has a phase in a range, as [`phase31`](crate::hash::phase31)
-/// has it. That the range begins at 0 saves a comparison: what is before it comes last.
+/// Whether a number has a phase in a range, as [`phase31`](crate::hash::phase31) has it, by one comparison.
 pub fn number_has_phase(number: &str, phases: &RangeInclusive<u32>) -> String {
     let (first, last) = (i64::from(*phases.start()), i64::from(*phases.end()));
     format!(

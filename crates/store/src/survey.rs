@@ -242,14 +242,9 @@ fn missing_indexes(
     }
     let in_order = Query { window: Window::All, order: Order::Column, ..recent() };
     if table.order.is_some() && engine.plan(table, &in_order)?.sorts {
+        let finds = "pending records in their order";
         let columns = table.order_terms(Order::Column);
-        lacks(
-            "pending records in their order",
-            "INDEX",
-            "backlog_order",
-            columns,
-            condition.clone(),
-        );
+        lacks(finds, "INDEX", "backlog_order", columns, condition.clone());
     }
     let by_count = by_count && table.due_column().is_none();
     if by_count && let Some(columns) = engine.columns_of_waiting(table)? {

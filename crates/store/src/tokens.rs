@@ -35,8 +35,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// The tokens of a statement or a part of one. `[` begins a name, as in SQLite, unless it follows a name
-/// directly: then it is PostgreSQL's `ARRAY[...]` or a subscript.
+/// The tokens of SQL. `[` begins a name unless it follows one, as in PostgreSQL's `ARRAY[...]`.
 pub fn tokens(sql: &str) -> Vec<Token<'_>> {
     let (mut tokens, mut rest) = (Vec::<Token<'_>>::new(), sql);
     while let Some(first) = rest.chars().next() {

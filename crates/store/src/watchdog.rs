@@ -1,22 +1,18 @@
 //! The watchdog: a small process that outlives a killed pass by a few milliseconds.
 //!
-//! When a pass is killed, the kernel drops its claims at once, but its handlers live on, and the next
-//! pass would run their records beside them. So each pass starts a watchdog, which holds a duplicate
-//! of the claims' file description (the locks live as long as any duplicate) and reads from a socket
-//! whose other end only the pass has. When that is closed it kills whatever carries the mark of the
-//! pass, and only then goes.
+//! When a pass is killed, the kernel drops its claims at once, but its handlers live on beside the
+//! next pass. So the watchdog of each pass holds a duplicate of the claims' file description, whose
+//! locks live on with it, and reads from a socket whose other end only the pass has. When that is
+//! closed, it kills all that carries the mark of the pass.
 //!
-//! The mark is twofold: a token in the environment, and a descriptor of a pipe that all descendants of
-//! the pass inherit, so that a handler which resets its environment, as `su -` does, is found as well.
-//! What is inherited keeps its number: a stranger that was handed the descriptor has it under another.
-//! The token comes over the socket: a command line is for everybody to read.
+//! The mark is twofold: a token in the environment, and a descriptor of a pipe that all descendants
+//! of the pass inherit under the same number, also if they reset the environment, as `su -` does.
+//! The token comes over the socket, because everybody can read a command line.
 //!
-//! Claims on a queue run out unless the pass extends them. So the pass also sends a deadline, and a later
-//! one each time it has extended its claims. A pass that is stopped, or suspended with its machine, cannot
-//! end its handlers in time. The watchdog ends them at the deadline, and goes on watching.
+//! Claims on a queue run out unless the pass extends them. So the pass also sends a deadline, at which
+//! the watchdog ends the handlers of a pass that is stopped or suspended, and goes on watching.
 //!
-//! A watchdog that dies is replaced. Where it dies together with its pass, [`super::state_dir`] has a
-//! note of that.
+//! A watchdog that dies is replaced, and [`super::state_dir`] notes one that dies with its pass.
 
 use std::fs;
 use std::io::ErrorKind::{ConnectionReset, Interrupted};
@@ -57,7 +53,6 @@ const MARKER_FROM: i32 = 30;
 const MAX_RESTARTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A watchdog at work, as the pass holds it.
 pub struct Watchdog {
     // It ends before what it watches.
     _supervisor: OwnedThread,

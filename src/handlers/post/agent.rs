@@ -1,5 +1,4 @@
-//! The agents that send requests: their timeouts, connections, certificates and proxy, and the addresses that they
-//! may connect to. An error before a connection is complete, TLS included, is a [`NotSent`].
+//! The agents that send requests. An error before a connection is complete, TLS included, is a [`NotSent`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,8 +27,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Servers close idle connections after two seconds and more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// An agent that connects through the proxy if there is one, or only to hosts of the internet. With `probed`, a request
-/// for that URI is not sent, and fails with a [`NotSent`] once it could be.
+/// An agent for a proxy, or for hosts of the internet only. With `probed`, that request is not sent.
 pub fn agent(
     timeout: Option<Duration>,
     connections: usize,
@@ -56,11 +54,7 @@ pub fn agent(
 
 #[derive(Debug)]
 pub enum NotSent {
-    /// The host has no address that may be connected to.
-    NoAddress {
-        message: String,
-        reach: Reach,
-    },
+    NoAddress { message: String, reach: Reach },
     NotConnected(Error),
     Probed,
 }
@@ -152,7 +146,6 @@ impl Proxy {
         Ok(Some(Self { origin: *name, proxy }))
     }
 
-    /// Whether the server or the proxy uses TLS.
     pub fn needs_tls(is_https: bool, proxy: Option<&Self>) -> bool {
         let is_secure = |it: &Self| it.proxy.protocol() == ProxyProtocol::Https;
         is_https || proxy.is_some_and(is_secure)

@@ -19,7 +19,6 @@ use crate::handlers::GivesUp;
 
 /// Maximum number of characters of a server's message.
 const SHOWN: usize = 200;
-/// Maximum time that a server can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Keys of the message in an error in JSON, the most precise first.
 const MESSAGES: [&str; 7] =
@@ -124,8 +123,7 @@ pub struct Exchange<'a> {
     pub ca: &'static str,
 }
 
-/// The outcome of a request without an answer; `Interrupted` for a probe that could connect. Nothing was sent before the
-/// connection, TLS included, was complete, and a port that does not speak HTTP has processed nothing.
+/// The outcome of a request without an answer. Nothing was sent before the connection was complete.
 pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
     // A message about the first connection, which leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {

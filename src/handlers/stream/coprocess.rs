@@ -47,11 +47,8 @@ pub struct CoProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Over,
-    Silent {
-        leaves_input: bool,
-    },
+    Silent { leaves_input: bool },
     Broken,
-    /// It has a record whose claim is lost.
     Ended,
 }
 
@@ -227,7 +224,6 @@ enum Said {
 /// From here on, JavaScript does not have all whole numbers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Whether a number may have been rounded.
 fn is_rounded(number: &Value) -> bool {
     number.as_f64().is_some_and(|number| number.abs() >= EXACT)
 }
@@ -248,7 +244,6 @@ pub fn names(named: &Value, id: &Id) -> bool {
     }
 }
 
-/// Advice for an id that may have been rounded.
 pub fn advice(named: &Value) -> &'static str {
     let parts = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
     if parts.iter().any(is_rounded) {
@@ -258,7 +253,6 @@ pub fn advice(named: &Value) -> &'static str {
     }
 }
 
-/// The id and the outcome of a reply. The error says what is wrong with it.
 pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
         // The message shows the line, so its position is left out.

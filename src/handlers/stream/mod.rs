@@ -1,5 +1,4 @@
-//! `--stream -- COMMAND`: co-processes that run for a whole pass, get a line for each record, and answer with a
-//! line. Each has a supervisor, with a mailbox that any thread fills.
+//! `--stream -- COMMAND`: co-processes that run for a whole pass, each with a supervisor and a mailbox.
 
 mod coprocess;
 mod supervisor;

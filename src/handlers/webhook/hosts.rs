@@ -102,7 +102,6 @@ impl Proxies {
         }
     }
 
-    /// The variable that names the proxy for URLs of one scheme, and its value.
     pub fn of_scheme(&self, is_https: bool) -> Option<&Variable> {
         if is_https { self.https.as_ref() } else { self.http.as_ref() }
     }

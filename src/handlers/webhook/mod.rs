@@ -1,6 +1,5 @@
-//! The webhook of the options: the target of requests and their headers, among them the idempotency key, by which a
-//! receiver recognises a record that it has already, and the signature of Standard Webhooks: an HMAC of id, time and
-//! body.
+//! The webhook of the options: the target and the headers of requests, their idempotency key, and
+//! the signature of Standard Webhooks, an HMAC of id, time and body.
 
 mod hosts;
 mod target;

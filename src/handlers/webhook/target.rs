@@ -130,8 +130,7 @@ fn check_authority(authority: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses segments of dots, which lead out of a directory. Some servers decode a path before they split it, take a
-/// backslash for a slash, or leave out what follows a semicolon.
+/// Refuses segments of dots, also encoded, behind a backslash or before a semicolon, as servers read them.
 fn check_path(rest: &str) -> Result<()> {
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
     let decoded = percent_decode_str(path).collect::<Vec<u8>>();

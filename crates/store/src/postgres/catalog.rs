@@ -171,8 +171,7 @@ impl Catalog for RefCell<Session> {
         Ok(column.expression())
     }
 
-    /// A column counts as read if its name occurs in the condition: there may be some too many,
-    /// which only means that a row that changed there meanwhile is left alone.
+    /// A column counts as read if its name occurs. Too many only mean that changed rows are left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {
@@ -214,9 +213,8 @@ impl Session {
     }
 }
 
-/// The parts of table `$1` in which no index leads to an id, whose columns are `$2`. One in which
-/// other columns come first is read from one end to the other, and the plan looks just the same.
-/// Tables elsewhere have none here.
+/// Parts of table `$1` in which no index leads to an id, whose columns are `$2`. The plan does not
+/// show that. Tables elsewhere have none here.
 pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
              WHERE part.relkind IN ('r', 'm') AND part.oid IN \
              (SELECT $1::text::regclass UNION SELECT relid FROM \
@@ -316,8 +314,7 @@ impl PgEngine {
         Ok(self.column(sql, &params)?.pop())
     }
 
-    /// Whether an index leads to what a statement looks for: no table is read from one end to the
-    /// other, and none of what an index finds is left out because of its status.
+    /// Whether an index finds the rows of a statement, and leaves none out because of its status.
     pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
         let is_by_status = |line: &str| status.is_some_and(|status| line.contains(status));

@@ -1,5 +1,4 @@
-//! Names, values and dates as PostgreSQL has them. Every value travels as text, out of a column by
-//! `::text` and into it by a cast to its type: so types work that this program does not know.
+//! Names, values and dates in PostgreSQL. Every value travels as text, so unknown types work too.
 
 use std::ops::RangeInclusive;
 
@@ -144,8 +143,7 @@ impl Dialect for Postgres {
     }
 }
 
-/// Whether a text has a phase in a range, as [`phase31`](crate::hash::phase31) has it: whether its hash
-/// lies between two others. Each comparison hashes it anew, so that which leaves less is the first.
+/// Whether the hash of a text is in a range. Each comparison hashes it, so the one that leaves less is first.
 fn text_has_phase(text: &str, phases: &RangeInclusive<u32>) -> String {
     let (first, last) = (*phases.start(), *phases.end());
     let hash = format!("pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))");

@@ -89,8 +89,7 @@ impl Dialect for Sqlite {
         })
     }
 
-    /// Looked for where the index shows them at once: NULL, blobs, text that begins with no plausible
-    /// year, numbers out of range. What sorts as an old date is left to `status` to report.
+    /// NULL, blobs, text without a plausible year, and numbers out of range, where an index shows them.
     fn undated(&self, table: &Table, _: &Window) -> Vec<String> {
         let column = table.inserted.sql();
         let mut places = vec![

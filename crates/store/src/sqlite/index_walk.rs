@@ -1,6 +1,5 @@
-//! The index walk: a skip scan over the counts of failures, so that a pass costs what is due, not what
-//! waits. An index on (FAILURES, STATUS, LAST_FAILURE) leads from one count to the next, and for each
-//! the failures that are long enough ago are a few stretches of it.
+//! The index walk, a skip scan over the counts of failures, so that a pass costs what is due, not what
+//! waits. For each count in an index on (FAILURES, STATUS, LAST_FAILURE), due failures are a few stretches.
 
 use backlog_schedule::{Instant, Query, Status, Value, Window};
 use rusqlite::{Connection, Result};
@@ -51,8 +50,7 @@ impl<'a> Counts<'a> {
         Ok(steps.iter().any(|step| step.starts_with(&search) && step.ends_with(&to_next)))
     }
 
-    /// The stretches of the last failures that are long enough ago, or in the future. The type is asked for because
-    /// a column of text compares a number as text.
+    /// Last failures that are long enough ago or in the future. A text column compares numbers as text.
     fn places(
         &self,
         before: &[Instant],

@@ -1,6 +1,5 @@
-//! An open state directory. It is opened once, without following a link, and its owner and mode are
-//! checked. Its files are opened relative to that descriptor, and must be regular files of a permitted owner.
-//! What root works on is checked before that (`ownership.rs`).
+//! An open state directory, whose owner and mode were checked. Its files are opened relative to its
+//! descriptor, and must be regular files of a permitted owner.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata};
@@ -39,7 +38,7 @@ pub const STATE_JOURNAL: &str = "state.db-journal";
 const STATE_DAMAGED: &str = "state.db.damaged";
 
 /// The path of a state directory, and the database that it is for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Place {
     pub path: PathBuf,
     /// Whether links on the path are followed: unless it is beside a database.
@@ -121,8 +120,7 @@ impl Directory {
         Ok(Some(file.into()))
     }
 
-    /// Whether [`STATE`] exists. With `is_made`, creates it and its journal, and lets only those read them who can
-    /// write the database. Fails if backlog did not create one of them, or this user may not read it.
+    /// Whether [`STATE`] exists. With `is_made`, creates it and its journal for writers of the database.
     pub fn find_state(&self, is_made: bool) -> Result<bool> {
         let mut exists = true;
         for name in [STATE, STATE_JOURNAL] {

@@ -1,5 +1,4 @@
-//! What the columns of a table do not hold about failures: when each cause was first and last seen, and without a column
-//! for errors the last error of each record. A pass writes this when it ends; a killed pass loses it.
+//! Failures that a table does not hold: when causes were seen, and errors without a column for them.
 
 use std::collections::HashMap;
 
@@ -35,8 +34,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Fills in the error and the instant that the row of a failed record does not hold. Returns why the
-    /// table did not take the error, if so.
+    /// Fills in what the row of a failed record does not hold. Returns why the table did not take the error.
     pub fn fill_in(&self, record: &mut Record) -> Option<&str> {
         let known = self.errors.get(&record.id).filter(|_| record.status != Status::Success)?;
         // The id may have been another record's before.

@@ -88,7 +88,6 @@ impl StateDir {
         Ok(histories)
     }
 
-    /// The history of one line, if it has any.
     pub fn history(&self, line: &LineName) -> Result<Option<LineHistory>> {
         let Some(mut history) = self.read_histories(Some(line), 1)?.pop() else { return Ok(None) };
         self.find_running(&mut history, 1)?;

@@ -1,11 +1,9 @@
-//! The state directory is `FILE.backlog` beside a SQLite database, or `~/.local/state/backlog` with a server. Deleting it
-//! while nothing runs loses no record.
+//! The state directory: `FILE.backlog`, or `~/.local/state/backlog` with a server. No record needs it.
 //!
-//! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per record. `passes`
-//! has the tokens of running passes (pass_note.rs), `TABLE.paused` a pause (pause.rs), and `state.db` with its journal
-//! (state_db.rs) what passes remember: what the next pass of a line continues from (lines.rs), the last 1,500 passes of
-//! each line (passes.rs, history.rs), the causes of failures (failures.rs), queues in which nothing succeeds
-//! (failing.rs), and requests of `stop` (stop_requests.rs).
+//! `lines` and `TABLE.claims` are empty: the kernel locks a byte of them per crontab line and per
+//! record. `passes` has the tokens of running passes, `TABLE.paused` a pause, and `state.db`
+//! (state_db.rs) what passes remember: cursors (lines.rs), the last 1,500 passes of each line
+//! (passes.rs, history.rs), the causes of failures (failures.rs, failing.rs), and requests of `stop`.
 
 mod directory;
 mod failing;
@@ -43,7 +41,7 @@ pub use pass_note::PassNote;
 pub use passes::{Counts, Line, PassEnd, PassEntry, PassRecord};
 pub use pause::{Pause, PauseScope};
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct StateDir {
     place: Place,
     /// A prefix that separates the databases of a shared directory.
@@ -87,8 +85,7 @@ impl StateDir {
         scope: String,
     ) -> Self {
         let place = Place { path, is_named, database };
-        let (opened, state, has_reported) = (Arc::default(), Arc::default(), Arc::default());
-        Self { place, scope, is_optional: false, opened, state, has_reported }
+        Self { place, scope, ..Self::default() }
     }
 
     /// The same directory, without which passes go on if it cannot be used.
@@ -135,8 +132,7 @@ impl StateDir {
         &self.place.path
     }
 
-    /// Fails if passes over `table` could not use or make the directory and their files in it.
-    /// Returns what is lost where they go on without it. Makes nothing.
+    /// Fails if passes over `table` could not use or make their files. Returns what is lost without them.
     pub fn check_writable(&self, table: &str) -> Result<Option<String>> {
         match self.check_files(table) {
             Err(error) if self.is_optional => Ok(Some(Self::missing(&error))),
@@ -172,8 +168,7 @@ impl StateDir {
             .with_context(|| format!("could not lock {}", self.path().join(name).display()))
     }
 
-    /// Ends the handlers that passes killed together with their watchdogs have left, and fails where
-    /// such may live on. Then notes a pass with this token, if it can. Called before anything is claimed.
+    /// Ends the handlers that killed passes have left, or fails. Then notes a pass with this token, if it can.
     pub fn begin_pass(&self, token: &str) -> Result<Option<PassNote>> {
         if self.is_none() {
             return Ok(None);

@@ -1,5 +1,4 @@
-//! A token for each running pass, in a locked slot of a file. A token without a lock belongs to a killed pass, whose
-//! handlers may still run: they are ended before anything is claimed.
+//! A token for each running pass, in a locked slot of a file. One without a lock is of a killed pass.
 
 use std::fs::File;
 use std::io::{Read, Seek};

@@ -1,6 +1,5 @@
-//! What a pass writes into the history of its line. It writes an entry when it begins to handle records, and again when
-//! it ends, so a killed pass leaves an entry without an end. Passes in a row that find nothing due, or their queue
-//! paused, share one entry. Only the pass that holds the lock of the line writes.
+//! The history of a line: a pass writes an entry when it begins to handle records, and when it ends. Passes
+//! in a row that find nothing due share one. Only the pass that holds the lock of the line writes.
 
 use std::time::Duration;
 
@@ -194,6 +193,7 @@ pub struct Line {
 }
 
 /// The entry of a pass that holds the lock of its line. A write that fails is left out, and made up for by the next.
+#[derive(Default)]
 pub struct PassRecord {
     state: StateDir,
     name: LineName,
@@ -224,20 +224,7 @@ impl PassRecord {
         next: LineState,
         entry: PassEntry,
     ) -> Self {
-        Self {
-            state,
-            name,
-            before,
-            entry,
-            next,
-            outcomes: Outcomes::default(),
-            cursors: 0,
-            is_refused: false,
-            is_dirty: false,
-            has_begun: false,
-            has_outcome: false,
-            is_shared: false,
-        }
+        Self { state, name, before, entry, next, ..Self::default() }
     }
 
     /// The pass begins to handle records. Returns whether that is written.

@@ -1,5 +1,4 @@
-//! The pauses of queues and tables, each a file. A pass looks for the two that concern it, and only
-//! `backlog resume` removes one that has not ended.
+//! The pauses of queues and tables, each a file, which `backlog resume` removes before its end.
 
 use std::fmt;
 

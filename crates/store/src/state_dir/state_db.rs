@@ -1,9 +1,8 @@
 //! `state.db`, the SQLite database of a state directory, with what passes remember. No record needs it, so nothing is
 //! synced to the disk, and a pass that cannot use it continues without it.
 //!
-//! The journal is truncated after each transaction instead of removed, so the directory does not change. The next
-//! process that opens the database rolls back what a killed one left. WAL mode would leave two more files after a kill,
-//! cannot be shared by two machines over a network, and is no faster for a pass that opens the file anew.
+//! The journal is truncated after each transaction instead of removed, so the directory does not
+//! change. WAL mode would leave two more files after a kill, and cannot be shared over a network.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,9 +31,8 @@ pub const COMMAND_WAIT: Duration = Duration::from_millis(250);
 /// "bac" and the version of the tables, in the header of the file. Other databases are left alone.
 const APPLICATION: i64 = 0x6261_6301;
 
-/// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope` separates the
-/// databases of a shared directory. `running` has the records with slow handlers. JSON may gain members without a new
-/// version.
+/// Times are epoch seconds. The id of a line is the offset of its lock in the file `lines`. `scope`
+/// separates databases. `running` has slow handlers. JSON may gain members without a new version.
 const SCHEMA: &str = r#"
 CREATE TABLE IF NOT EXISTS lines (
     id INTEGER PRIMARY KEY, scope TEXT, queue TEXT, table_name TEXT, policy TEXT,

@@ -272,7 +272,7 @@ impl Lookup<'_> {
         let by_condition = || Statuses::new(None, StatusValues::default());
         match &mapping.status {
             StatusColumn::None => by_condition(),
-            StatusColumn::Mapped { column, values } => {
+            StatusColumn::Mapped(column, values) => {
                 Statuses::new(Some(self.required(column)?), values.clone())
             }
             StatusColumn::Usual => {
@@ -503,8 +503,7 @@ pub struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// A condition must be one whole expression, and where it is closed early and opened again,
-    /// `1) OR (1`, the first of these is none. `end` stands behind the table.
+    /// A condition must be one expression, which `1) OR (1` is not in the first. `end` follows the table.
     pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
         let of = |before: String, behind: String| Self {
             sql: format!("{before}{condition}{behind}"),

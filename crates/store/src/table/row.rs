@@ -1,5 +1,4 @@
-//! Rows as a database hands them out: how one becomes a record, or the facts for the due rule. A pass
-//! over a million rows does little else than look at facts: no text is copied in vain.
+//! Rows of a database, as records or as facts for the due rule. A pass copies no text of them in vain.
 
 use std::iter;
 use std::sync::Arc;
@@ -93,7 +92,6 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Those among columns with these names.
     pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
         let find = |column: &Column| names.clone().position(|it| it == column.name);
         let placed = |column: Option<&'a Column>| column.and_then(|it| Some((it, find(it)?)));
@@ -114,7 +112,6 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Those among [`Table::facts`].
     pub fn of_facts(table: &'a Table, window: &Window) -> Self {
         let selected = table.fact_columns(window);
         let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
@@ -286,8 +283,7 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Whether an attempt has failed or was put off; `None` if there is no column that tells. A last
-/// failure that is no later than the insertion is what an application wrote with the row.
+/// Whether an attempt has failed; `None` if no column tells. A last failure at the insertion is none.
 fn has_failed(
     failures: Option<u32>,
     last_failure: Option<Option<Instant>>,

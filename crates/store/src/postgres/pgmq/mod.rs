@@ -290,7 +290,7 @@ fn mapping_of(said: &Mapping) -> Mapping {
     Mapping {
         table: Some("queue".into()),
         id: vec!["msg_id".into()],
-        status: StatusColumn::Mapped { column: "status".into(), values: usual_values() },
+        status: StatusColumn::Mapped("status".into(), usual_values()),
         inserted: DateSource::Column("enqueued_at".into()),
         failures: Some("read_ct".into()),
         last_failure: Some(String::new()),

@@ -5,15 +5,15 @@ use clap::{Arg, ArgAction, ValueHint};
 
 use crate::options::Key;
 use crate::options::key::Kind;
-use crate::options::keys::group;
+use crate::options::keys::{self, MONITORING, PASS, SCHEDULE, TABLE};
 use crate::options::value::tiers_or_switch;
 
 /// The keys that are options of a subcommand, in the order of its help.
 pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
-    let groups: &[&str] = match subcommand {
-        "process" => &["Schedule", "Pass", "Monitoring", "Handler"],
-        "status" | "list" | "explain" => &["Schedule"],
-        "check" | "crontab" => &["Schedule", "Handler"],
+    let groups: &[&[Key]] = match subcommand {
+        "process" => &[SCHEDULE, PASS, MONITORING, keys::HANDLER],
+        "status" | "list" | "explain" => &[SCHEDULE],
+        "check" | "crontab" => &[SCHEDULE, keys::HANDLER],
         _ => &[],
     };
     let single: &[&str] = match subcommand {
@@ -24,8 +24,8 @@ pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
         _ => &[],
     };
     let single = single.iter().filter_map(|name| Key::named(name));
-    let table = group("Table").iter().filter(|key| is_global(key) || is_about_a_queue(subcommand));
-    let groups = groups.iter().flat_map(|name| group(name));
+    let table = TABLE.iter().filter(|key| is_global(key) || is_about_a_queue(subcommand));
+    let groups = groups.iter().copied().flatten();
     single.chain(groups).chain(table).filter(|key| key.is_option).collect()
 }
 
@@ -80,8 +80,7 @@ fn is_global(key: &Key) -> bool {
 }
 
 pub fn global_args() -> impl Iterator<Item = Arg> {
-    let keys = group("Table").iter().filter(|key| is_global(key));
-    keys.map(|key| arg(key).global(true).display_order(0))
+    TABLE.iter().filter(|key| is_global(key)).map(|key| arg(key).global(true).display_order(0))
 }
 
 pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {

@@ -23,7 +23,7 @@ use super::process::{
 };
 use super::tail::Tail;
 use super::workers::{LostClaims, grace_of};
-use super::{HandlerContext, Job, Workers, placeholders};
+use super::{HandlerContext, Job, Workers, document, placeholders};
 
 /// EX_TEMPFAIL of sysexits.h.
 const EXIT_SNOOZE: i32 = 75;
@@ -90,8 +90,9 @@ impl Exec {
 
     /// Runs the command of a job. The error is the outcome of one that was not started.
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
-        let mut body = self.context.body(&job.record, None).map_err(failure)?;
-        body.extend(self.context.payload.is_none().then_some(b'\n'));
+        let payload = self.context.payload.as_deref();
+        let mut body = document(&job.record, payload, None).map_err(failure)?;
+        body.extend(payload.is_none().then_some(b'\n'));
         let (_running, process) = self.start(job, &body)?;
         // Not kept while the command runs.
         drop(body);

@@ -79,12 +79,6 @@ pub struct HandlerContext {
     pub environment: Environment,
 }
 
-impl HandlerContext {
-    fn body(&self, record: &Record, secret: Option<&str>) -> Result<Vec<u8>, String> {
-        document(record, self.payload.as_deref(), secret)
-    }
-}
-
 /// What a handler gets: the payload, or the record without the column of a secret.
 pub fn document(
     record: &Record,

@@ -162,11 +162,6 @@ impl Key {
             KeyDefault::Value(text) | KeyDefault::Text(text) => Some(text),
         }
     }
-
-    /// Whether `false` switches the key off.
-    pub const fn is_switch(&self) -> bool {
-        matches!(self.kind, Kind::Flag | Kind::Optional)
-    }
 }
 
 pub fn variable(long: &str) -> String {

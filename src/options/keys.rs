@@ -26,7 +26,7 @@ pub static KEYS: [(&str, &[Key]); 6] = [
     ("Handler", HANDLER),
 ];
 
-const TABLE: &[Key] = &[
+pub const TABLE: &[Key] = &[
     Key::option("db", Path, "FILE|URL", |to, raw| set(&mut to.db, raw.into_path()), [
         "SQLite file, or postgres://user@host/database",
         "The variables of libpq (PGHOST, PGUSER, PGSSLMODE, ...) supply what the URL leaves out. Keep the \
@@ -68,7 +68,7 @@ const TABLE: &[Key] = &[
     .default_text("FILE.backlog; with a server ~/.local/state/backlog"),
 ];
 
-const MAPPING: &[Key] = &[
+pub const MAPPING: &[Key] = &[
     Key::file_only(
         "id",
         List,
@@ -204,7 +204,7 @@ const MAPPING: &[Key] = &[
     .takes("{ SUCCESS = duration, ARCHIVED = duration }, or one of them", "{ SUCCESS = \"30d\" }"),
 ];
 
-const SCHEDULE: &[Key] = &[
+pub const SCHEDULE: &[Key] = &[
     Key::option("ndays", Value, "N", |to, raw| set(&mut to.ndays, raw.parse(days_above_zero)), [
         "Try records of the last N days",
         "A day is 86,400 seconds, and N may be a fraction. Cron decides how often: use one crontab line for \
@@ -286,7 +286,7 @@ const SCHEDULE: &[Key] = &[
     .default_text("no limit"),
 ];
 
-const PASS: &[Key] = &[
+pub const PASS: &[Key] = &[
     Key::option("jobs", Value, "N", |to, raw| replace(&mut to.jobs, raw.parse(up_to_1024)), [
         "Number of handlers to run in parallel",
         "With --stream, the number of processes, each with its own --window.",
@@ -368,7 +368,7 @@ const PASS: &[Key] = &[
     .takes("command and arguments", "[\"/usr/local/bin/notify\", \"{id}\"]"),
 ];
 
-const MONITORING: &[Key] = &[
+pub const MONITORING: &[Key] = &[
     Key::option("ping", Value, "URL", |to, raw| set(&mut to.ping, Ping::parse(raw)), [
         "Report each pass to a service such as healthchecks.io",
         "The pass requests URL/start when it begins, and URL/EXIT when it ends; EXIT is its exit status. \
@@ -384,7 +384,7 @@ const MONITORING: &[Key] = &[
     .takes("path of a file", "\"/var/lib/prometheus/node-exporter/backlog.prom\""),
 ];
 
-const HANDLER: &[Key] = &[
+pub const HANDLER: &[Key] = &[
     Key::file_only(
         EXEC,
         Command,
@@ -488,10 +488,6 @@ impl Key {
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().flat_map(|(_, keys)| *keys)
-}
-
-pub fn group(name: &str) -> &'static [Key] {
-    KEYS.iter().find(|(group, _)| *group == name).map_or(&[], |(_, keys)| keys)
 }
 
 /// The key of this name, or an error that says where all keys are listed.

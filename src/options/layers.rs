@@ -124,7 +124,8 @@ impl Layers {
 
     /// The values, without switches that are off.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Raw, Origin)> {
-        let is_off = |key: &Key, raw: &Raw| key.is_switch() && raw.as_bool() == Some(false);
+        let is_switch = |key: &Key| matches!(key.kind, Kind::Flag | Kind::Optional);
+        let is_off = move |key: &Key, raw: &Raw| is_switch(key) && raw.as_bool() == Some(false);
         let values = self.values.values().map(|(key, raw, origin)| (*key, raw, *origin));
         values.filter(move |(key, raw, _)| !is_off(key, raw))
     }

@@ -11,7 +11,7 @@ use backlog_store::{certificates, is_url, kept_beside, without_password};
 use super::environment::{Environment, attempts_variable};
 use super::file::{File, require_queue_name};
 use super::key::{EXEC, Key, POST, Role};
-use super::keys::group;
+use super::keys::MAPPING;
 use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;
@@ -385,7 +385,7 @@ impl Resolved<'_> {
         }
         let deletes = self.settings.table.mapping.deletes_finished;
         let is_legal = |key: &Key| key.name == "payload" || key.name == "on_success" && deletes;
-        let mut keys = group("Mapping").iter().filter(|key| self.layers.has(key.name));
+        let mut keys = MAPPING.iter().filter(|key| self.layers.has(key.name));
         keys.find(|key| !is_legal(key)).map(|key| key.name)
     }
 

@@ -20,7 +20,7 @@ use ureq::{Agent, Body};
 
 use super::placeholders::is_the_id;
 use super::webhook::{self, IdempotencyKey, Webhook};
-use super::{Handler, HandlerContext, Job, Workers};
+use super::{Handler, HandlerContext, Job, Workers, document};
 use outcome::{Reply, of_reply};
 
 pub use agent::{Proxy, agent, tls_config};
@@ -160,7 +160,7 @@ impl Shared {
             ));
         }
         // No body shows the secret of its row.
-        context.body(record, signing.column())
+        document(record, context.payload.as_deref(), signing.column())
     }
 
     fn abandon(&self, jobs: Vec<Job>) {

@@ -152,14 +152,8 @@ impl PassEntry {
 
     /// Whether it found nothing due, or a pause before it began anything.
     pub fn did_nothing(&self) -> bool {
-        match self.end {
-            Some(PassEnd::Idle) => true,
-            Some(PassEnd::Paused) => self.counts == Counts::default(),
-            Some(
-                PassEnd::Complete | PassEnd::MaxRuntime | PassEnd::Signal(_) | PassEnd::Failed,
-            )
-            | None => false,
-        }
+        let is_paused = self.end == Some(PassEnd::Paused);
+        self.end == Some(PassEnd::Idle) || is_paused && self.counts == Counts::default()
     }
 
     fn write(&self, connection: &Connection, line: i64, number: i64) -> rusqlite::Result<()> {

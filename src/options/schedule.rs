@@ -11,12 +11,14 @@ use backlog_store::secure_file;
 use backlog_store::system_error::words;
 
 use super::settings::Settings;
-use super::value::Attempts;
 use crate::exit::{ExitError, usage};
 
 pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
     let policy = policy(settings)?;
-    if policy.is_none() && (settings.max_attempts.is_some() || settings.max_age.is_some()) {
+    let is_limited = settings.max_attempts.is_some()
+        || settings.table.mapping.max_attempts.is_some()
+        || settings.max_age.is_some();
+    if policy.is_none() && is_limited {
         return Err(usage(format!("--max-attempts and --max-age require one of {CHOICES}")));
     }
     Ok(policy.map(|policy| limited(policy, settings)))
@@ -25,16 +27,14 @@ pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitErro
 fn limited(policy: Policy, settings: &Settings) -> Schedule {
     // The policy's own limit. By age it has none, because nobody counts.
     let own = policy.max_attempts().filter(|_| policy.needs_counter());
-    let (max_attempts, is_per_record) = match settings.max_attempts {
-        Some(Attempts::Max(max)) => (Some(max), false),
-        Some(Attempts::OfEachRecord) => (own, true),
-        None => (own, false),
+    let limits = RetryLimits {
+        max_attempts: settings.max_attempts.or(own),
+        is_per_record: settings.table.mapping.max_attempts.is_some(),
+        max_age_secs: settings.max_age,
     };
-    let limits = RetryLimits { max_attempts, is_per_record, max_age_secs: settings.max_age };
     Schedule { policy, limits, shard: None }
 }
 
-/// The error if a schedule is needed and none is chosen.
 pub fn no_schedule() -> ExitError {
     usage(format!("no schedule: use one of {CHOICES}"))
 }

@@ -9,7 +9,7 @@ use backlog_schedule::{Order, Shard};
 use super::Ping;
 use super::raw::Raw;
 use super::table::TableSettings;
-use super::value::{Attempts, PruneAfter, at_least_one, order};
+use super::value::{PruneAfter, at_least_one, order, set};
 use crate::engine::RateLimit;
 use crate::handlers::GivesUp;
 
@@ -33,7 +33,7 @@ pub struct Settings {
     pub by_age: bool,
     pub every: Option<i64>,
     pub spread: Option<u8>,
-    pub max_attempts: Option<Attempts>,
+    pub max_attempts: Option<u32>,
     pub max_age: Option<i64>,
 
     pub jobs: usize,
@@ -70,16 +70,11 @@ impl Settings {
 
     /// A number, or `{ column = "max_tries" }`.
     pub fn set_max_attempts(&mut self, raw: Raw) -> Result<(), String> {
-        let max_attempts = match raw.as_table() {
-            Some(parts) => {
-                let column = parts.get("column").and_then(toml::Value::as_str);
-                let column = column.ok_or("write a number, or { column = \"max_tries\" }")?;
-                self.table.mapping.max_attempts = Some(column.into());
-                Attempts::OfEachRecord
-            }
-            None => Attempts::Max(raw.parse(at_least_one)?),
+        let Some(parts) = raw.as_table() else {
+            return set(&mut self.max_attempts, raw.parse(at_least_one));
         };
-        self.max_attempts = Some(max_attempts);
-        Ok(())
+        let column = parts.get("column").and_then(toml::Value::as_str).map(String::from);
+        let column = column.ok_or("write a number, or { column = \"max_tries\" }".into());
+        set(&mut self.table.mapping.max_attempts, column)
     }
 }

@@ -13,14 +13,6 @@ use crate::handlers::GivesUp;
 
 pub use backlog_schedule::parse_percent;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempts {
-    Max(u32),
-    /// Each record has its own, in a column.
-    OfEachRecord,
-}
-
-/// An instant, or a duration before now.
 #[derive(Debug, Clone, Copy)]
 pub enum Since {
     Ago(i64),
@@ -42,7 +34,6 @@ pub fn since(text: &str) -> Result<Since, String> {
     whole_secs(text).map(Since::Ago).or_else(|_| at()).map_err(|_: String| wrong.into())
 }
 
-/// Maximum age of a record, in days.
 const MAX_DAYS: f64 = 36_500.0;
 
 /// An age in seconds, from a number of days that may be a fraction.
@@ -159,7 +150,6 @@ pub fn order(raw: Raw) -> Result<ParsedOrder, String> {
     Ok((Order::Column, Some((column.trim().into(), direction))))
 }
 
-/// The ages after which records of a status are deleted.
 pub type PruneAfter = Vec<(Status, i64)>;
 
 pub fn prune_after(raw: Raw) -> Result<PruneAfter, String> {
@@ -173,7 +163,6 @@ pub fn prune_after(raw: Raw) -> Result<PruneAfter, String> {
     ages.into_iter().map(parse).collect()
 }
 
-/// One of these words.
 pub fn chosen(raw: Raw, legal: &[&'static str]) -> Result<&'static str, String> {
     let typed = raw.into_text()?;
     let found = legal.iter().find(|word| **word == typed);

@@ -151,7 +151,7 @@ impl Failed {
             }
             Ok(Continue(()))
         })?;
-        self.known.date(&mut causes);
+        causes.date(&self.known.causes);
         Ok(causes)
     }
 

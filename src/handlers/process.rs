@@ -169,19 +169,16 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
-fn memory_file() -> rustix::io::Result<OwnedFd> {
-    let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
-    // Some kernels require the flag, and those before 6.3 do not have it.
-    create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()))
-}
-
 /// A descriptor with these bytes that nobody can write to: a closed pipe, or a file in memory.
 pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
     match File::from(end).write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let mut file = File::from(memory_file()?);
+            let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
+            // Some kernels require the flag, and those before 6.3 do not have it.
+            let made = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()));
+            let mut file = File::from(made?);
             file.write_all(bytes)?;
             reopen(&file)
         }

@@ -228,6 +228,7 @@ fn first_word(text: &str) -> &str {
 }
 
 fn fold_word(word: &str, folded: &mut String) {
+    let is_short_number = word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((scheme, rest)) = word.split_once("://") {
         // The host tells one service from another.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -236,15 +237,11 @@ fn fold_word(word: &str, folded: &mut String) {
         *folded += if host.len() < rest.len() { "/*" } else { "" };
     } else if is_path(word) || is_address(word) || is_hexadecimal(word) {
         folded.push(ANY);
-    } else if is_short_number(word) && is_telling(folded) {
+    } else if is_short_number && is_telling(folded) {
         folded.push_str(word);
     } else {
         fold_numbers(word, folded);
     }
-}
-
-fn is_short_number(word: &str) -> bool {
-    word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_telling(before: &str) -> bool {

@@ -92,14 +92,6 @@ impl CoProcess {
         }
     }
 
-    /// Asks it to finish. A line that was sent in part is sent to its end.
-    fn close_input(&mut self) {
-        self.is_last = true;
-        let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        self.text.truncate(if self.is_in_mid_line { rest } else { 0 });
-        self.send();
-    }
-
     pub fn is_serving(&self) -> bool {
         self.process.why.is_none()
     }
@@ -112,7 +104,11 @@ impl CoProcess {
     /// Closes its input, and sets the time until which it may finish.
     pub fn finish_by(&mut self, why: Why, at: Monotonic) {
         if self.is_serving() {
-            self.close_input();
+            self.is_last = true;
+            // A line that was sent in part is sent to its end.
+            let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            self.text.truncate(if self.is_in_mid_line { rest } else { 0 });
+            self.send();
         }
         self.process.end_by(why, at);
     }

@@ -29,7 +29,7 @@ struct LastError {
 #[derive(Debug, Default)]
 pub struct Failures {
     /// When the causes were first and last seen, by their ids.
-    causes: HashMap<String, (Instant, Instant)>,
+    pub causes: HashMap<String, (Instant, Instant)>,
     errors: HashMap<Id, LastError>,
 }
 
@@ -48,11 +48,6 @@ impl Failures {
         }
         record.last_failure_at.get_or_insert(known.at);
         unstored.filter(|_| record.last_error.as_deref() == Some(&*known.error))
-    }
-
-    /// Sets the instants at which the causes were met first and last.
-    pub fn date(&self, causes: &mut Causes) {
-        causes.date(&self.causes);
     }
 }
 

@@ -37,7 +37,6 @@ pub struct TypedOptions {
     /// The names of the keys that are options of the subcommand.
     pub known: HashSet<&'static str>,
     pub set: Vec<Setting>,
-    /// The name of the queue.
     pub name: Option<String>,
     pub takes_all_queues: bool,
     /// Whether it also works if none of several queues is chosen.
@@ -51,7 +50,6 @@ pub struct Resolved<'a> {
     name: String,
     /// False if only a table was named.
     pub is_named: bool,
-    /// The values of all keys.
     all: Layers,
     /// The values of the keys that the subcommand knows.
     layers: Layers,
@@ -73,7 +71,6 @@ fn no_database() -> ExitError {
     usage("no database: use --db FILE or --db postgres://..., BACKLOG_DB or backlog.toml")
 }
 
-/// Whether a key says which table is meant.
 fn chooses_table(key: &Key) -> bool {
     ["db", "table", "pgmq"].contains(&key.name)
 }

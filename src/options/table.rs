@@ -121,7 +121,6 @@ impl TableSettings {
         replace(&mut self.mapping.on_archive, assignments(raw, &legal))
     }
 
-    /// The mapping for rows that meet these conditions.
     pub fn mapping(self, conditions: Vec<String>) -> Result<Mapping, ExitError> {
         let mut mapping = Mapping { conditions, ..self.mapping };
         if let Some(StatusParts { column, values }) = self.status {

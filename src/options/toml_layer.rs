@@ -57,7 +57,6 @@ fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), S
 /// A key with its value from `--set`. The key may be a part of a table: `status.new`.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The setting as it was typed.
     pub text: String,
     pub key: String,
     pub value: Value,

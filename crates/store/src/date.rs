@@ -122,7 +122,7 @@ impl Format {
 }
 
 /// The least number of seconds that is read as an instant.
-const LEAST: i64 = 100_000_000;
+pub const LEAST: i64 = 100_000_000;
 
 /// `YYYYMMDDHHMMSS` from 1970 on: between the milliseconds and the microseconds.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;

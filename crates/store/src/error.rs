@@ -52,7 +52,6 @@ pub enum Kind {
     NoValue,
     Forbidden,
     ReadOnly,
-    /// The system could not read or write a file.
     Io,
     /// The database or its claims are not where they were when the pass began: nobody else sees what is in them.
     Moved,

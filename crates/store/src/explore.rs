@@ -32,7 +32,6 @@ pub trait Explore {
     fn outline(&mut self, name: &str) -> Result<Outline>;
 }
 
-/// A table as its catalog and its rows show it.
 pub struct Outline {
     pub name: String,
     pub sql: String,
@@ -44,7 +43,6 @@ pub struct Outline {
     pub is_large: bool,
     /// Number of rows that were read: those of the first end of its key, and then those of the last.
     pub rows: usize,
-    /// Whether these are all rows.
     pub is_whole: bool,
     /// Why there are none, if they could not be read.
     pub unread: Option<String>,
@@ -78,7 +76,6 @@ pub struct Keys {
     pub unique: Vec<Vec<String>>,
     /// Estimated number of rows, if the database knows it without counting.
     pub rows: Option<u64>,
-    /// The expressions of the CHECK constraints.
     pub checks: Vec<String>,
 }
 
@@ -87,7 +84,6 @@ impl Keys {
         self.rows.is_some_and(|rows| rows > COUNTED)
     }
 
-    /// Rows of one end of a table.
     fn end(&self, table: &Listed, columns: &str, direction: &str, rows: usize) -> String {
         let order = self.unique.first().map_or_else(String::new, |key| {
             let terms = key.iter().map(|name| format!("{} {direction}", quote(name)));

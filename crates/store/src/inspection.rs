@@ -23,7 +23,6 @@ pub struct Inspection {
     pub refused: Vec<String>,
     /// What no index finds, and the statement that makes one. None if it could not be told.
     pub missing: Option<Vec<(&'static str, String)>>,
-    /// An id that more than one row has.
     pub duplicate: Option<String>,
     /// Whether the database may give the id of a deleted row to a new one.
     pub reuses_ids: bool,

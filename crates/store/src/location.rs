@@ -106,7 +106,6 @@ impl Location {
         }
     }
 
-    /// The queue of pgmq, if it is one.
     pub fn queue(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,

@@ -137,7 +137,6 @@ impl Mapping {
     }
 }
 
-/// The statuses by their own names.
 pub fn usual_values() -> StatusValues {
     Status::OURS.map(|status| vec![Value::Text(status.name().into())])
 }

@@ -19,7 +19,6 @@ pub enum OwnerRule {
     Waived,
 }
 
-/// What is expected at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file that root may keep a copy of elsewhere.

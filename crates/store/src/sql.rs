@@ -408,7 +408,6 @@ impl Table {
         format!("{}, {}{}", self.head(), self.selected(columns, true), error.unwrap_or_default())
     }
 
-    /// The head of a row, and every column.
     pub fn all_columns(&self) -> String {
         format!("{}, {}", self.head(), self.selected(&self.columns, false))
     }
@@ -421,7 +420,6 @@ impl Table {
         format!("SELECT {columns} FROM {} WHERE {}", self.sql, joined(terms, " AND "))
     }
 
-    /// The ids of one column from one to another.
     pub fn ids_between(&self, id: &Column) -> String {
         let [from, to] = [1, 2].map(|number| self.dialect.bind(number, id));
         let (cell, name) = (self.dialect.cell(id), quote(&id.name));

@@ -84,7 +84,6 @@ pub fn table_names(condition: &str) -> String {
     )
 }
 
-/// The table with a name, its columns as they are declared.
 pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
     let rows = session.query(
         "SELECT n.nspname::text, c.relname::text, c.relkind::text, \

@@ -14,7 +14,6 @@ use crate::table::{Cell, Cells, Column, Dialect, Holds, Table, quote};
 pub enum Param {
     Text(Option<String>),
     Texts(Vec<Option<String>>),
-    /// Keys of advisory locks.
     Keys(Vec<i64>),
 }
 
@@ -275,7 +274,6 @@ impl Cells for Row {
     }
 }
 
-/// A column's value out of its text.
 pub fn value(column: &Column, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Null };
     let number = || text.parse().ok().map(Value::Integer);

@@ -43,7 +43,6 @@ pub struct SqliteEngine {
     /// Whether a conflict is an error of each update, whatever the constraints of the table say.
     pub overrides_conflict_clauses: bool,
     pub path: PathBuf,
-    /// The file, when it was opened.
     pub found: Metadata,
 }
 
@@ -111,7 +110,6 @@ fn no_database(path: &Path, is_described: bool) -> String {
     format!("no database at {shown}{}", made.unwrap_or_default())
 }
 
-/// The directory of a path, if it does not exist.
 fn missing_directory(path: &Path) -> Option<String> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty())?;
     let is_missing = matches!(directory.try_exists(), Ok(false));

@@ -55,7 +55,6 @@ pub struct Directory {
     found: Stat,
 }
 
-/// The purpose that a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Read,
@@ -150,7 +149,6 @@ impl Directory {
             .map_err(|errno| self.not_opened(name, &errno.into()))
     }
 
-    /// Renames a damaged [`STATE`].
     pub fn set_state_aside(&self) -> Result<()> {
         renameat(&self.descriptor, STATE, &self.descriptor, STATE_DAMAGED)
             .map_err(|errno| self.not_opened(STATE_DAMAGED, &errno.into()))?;
@@ -270,7 +268,6 @@ impl Directory {
         Err(self.refused(name, &why))
     }
 
-    /// Replaces a file atomically.
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
         let (new, hand_over) = (format!("{name}.new"), |file: &OwnedFd| self.hand_over(file, name));
         let mode = PRIVATE.bits();

@@ -23,14 +23,12 @@ const LEAST_TIME: i64 = HOUR;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Failing {
     pub tried: u64,
-    /// The first of them.
     pub since: Instant,
     /// The insertion date of the oldest of these records. The success of an older record does not count.
     #[serde(skip)]
     oldest: Instant,
     #[serde(skip)]
     latest: Instant,
-    /// The error of the latest.
     pub error: String,
     /// When cron's mail had it.
     #[serde(skip)]

@@ -18,7 +18,6 @@ pub const PASSES_OF_A_DAY: usize = 1_440;
 /// Number of entries that determine the usual interval of a line: with a pass a minute, more than an hour.
 pub const INTERVAL_ENTRIES: usize = 100;
 
-/// The passes of a crontab line.
 #[derive(Debug, Clone, Default)]
 pub struct LineHistory {
     pub line: LineName,
@@ -64,7 +63,6 @@ impl LineHistory {
         self.over().last()
     }
 
-    /// How many of the last passes were killed.
     pub fn killed_in_a_row(&self) -> usize {
         self.over().iter().rev().take_while(|it| it.ended.is_none()).count()
     }

@@ -50,7 +50,6 @@ pub struct StateDir {
     is_optional: bool,
     /// The opened directory, used from then on. `None`: passes run without one.
     opened: Arc<OnceLock<Option<Directory>>>,
-    /// state.db, once it was opened.
     state: Arc<Mutex<Option<Arc<StateDb>>>>,
     /// Whether this process has reported that state.db cannot be used.
     has_reported: Arc<AtomicBool>,

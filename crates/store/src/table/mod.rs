@@ -28,7 +28,6 @@ pub struct Table {
     /// As SQL has it.
     pub sql: String,
     pub dialect: &'static dyn Dialect,
-    /// All of them, as the table has them.
     pub columns: Vec<Column>,
     pub id: Vec<Column>,
     pub statuses: Statuses,
@@ -49,13 +48,11 @@ pub struct Table {
     pub last_error: Option<Column>,
     /// Why the columns of dates and of failures cannot be used as they are.
     pub complaints: Vec<String>,
-    /// The most attempts of each record.
     pub max_attempts: Option<Column>,
     /// Whether `failures` counts attempts, also the one that succeeds.
     pub counts_attempts: bool,
     /// When a pending record is due: written with each failure, or kept by the store.
     pub due_at: Option<Column>,
-    /// Whether the store keeps the schedule itself.
     pub keeps_schedule: bool,
     /// What holds for the rows of the queue, and for no others.
     pub condition: Option<String>,
@@ -170,7 +167,6 @@ impl Table {
         counters.chain(self.due_column())
     }
 
-    /// The insertion date, where it is an expression.
     pub fn date_expression(&self) -> Option<&Column> {
         Some(&self.inserted).filter(|column| column.is_expression)
     }

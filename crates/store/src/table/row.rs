@@ -9,7 +9,7 @@ use backlog_schedule::{
 
 use super::lookup::is_never;
 use super::{Column, Membership, Table, distinct};
-use crate::date::Dates;
+use crate::date::{Dates, LEAST};
 
 /// The text of a cell, or what else is in it.
 pub type Cell<'a> = Result<&'a str, Value>;
@@ -61,8 +61,6 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 
 /// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
-/// Less than any date as a number.
-const LEAST: i64 = 100_000_000;
 
 /// Whether a due column holds what is no date, and nothing that stands for one.
 pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {

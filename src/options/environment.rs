@@ -11,6 +11,7 @@ use backlog_store::ownership::{self, OwnerRule};
 use super::key::{Key, Kind, variable};
 use super::layers::{Layers, Origin};
 use super::raw::Raw;
+use super::value::at_least_one;
 use crate::exit::{ExitError, usage};
 
 /// Variables that handlers get for their record: a `backlog` in a handler may be about another table.
@@ -95,11 +96,8 @@ impl Environment {
         if let (Some(value), Some(key)) = (self.raw(&variable), Key::named("max_attempts")) {
             let value = value.to_string_lossy();
             let count = value.trim();
-            if !count.parse::<u32>().is_ok_and(|count| count > 0) {
-                return Err(usage(format!(
-                    "{variable} is {value:?}: write a whole number, at least 1"
-                )));
-            }
+            let wrong = |why| usage(format!("{variable} is {value:?}: {why}"));
+            at_least_one::<u32>(count).map_err(wrong)?;
             layer.insert(key, Raw::text(count), Origin::Environment);
         }
         Ok(layer)

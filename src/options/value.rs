@@ -133,9 +133,7 @@ pub fn tiers_or_switch(text: &str) -> Result<String, String> {
 }
 
 /// An order. If a column orders the records, also its name and direction.
-pub type ParsedOrder = (Order, Option<(String, Order)>);
-
-pub fn order(raw: Raw) -> Result<ParsedOrder, String> {
+pub fn order(raw: Raw) -> Result<(Order, Option<(String, Order)>), String> {
     let text = raw.into_text()?;
     let (column, direction) = match text.trim().rsplit_once(' ') {
         None if text == "newest" => return Ok((Order::Newest, None)),

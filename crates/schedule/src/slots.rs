@@ -132,10 +132,6 @@ struct Tier {
     interval: i64,
 }
 
-fn phase_of(phase: u64) -> u32 {
-    u32::try_from(phase >> 33).unwrap_or(MOST_PHASE)
-}
-
 impl Tiers {
     /// Reads `1d/5m,7d/1h`: maximal age and interval.
     pub fn parse(spec: &str, options: PolicyOptions) -> Result<Self, String> {
@@ -226,14 +222,14 @@ impl Tiers {
         }
         let at =
             |tick: i64, age: i64| Instant(tick.saturating_mul(self.every_secs)).saturating_sub(age);
+        let reached = u32::try_from(after.phase >> 33).unwrap_or(MOST_PHASE);
         let ages = self.steps().map(|(from, to, _)| (from, to));
         let tiers = self.tiers.iter().zip(ages).zip(0..);
         let stretches = tiers.map(|((tier, (youngest, oldest)), number)| {
             let phases = (after.tick..=last).map(|tick| {
                 let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
                 // Of the tick where the last pass stopped, only what comes behind it there.
-                let least =
-                    if tick == after.tick { phase_of(after.phase).saturating_add(1) } else { 0 };
+                let least = if tick == after.tick { reached.saturating_add(1) } else { 0 };
                 least.max(*phases.start())..=*phases.end()
             });
             SlotStretch {

@@ -3,12 +3,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -82,7 +83,7 @@ fn keep_alive(socket: &OwnedFd, config: &Config) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(socket, silence.unwrap_or(u32::MAX))?)
 }
 
-/// How long a living server takes to answer.
+/// Time in which a living server answers.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Connection {
@@ -93,7 +94,7 @@ pub struct Connection {
     pub(super) driver: Driver,
     /// Ends its statements, as long as it lives.
     pub handle: Arc<Handle>,
-    /// How long an answer may take. If it takes longer, the connection is given up.
+    /// Time limit of an answer. After it the connection is given up.
     pub limit: Option<Duration>,
 }
 
@@ -135,7 +136,7 @@ impl From<SqlError> for Failure {
 pub struct Handle {
     pub cancel: CancelToken,
     pub route: Route,
-    /// Whoever holds it keeps the session alive, and sees that it ends.
+    /// The session lives as long as a process has it open, and a process that polls it sees the end.
     pub socket: OwnedFd,
     /// Whether the connection is known to have ended.
     pub has_ended: AtomicBool,
@@ -157,16 +158,9 @@ impl Connection {
     pub fn has_answered(&mut self) -> Result<bool, Failure> {
         let Some(sent) = &mut self.sent else { return Ok(true) };
         // In the first round the request is sent, and in the next an answer received that is there by then.
-        let answer = self.driver.server.runtime.block_on(async {
-            for _ in 0..3 {
-                if let Some(answer) = sent.now_or_never() {
-                    return Some(answer);
-                }
-                yield_now().await;
-            }
-            None
-        });
-        let Some(answer) = answer else { return Ok(false) };
+        let rounds = pin!(yield_now().then(|()| yield_now()));
+        let polled = self.driver.server.runtime.block_on(select(sent, rounds));
+        let Either::Left((answer, _)) = polled else { return Ok(false) };
         self.sent = None;
         self.heard(answer.map_err(Failure::from)).map(|()| true)
     }
@@ -206,18 +200,15 @@ impl Connection {
     fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
         match &waited {
-            Ok(_) => self.driver.server.note_answer(),
             Err(Failure::Silent(_)) => self.give_up(),
-            Err(Failure::Sql(error)) if error.as_db_error().is_some() => {
-                self.driver.server.note_answer();
-            }
-            Err(Failure::Sql(error)) => {
+            Err(Failure::Sql(error)) if error.as_db_error().is_none() => {
                 let Driver { server, exchange } = &mut self.driver;
                 let ended = exchange.take_if(|_| error.is_closed());
                 if let Some(Ok(Err(error))) = ended.map(|ended| server.runtime.block_on(ended)) {
                     return Err(error.into());
                 }
             }
+            Ok(_) | Err(Failure::Sql(_)) => self.driver.server.note_answer(),
         }
         waited
     }

@@ -21,9 +21,9 @@ pub struct Endpoint {
     pub host: String,
     hostaddr: Option<IpAddr>,
     pub port: u16,
-    /// What the password was read from, for messages.
+    /// The source of the password, for messages.
     pub password_from: Option<String>,
-    /// What a session begins with, and the settings of its socket.
+    /// The settings of a session and of its socket.
     pub config: Config,
 }
 
@@ -65,7 +65,8 @@ pub fn endpoints(
     home: Option<&Path>,
     config: &Config,
 ) -> Result<Vec<Arc<Endpoint>>> {
-    let [hosts, addresses, ports] = ["host", "hostaddr", "port"].map(|key| parameters.list(key));
+    let list = |key| parameters.text(key).map_or(Vec::new(), |text| text.split(',').collect());
+    let [hosts, addresses, ports] = ["host", "hostaddr", "port"].map(list);
     let count = hosts.len().max(addresses.len()).max(1);
     for (key, found) in [("host", &hosts), ("hostaddr", &addresses), ("port", &ports)] {
         let (source, found) = (parameters.source(key), found.len());

@@ -2,7 +2,10 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{self, ErrorKind};
+use std::io;
+use std::io::ErrorKind::{
+    BrokenPipe, ConnectionRefused, ConnectionReset, InvalidInput, PermissionDenied, UnexpectedEof,
+};
 
 use rustls::{CertificateError, Error as TlsError};
 use tokio_postgres::Error as SqlError;
@@ -54,8 +57,8 @@ impl Refusal {
         Self::new(Kind::Passing, cause, IS_IT_THERE)
     }
 
-    /// The refusal of a connection that was opened. `is_final` says what it means if PgBouncer refuses, whose refusals
-    /// have one code: nobody is ever let in like this, or it has no connection left.
+    /// The refusal of a connection that was opened. All refusals of PgBouncer have one code; `is_final` says whether it
+    /// never lets us in like this, or may have no connection left.
     pub fn of(error: SqlError, endpoint: &Endpoint, is_final: bool) -> Self {
         if let Some(error) = error.as_db_error() {
             return Self::by_server(error, endpoint, is_final);
@@ -105,20 +108,15 @@ impl From<io::Error> for Refusal {
         if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
             return Self::of_tls(error);
         }
-        let is_one_of = |kinds: &[ErrorKind]| kinds.contains(&error.kind());
         // The second is the library's error for a host that no certificate can name.
-        let (kind, hint) = if is_one_of(&[ErrorKind::PermissionDenied, ErrorKind::InvalidInput]) {
+        let (kind, hint) = if [PermissionDenied, InvalidInput].contains(&error.kind()) {
             (Kind::Way, "")
-        } else if is_one_of(&[
-            ErrorKind::ConnectionReset,
-            ErrorKind::BrokenPipe,
-            ErrorKind::UnexpectedEof,
-        ]) {
+        } else if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {
             (Kind::Broken, TRY_LATER)
         } else {
             (Kind::Passing, IS_IT_THERE)
         };
-        let is_answer = error.kind() == ErrorKind::ConnectionRefused;
+        let is_answer = error.kind() == ConnectionRefused;
         Self { is_answer, ..Self::new(kind, words(&error), hint) }
     }
 }

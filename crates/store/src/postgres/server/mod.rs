@@ -51,7 +51,7 @@ pub struct Server {
     /// Whether TLS is used, in the order in which that is tried.
     modes: &'static [SslMode],
     tls: MakeRustlsConnect,
-    /// Whether the server has let us in and begun a transaction. What it refuses after that is refused for a moment.
+    /// Whether the server has let us in and begun a transaction. A later refusal may pass.
     is_known: AtomicBool,
     connections: Mutex<Vec<Weak<Handle>>>,
     /// Readable when there is a new connection, or when claims are to be taken back.
@@ -96,8 +96,8 @@ impl Server {
         })
     }
 
-    /// Opens a connection to the first host that is within reach. An error that may pass with the
-    /// time is one to try again later.
+    /// Opens a connection to the first host that is within reach. The error is a [`StoreError::TryLater`] if it may
+    /// pass with the time.
     pub fn connect(self: &Arc<Self>) -> Result<Connection> {
         let (place, mut refusals) = (self.shown(), Vec::new());
         for endpoint in &self.endpoints {
@@ -115,7 +115,7 @@ impl Server {
         Err(StoreError::TryLater(format!("could not connect to {place}: {refusals}")).into())
     }
 
-    /// Where the database is, for messages.
+    /// The place of the database, for messages.
     pub fn shown(&self) -> String {
         let user = encode(&self.user);
         match &self.endpoints[..] {
@@ -127,13 +127,13 @@ impl Server {
         }
     }
 
-    /// What tells this database from others, whoever connects to it.
+    /// The name of this database among others, the same for every user.
     pub fn identity(&self) -> String {
         let hosts: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.shown()).collect();
         format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
-    /// What the password of the first host was read from, if there is one.
+    /// The source of the first host's password, if it has one.
     pub fn password_from(&self) -> Option<&str> {
         self.endpoints.first()?.password_from.as_deref()
     }
@@ -248,9 +248,9 @@ fn own_name() -> Result<String> {
     })
 }
 
-/// A request to cancel is sent at the first call and at every one of so many that follow.
+/// Number of calls from one request to cancel to the next.
 const CALLS_PER_REQUEST: u32 = 10;
-/// After so many calls the server does not answer: the connections end.
+/// Number of calls after which the server does not answer: the connections end.
 const CALLS_TO_SHUTDOWN: u32 = 30;
 
 impl Server {

@@ -90,10 +90,6 @@ impl Parameters {
         self.0.get(key).map_or(key, |(_, source)| source)
     }
 
-    pub fn list(&self, key: &str) -> Vec<&str> {
-        self.text(key).map(|text| text.split(',').collect()).unwrap_or_default()
-    }
-
     /// The configuration of the library. A server that is gone is noticed within a minute, and not after two hours.
     pub fn config(&self) -> Result<Config> {
         let keepalives = "keepalives_idle=30 keepalives_interval=10 keepalives_retries=3";

@@ -98,7 +98,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     })
 }
 
-/// Checks what the mode asks for, and always that the server has the key of its certificate.
+/// Checks the certificate as the mode says, and always that the server has the key of its certificate.
 #[derive(Debug)]
 struct Verifier {
     /// None if any certificate will do.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use anyhow::{Context, Result, ensure};
-use futures_util::future::join3;
+use futures_util::future::join;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{Shutdown, shutdown};
 use tokio::runtime::Runtime;
@@ -182,9 +182,10 @@ impl Server {
         // A pool that lends connections for single statements refuses a transaction.
         if !self.is_known.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
+                // Sent together, PgBouncer would drop the first answer as well.
+                client.batch_execute("").await?;
                 let run = |sql| client.batch_execute(sql);
-                let (answered, begun, _) = join3(run(""), run("BEGIN"), run("ROLLBACK")).await;
-                answered.map(|()| begun)
+                Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
             };
             let begun = connection.wait(begin).map_err(|failure| match failure {
                 Failure::Sql(error) => Refusal::of(error, &endpoint, false),

@@ -249,10 +249,14 @@ impl<S: Reconnecting> Store for Retrying<S> {
         if let Ok(written) = self.write(writes, next)? {
             return Ok(written);
         }
-        let mut one = |one| -> Result<_> {
-            Ok(self.write(one, &[])?.unwrap_or_else(|why| vec![WriteResult::Refused(why)]))
-        };
-        Ok(writes.chunks(1).map(&mut one).collect::<Result<Vec<_>>>()?.concat())
+        let mut results = Vec::with_capacity(writes.len());
+        for write in writes {
+            // A statement may have written some before another one refused others.
+            let one = RowWrite { is_repeated: !S::Engine::WRITES_SINGLY, ..write.clone() };
+            let written = self.write(&[one], &[])?;
+            results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
+        }
+        Ok(results)
     }
 
     fn release(&mut self, id: &Id) {

@@ -250,10 +250,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
             return Ok(written);
         }
         let mut results = Vec::with_capacity(writes.len());
-        for write in writes {
-            // A statement may have written some before another one refused others.
-            let one = RowWrite { is_repeated: !S::Engine::WRITES_SINGLY, ..write.clone() };
-            let written = self.write(&[one], &[])?;
+        for one in writes.chunks(1) {
+            let written = self.write(one, &[])?;
             results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
         }
         Ok(results)

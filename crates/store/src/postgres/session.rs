@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity};
 use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
@@ -339,32 +339,22 @@ pub async fn query(
     }
 }
 
-/// The rows of a claim, and of the writes that were sent with it.
+/// The rows of a claim, and of the write that was sent with it.
 type ClaimedAndWritten = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
 
 impl Session {
-    /// Sends requests one behind the other, without waiting between them.
-    pub fn pipeline(&mut self, requests: &[Request]) -> Result<Vec<Row>, DbError> {
-        if let [only] = requests {
-            return self.ask(only);
-        }
-        let statements = self.statements(requests)?;
-        let ask = async |client: &Client| Ok(in_order(client, requests, &statements).await);
-        Ok(self.connection.wait(ask)??)
-    }
-
-    /// The same with a request before them that locks. The `other` session is asked for what `then` makes of its answer,
-    /// which is a request `like` that one, while the others are awaited.
-    pub fn claim_in_pipeline(
+    /// Sends a request that locks, and a write without waiting between them. The `other` session is asked for what `then`
+    /// makes of the first answer, which is a request `like` that one, while the second is awaited.
+    pub fn claim_and_write(
         &mut self,
         lock: &Request,
-        requests: &[Request],
+        write: &Request,
         other: &mut Self,
         like: &Request,
         then: impl FnOnce(&[Row]) -> Option<Request>,
     ) -> Result<ClaimedAndWritten, DbError> {
         let locking = self.statement(&lock.sql, &lock.params)?;
-        let statements = self.statements(requests)?;
+        let writing = self.statement(&write.sql, &write.params)?;
         let reading = other.statement(&like.sql, &like.params)?;
         let ask = async |one: &Client, other: &Client| {
             let claim = async {
@@ -372,29 +362,12 @@ impl Session {
                 let Some(read) = then(&rows) else { return Ok(Vec::new()) };
                 query(other, reading.as_ref(), &read.sql, &read.params).await
             };
-            let writes = in_order(one, requests, &statements);
-            let (claimed, written): (Result<_, SqlError>, _) = join(claim, writes).await;
+            let written = query(one, writing.as_ref(), &write.sql, &write.params);
+            let (claimed, written): (Result<_, SqlError>, _) = join(claim, written).await;
             (claimed.map_err(DbError::from), written.map_err(DbError::from))
         };
         Ok(self.connection.wait_with(&other.connection, ask)?)
     }
-
-    fn statements(&mut self, requests: &[Request]) -> Result<Vec<Option<Statement>>, Failure> {
-        requests.iter().map(|request| self.statement(&request.sql, &request.params)).collect()
-    }
-}
-
-/// The rows of requests that are sent one behind the other, or the first error.
-async fn in_order(
-    client: &Client,
-    requests: &[Request],
-    statements: &[Option<Statement>],
-) -> Result<Vec<Row>, SqlError> {
-    let asked = requests.iter().zip(statements);
-    let asked = asked.map(|(it, statement)| query(client, statement.as_ref(), &it.sql, &it.params));
-    // The first poll of each sends it.
-    let answers = join_all(asked).await;
-    Ok(answers.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Whether two sessions are a pooler's, which lends the server's for a transaction.

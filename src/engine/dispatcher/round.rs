@@ -21,7 +21,7 @@ use crate::handlers::{Job, Submit};
 const SPARE: usize = 8;
 const FEW: usize = 64;
 /// Number of candidates that a write is told of, so that the store can claim some.
-const MOST_NEXT: usize = 64;
+const MOST_NEXT: usize = 128;
 
 pub(super) type Claimed = (Arc<Record>, Option<Slot>);
 
@@ -146,7 +146,7 @@ impl Dispatcher {
             } else {
                 in_vain += self.busy.len() - busy_before;
                 if in_vain > 1 && !was_ahead {
-                    self.due.defer_next(in_vain);
+                    self.due.defer_next();
                 }
             }
         }

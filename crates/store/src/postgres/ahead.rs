@@ -9,31 +9,34 @@ use backlog_schedule::Id;
 use crate::clock::Clock;
 use crate::store::Claim;
 
-/// How old a record that was claimed ahead may be; and how long ago the last round, for that to be worth
-/// it: nothing waits beside a slow handler in the hands of its pass that others could work on.
+/// Maximum age of a record that was claimed ahead, and of the last write, for that to be worth it.
 const FRESH: Duration = Duration::from_millis(50);
-/// In which time those are to be used up that are claimed ahead together.
-const USED_UP: Duration = Duration::from_millis(25);
-/// How many are claimed ahead at a time.
-const MOST: usize = 64;
-/// How often each place is used in that time, if handlers are quick.
-const QUICK: usize = 2;
+/// Time in which handlers begin as many records as are claimed ahead, unless a round takes longer. So hardly a record
+/// waits for a handler that another pass could begin.
+const SOON: Duration = Duration::from_millis(10);
+/// Time over which the pace of handlers is measured.
+const MEASURED_FOR: Duration = Duration::from_millis(25);
+/// Maximum number of records that are claimed ahead.
+const MOST: usize = 128;
+/// Slower handlers have none: fewer records than these are not worth a statement.
+const LEAST: usize = 8;
 
 pub struct Ahead {
     clock: Clock,
     ready: HashMap<Id, (Claim, Monotonic)>,
     written_at: Option<Monotonic>,
-    /// How many records were claimed for handlers, and since when.
+    /// Number of records that handlers have begun since the last write.
     begun: usize,
-    counted_since: Option<Monotonic>,
-    /// How many were claimed in [`USED_UP`] before.
+    /// Number of records that handlers have begun since an instant.
+    counted: (Monotonic, usize),
+    /// Number of records that handlers began in [`SOON`] before that.
     pace: usize,
 }
 
 impl Ahead {
     pub fn new(clock: Clock) -> Self {
-        let (ready, written_at, counted_since) = (HashMap::new(), None, None);
-        Self { clock, ready, written_at, begun: 0, counted_since, pace: 0 }
+        let counted = (clock.monotonic(), 0);
+        Self { clock, ready: HashMap::new(), written_at: None, begun: 0, counted, pace: 0 }
     }
 
     /// Counts records that are claimed for handlers.
@@ -41,35 +44,28 @@ impl Ahead {
         self.begun += begun;
     }
 
-    /// The candidates to claim with the next write, if handlers work on `attempts` records after it. None if the
-    /// last write was too long ago.
-    pub fn choose<'a>(&mut self, next: &'a [Id], attempts: usize) -> &'a [Id] {
+    /// The candidates to claim with the next write. None if the last write was too long ago.
+    pub fn choose<'a>(&mut self, next: &'a [Id]) -> &'a [Id] {
         let now = self.clock.monotonic();
-        let lacking = self.lacks(attempts).min(next.len());
+        let lacking = self.lacks(now).min(next.len());
         let last = self.written_at.replace(now);
         if last.is_some_and(|last| now - last < FRESH) { &next[..lacking] } else { &[] }
     }
 
-    /// Number of records to claim ahead; 0 while enough are held. They are as many as are used up in time, so that
-    /// quick handlers, which begin few at a time, do not have one way to the server for each. Handlers that are
-    /// no quicker than that have none: what is claimed ahead of them is kept from other passes, which
-    /// would have come to it before.
-    fn lacks(&mut self, attempts: usize) -> usize {
-        self.measure_pace();
-        let attempts = attempts.min(MOST);
-        let held = self.fresh().filter(|claim| matches!(claim, Claim::Held(_))).count();
-        let is_quick = self.pace >= QUICK * attempts;
-        if is_quick && 2 * held < attempts { self.pace.min(MOST) } else { 0 }
-    }
-
-    fn measure_pace(&mut self) {
-        let now = self.clock.monotonic();
-        let elapsed = now - *self.counted_since.get_or_insert(now);
-        if elapsed >= USED_UP {
-            let pace = self.begun as u128 * USED_UP.as_micros() / elapsed.as_micros();
+    /// Number of records to claim ahead; 0 while half as many are held as handlers will soon begin.
+    fn lacks(&mut self, now: Monotonic) -> usize {
+        let begun = std::mem::take(&mut self.begun);
+        self.counted.1 += begun;
+        let (since, count) = self.counted;
+        let elapsed = now - since;
+        if elapsed >= MEASURED_FOR {
+            let pace = count as u128 * SOON.as_micros() / elapsed.as_micros();
             self.pace = usize::try_from(pace).unwrap_or(usize::MAX);
-            (self.counted_since, self.begun) = (Some(now), 0);
+            self.counted = (now, 0);
         }
+        let soon = self.pace.max(begun).min(MOST);
+        let held = self.fresh().filter(|claim| matches!(claim, Claim::Held(_))).count();
+        if soon >= LEAST && 2 * held < soon { soon - held } else { 0 }
     }
 
     pub fn add(&mut self, id: &Id, claim: Claim) {
@@ -122,13 +118,13 @@ mod tests {
         Ahead::new(Clock { fixed: None, wall: || Instant(0), monotonic: || NOW.get() })
     }
 
-    /// How many are wanted, round by round, of which each begins so many at this pace.
-    fn wanted(attempts: usize, begun: usize, pace: Duration) -> Vec<usize> {
+    /// The numbers of records to claim ahead in rounds that begin so many each, one every `pace`.
+    fn wanted(begun: usize, pace: Duration) -> Vec<usize> {
         let mut ahead = ahead();
         let mut next = || {
             NOW.set(NOW.get() + pace * u32::try_from(begun).unwrap());
             ahead.count(begun);
-            ahead.lacks(attempts)
+            ahead.lacks(NOW.get())
         };
         let mut wanted: Vec<_> = (0..100).map(|_| next()).collect();
         wanted.dedup();
@@ -136,21 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn quick_handlers_have_as_many_claimed_ahead_as_they_use_up_in_time() {
+    fn quick_handlers_have_as_many_claimed_ahead_as_they_soon_begin() {
         let us = Duration::from_micros;
-        assert_eq!(wanted(2, 1, us(1_000)), [0, 26, 25]);
-        assert_eq!(wanted(2, 1, us(100)), [0]);
-        assert_eq!(wanted(2, 2, us(200)), [0, MOST]);
-        assert_eq!(wanted(128, 64, us(40)), [0, MOST]);
+        assert_eq!(wanted(1, us(500)), [0, 20]);
+        assert_eq!(wanted(2, us(200)), [0, 50]);
+        assert_eq!(wanted(64, us(20)), [64, MOST]);
+        assert_eq!(wanted(97, us(500)), [97], "a round that takes long");
     }
 
     #[test]
     fn slow_handlers_leave_all_to_others_that_they_cannot_begin() {
         let us = Duration::from_micros;
-        assert_eq!(wanted(1, 1, us(20_000)), [0]);
-        assert_eq!(wanted(8, 1, us(20_000 / 8)), [0]);
-        assert_eq!(wanted(16, 4, us(20_000 / 16)), [0]);
-        assert_eq!(wanted(128, 10, us(250)), [0]);
+        assert_eq!(wanted(1, us(20_000)), [0]);
+        assert_eq!(wanted(4, us(20_000 / 8)), [0]);
     }
 
     #[test]
@@ -158,9 +152,12 @@ mod tests {
         let mut ahead = Ahead { pace: 30, ..ahead() };
         let id = Id::Integer(1);
         ahead.add(&id, Claim::Busy);
-        assert_eq!(ahead.lacks(2), 30, "what others hold is no supply");
-        ahead.add(&id, Claim::Held(Arc::new(Record::new(Id::Integer(7), None))));
-        assert_eq!(ahead.lacks(2), 0);
+        assert_eq!(ahead.lacks(NOW.get()), 30, "a busy record is no supply");
+        for id in (1..=15).map(Id::Integer) {
+            let record = Arc::new(Record::new(id.clone(), None));
+            ahead.add(&id, Claim::Held(record));
+        }
+        assert_eq!(ahead.lacks(NOW.get()), 0);
         NOW.set(NOW.get() + FRESH);
         assert_eq!(ahead.fresh().count(), 0);
     }

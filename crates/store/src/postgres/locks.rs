@@ -50,7 +50,7 @@ const LOCK: &str = "pg_catalog.pg_try_advisory_lock";
 const MOST_CLAIMS: usize = 256;
 /// How many are held at a time, with those that are claimed ahead, and those whose outcomes are to
 /// become durable: two locks each, of the 12,000 that a stock server has.
-const MOST_HELD: usize = 320;
+const MOST_HELD: usize = 400;
 /// How long a write waits for the lock of a row. Then a settlement is tried again, and an attempt is not
 /// begun.
 const LOCK_TIMEOUT: &str = "5s";
@@ -284,7 +284,7 @@ impl Locks<PgEngine> for PgLocks {
         next: &[Id],
     ) -> Result<Vec<RowAfter>, DbError> {
         let table = &on.table;
-        let wanted = self.choose_ahead(table, changes, next);
+        let wanted = self.choose_ahead(table, next);
         let write = statements::write(table, changes);
         let writing = &mut on.engine.session;
         if !self.pooled {
@@ -430,15 +430,8 @@ impl PgLocks {
     }
 
     /// The candidates to claim ahead, which nobody here holds.
-    fn choose_ahead<'a>(
-        &mut self,
-        table: &Table,
-        changes: &Changes,
-        next: &'a [Id],
-    ) -> Vec<(&'a Id, Keys)> {
-        let outcomes = changes.iter().filter(|(_, change)| !change.begins()).count();
-        let not_in_hand = self.ahead.held() + self.sync.held_back() + outcomes;
-        let ids = self.ahead.choose(next, self.held.len().saturating_sub(not_in_hand));
+    fn choose_ahead<'a>(&mut self, table: &Table, next: &'a [Id]) -> Vec<(&'a Id, Keys)> {
+        let ids = self.ahead.choose(next);
         let is_unsure = self.is_unsure.contains(&true);
         if self.pooled || is_unsure || self.limits().hold_off.is_some() {
             return Vec::new();

@@ -290,7 +290,7 @@ impl Database for SqlDatabase<PgEngine> {
         } else {
             let at = Param::Text(param(&self.table.date_inserted(now)));
             Request {
-                sql: self.table.insert("unnest($2::text[]) AS given")?,
+                sql: self.table.insert("pg_catalog.unnest($2::text[]) AS given")?,
                 params: vec![at, Param::texts(payloads)],
             }
         };

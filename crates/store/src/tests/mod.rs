@@ -21,8 +21,10 @@ const DAY: i64 = 86_400;
 
 type Check = fn(&mut dyn Subject);
 
-/// Properties of stores, and the stores that lack one, with the reason.
-const PROPERTIES: [(&str, Check, &[(&str, &str)]); 24] = [
+/// The stores that lack a property, with the reason.
+type Lacking = &'static [(&'static str, &'static str)];
+
+const PROPERTIES: [(&str, Check, Lacking); 24] = [
     ("what is pending is found, and nothing else", pending_is_found, &[]),
     ("a window by age loses nothing", windows_lose_nothing, &[]),
     (

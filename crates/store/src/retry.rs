@@ -250,8 +250,10 @@ impl<S: Reconnecting> Store for Retrying<S> {
             return Ok(written);
         }
         let mut results = Vec::with_capacity(writes.len());
-        for one in writes.chunks(1) {
-            let written = self.write(one, &[])?;
+        for write in writes {
+            // Charges may have been written although outcomes were refused.
+            let is_repeated = write.begins() && !S::Engine::WRITES_SINGLY;
+            let written = self.write(&[RowWrite { is_repeated, ..write.clone() }], &[])?;
             results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
         }
         Ok(results)

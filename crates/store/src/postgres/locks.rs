@@ -285,13 +285,17 @@ impl Locks<PgEngine> for PgLocks {
     ) -> Result<Vec<RowAfter>, DbError> {
         let table = &on.table;
         let wanted = self.choose_ahead(table, next);
-        let write = statements::write(table, changes);
+        let (charges, outcomes): (Vec<_>, Vec<_>) =
+            changes.iter().copied().partition(|(_, change)| change.begins());
+        let request =
+            |changes: &Changes| (!changes.is_empty()).then(|| statements::write(table, changes));
+        let (outcomes, charges) = (request(&outcomes), || request(&charges));
         let writing = &mut on.engine.session;
         if !self.pooled {
             writing.plan_for_rounds()?;
         }
-        let Some(claiming) = self.session.as_mut().filter(|_| !wanted.is_empty()) else {
-            return Ok(rows_after(table, &writing.ask(&write)?));
+        let Some(claiming) = self.session.as_ref().filter(|_| !wanted.is_empty()) else {
+            return Ok(rows_after(table, &writing.write(outcomes.as_ref(), charges)?));
         };
         let [freed_first, freed_second] = self.freed.clone();
         let lock = take_locks(LOCK, first_keys(&wanted), freed_first);
@@ -307,8 +311,7 @@ impl Locks<PgEngine> for PgLocks {
             });
             (!wanted.is_empty()).then(|| lock_and_read(table, &wanted, freed_second, true))
         };
-        let like = lock_and_read(table, &[], Vec::new(), true);
-        let both = writing.claim_and_write(&lock, &write, claiming, &like, read);
+        let both = writing.claim_and_write(&lock, claiming, read, outcomes.as_ref(), charges);
         let (claimed, written) = both.inspect_err(|_| self.is_unsure = [true; 2])?;
         // A record that could not be claimed ahead is claimed when it is needed, or the claim fails then.
         match claimed {

@@ -60,11 +60,12 @@ impl Session {
         let end = if has_deferrable { "SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
         let ends: Vec<_> =
             [end, "ROLLBACK TO tried"].into_iter().filter(|it| !it.is_empty()).collect();
-        let mut statements = Vec::new();
-        for request in groups.iter().flatten() {
-            statements.push(self.statement(&request.sql, &request.params)?);
-        }
-        let answers = self.connection.wait(async |client| {
+        let Self { connection, prepared, .. } = self;
+        let answers = connection.wait(async |client| {
+            let mut statements = Vec::new();
+            for Request { sql, params } in groups.iter().flatten() {
+                statements.push(prepared.get(client, sql, params).await?);
+            }
             let mut asked = vec![batch(client, BEGIN_TO_TRY)];
             let mut statements = statements.iter();
             for group in groups {

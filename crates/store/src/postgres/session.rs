@@ -1,5 +1,6 @@
 //! One session on the server, and its errors, sorted by what can be done about them.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::pin::pin;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
+use tokio::task::yield_now;
 use tokio_postgres::error::{DbError as ServerError, ErrorPosition, Severity};
 use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
@@ -60,9 +62,7 @@ const NO_CONNECTION_LEFT: &str = "; a pass needs two connections: behind a poole
 pub struct Session {
     pub server: Arc<Server>,
     pub connection: Connection,
-    /// Statements by their text, prepared if they came a second time. None where the next one may
-    /// come to another process of the server, as behind a pooler.
-    prepared: Option<HashMap<String, Option<Statement>>>,
+    pub prepared: Prepared,
     /// Whether it asks in transactions that cannot write.
     pub access: Access,
     /// Whether it plans for rounds.
@@ -82,7 +82,7 @@ impl Session {
         let mut session = Self {
             server,
             connection,
-            prepared: None,
+            prepared: Prepared::default(),
             access,
             plans_for_rounds: false,
             has_row_security: false,
@@ -110,7 +110,7 @@ impl Session {
 
     /// From now on what is repeated is planned once only.
     pub fn prepare_what_is_repeated(&mut self) {
-        self.prepared = Some(HashMap::new());
+        self.prepared.0 = Some(RefCell::default());
     }
 
     /// From now on a plan is made once for all rounds, and goes by the index on ids: for few records at a
@@ -140,9 +140,8 @@ impl Session {
     /// One statement, in one round trip.
     pub fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>, DbError> {
         Ok(self.reading(|session| {
-            let statement = session.statement(sql, params)?;
-            let ask = async |client: &Client| query(client, statement.as_ref(), sql, params).await;
-            session.connection.wait(ask)
+            let Self { connection, prepared, .. } = session;
+            connection.wait(async |client| ask(client, prepared, sql, params).await)
         })?)
     }
 
@@ -168,28 +167,11 @@ impl Session {
         self.query(&request.sql, &request.params)
     }
 
-    /// The prepared statement, if this is not the first time.
-    pub fn statement(&mut self, sql: &str, params: &[Param]) -> Result<Option<Statement>, Failure> {
-        let Some(prepared) = &mut self.prepared else { return Ok(None) };
-        match prepared.get_mut(sql) {
-            None => {
-                prepared.insert(sql.into(), None);
-                Ok(None)
-            }
-            Some(Some(statement)) => Ok(Some(statement.clone())),
-            Some(known) => {
-                let types: Vec<_> = params.iter().map(|param| param.typed().1).collect();
-                let prepared = self.connection.wait(async |it| it.prepare_typed(sql, &types).await);
-                Ok(Some(known.insert(prepared?).clone()))
-            }
-        }
-    }
-
     /// Asks for something, and goes on without the answer; one such thing at a time.
     pub fn ask_ahead(&mut self, sql: &'static str) -> Result<(), DbError> {
-        let statement = self.statement(sql, &[])?;
-        Ok(self
-            .connection
+        let Self { connection, prepared, .. } = self;
+        let statement = connection.wait(async |client| prepared.get(client, sql, &[]).await)?;
+        Ok(connection
             .send(|it| async move { query(&it, statement.as_ref(), sql, &[]).await.map(|_| ()) })?)
     }
 
@@ -323,6 +305,44 @@ impl Session {
     }
 }
 
+/// Statements by their text, prepared if they came a second time. None where the next one may
+/// come to another process of the server, as behind a pooler.
+#[derive(Default)]
+pub struct Prepared(Option<RefCell<HashMap<String, Option<Statement>>>>);
+
+impl Prepared {
+    /// The prepared statement, if this is not the first time.
+    pub async fn get(
+        &self,
+        client: &Client,
+        sql: &str,
+        params: &[Param],
+    ) -> Result<Option<Statement>, SqlError> {
+        let Some(known) = &self.0 else { return Ok(None) };
+        let found = known.borrow().get(sql).cloned();
+        let statement = match found {
+            None => None,
+            Some(Some(statement)) => return Ok(Some(statement)),
+            Some(None) => {
+                let types: Vec<_> = params.iter().map(|param| param.typed().1).collect();
+                Some(client.prepare_typed(sql, &types).await?)
+            }
+        };
+        known.borrow_mut().insert(sql.into(), statement.clone());
+        Ok(statement)
+    }
+}
+
+async fn ask(
+    client: &Client,
+    prepared: &Prepared,
+    sql: &str,
+    params: &[Param],
+) -> Result<Vec<Row>, SqlError> {
+    let statement = prepared.get(client, sql, params).await?;
+    query(client, statement.as_ref(), sql, params).await
+}
+
 pub async fn query(
     client: &Client,
     statement: Option<&Statement>,
@@ -339,34 +359,63 @@ pub async fn query(
     }
 }
 
-/// The rows of a claim, and of the write that was sent with it.
+/// Sends outcomes, and charges without waiting between them. The charges are built while the server writes the outcomes.
+async fn write(
+    client: &Client,
+    prepared: &Prepared,
+    outcomes: Option<&Request>,
+    charges: impl FnOnce() -> Option<Request>,
+) -> Result<Vec<Row>, SqlError> {
+    let outcomes = async {
+        let Some(Request { sql, params }) = outcomes else { return Ok(Vec::new()) };
+        ask(client, prepared, sql, params).await
+    };
+    let charges = async {
+        // Now the connection sends the outcomes.
+        yield_now().await;
+        let Some(Request { sql, params }) = charges() else { return Ok(Vec::new()) };
+        ask(client, prepared, &sql, &params).await
+    };
+    let (outcomes, charges): (Result<_, SqlError>, Result<_, SqlError>) =
+        join(outcomes, charges).await;
+    Ok([outcomes?, charges?].concat())
+}
+
+/// The rows of a claim, and of the writes that were sent with it.
 type ClaimedAndWritten = (Result<Vec<Row>, DbError>, Result<Vec<Row>, DbError>);
 
 impl Session {
-    /// Sends a request that locks, and a write without waiting between them. The `other` session is asked for what `then`
-    /// makes of the first answer, which is a request `like` that one, while the second is awaited.
+    pub fn write(
+        &mut self,
+        outcomes: Option<&Request>,
+        charges: impl FnOnce() -> Option<Request>,
+    ) -> Result<Vec<Row>, DbError> {
+        let Self { connection, prepared, .. } = self;
+        Ok(connection.wait(async |client| write(client, prepared, outcomes, charges).await)?)
+    }
+
+    /// Sends a request that locks, and writes without waiting between them. The `other` session is asked for what `read`
+    /// makes of the first answer, while the writes are awaited.
     pub fn claim_and_write(
         &mut self,
         lock: &Request,
-        write: &Request,
-        other: &mut Self,
-        like: &Request,
-        then: impl FnOnce(&[Row]) -> Option<Request>,
+        other: &Self,
+        read: impl FnOnce(&[Row]) -> Option<Request>,
+        outcomes: Option<&Request>,
+        charges: impl FnOnce() -> Option<Request>,
     ) -> Result<ClaimedAndWritten, DbError> {
-        let locking = self.statement(&lock.sql, &lock.params)?;
-        let writing = self.statement(&write.sql, &write.params)?;
-        let reading = other.statement(&like.sql, &like.params)?;
-        let ask = async |one: &Client, other: &Client| {
+        let Self { connection, prepared, .. } = self;
+        let both = async |client: &Client, other_client: &Client| {
             let claim = async {
-                let rows = query(one, locking.as_ref(), &lock.sql, &lock.params).await?;
-                let Some(read) = then(&rows) else { return Ok(Vec::new()) };
-                query(other, reading.as_ref(), &read.sql, &read.params).await
+                let rows = ask(client, prepared, &lock.sql, &lock.params).await?;
+                let Some(Request { sql, params }) = read(&rows) else { return Ok(Vec::new()) };
+                ask(other_client, &other.prepared, &sql, &params).await
             };
-            let written = query(one, writing.as_ref(), &write.sql, &write.params);
+            let written = write(client, prepared, outcomes, charges);
             let (claimed, written): (Result<_, SqlError>, _) = join(claim, written).await;
             (claimed.map_err(DbError::from), written.map_err(DbError::from))
         };
-        Ok(self.connection.wait_with(&other.connection, ask)?)
+        Ok(connection.wait_with(&other.connection, both)?)
     }
 }
 

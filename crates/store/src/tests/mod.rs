@@ -24,7 +24,7 @@ type Check = fn(&mut dyn Subject);
 /// The stores that lack a property, with the reason.
 type Lacking = &'static [(&'static str, &'static str)];
 
-const PROPERTIES: [(&str, Check, Lacking); 24] = [
+const PROPERTIES: [(&str, Check, Lacking); 25] = [
     ("what is pending is found, and nothing else", pending_is_found, &[]),
     ("a window by age loses nothing", windows_lose_nothing, &[]),
     (
@@ -71,6 +71,11 @@ const PROPERTIES: [(&str, Check, Lacking); 24] = [
     ("a row that was finished elsewhere is left alone", finished_elsewhere, &[]),
     ("a deleted row is left alone", deleted, &[("memory", "nothing is deleted in a simulation")]),
     ("a whole round is written, each row as it is meant", rounds, &[]),
+    (
+        "a row that is refused takes no other write with it",
+        refused,
+        &[("memory", "nothing is refused in a simulation")],
+    ),
     (
         "a write that is repeated is made once",
         repeated,
@@ -519,6 +524,30 @@ fn numbers(ids: &[Id]) -> Vec<i64> {
         Id::Text(_) | Id::Bytes(_) | Id::Composite(_) => panic!("{id} is no number"),
     };
     ids.iter().map(number).collect()
+}
+
+fn refused(subject: &mut dyn Subject) {
+    let seeds: Vec<Seed> = (1..=3).map(|id| (id, Status::New, 0, 0)).collect();
+    subject.fill(&seeds);
+    subject.refuse(2);
+    let mut store = subject.open();
+    let records: Vec<_> = (1..=3).map(|id| claim(&mut *store, id).unwrap()).collect();
+    let ends = |record| RowWrite::new(record, None, settlement(record, Transition::Succeeded));
+    let mut writes: Vec<_> = records.iter().map(ends).collect();
+    let [.., last] = &records[..] else { panic!("{records:?}") };
+    writes[2] = RowWrite::new(last, None, settlement(last, Transition::Begun));
+    let written = store.round(&writes, &[]).unwrap();
+    let [WriteResult::Written, WriteResult::Refused(_), WriteResult::Charged(charged)] =
+        &written[..]
+    else {
+        panic!("{written:?}")
+    };
+    let failed = RowWrite::new(last, Some(charged), settlement(last, Transition::Failed));
+    let failed = RowWrite { retry_at: Some(NOW), ..failed };
+    assert_eq!(store.round(&[failed], &[]).unwrap(), [WriteResult::Written]);
+    let is_pending = |id| seen(&mut *store, id).0.is_pending();
+    assert_eq!([1, 2, 3].map(is_pending), [false, true, true]);
+    assert_eq!(seen(&mut *store, 3), (Status::Error, 1));
 }
 
 fn repeated(subject: &mut dyn Subject) {

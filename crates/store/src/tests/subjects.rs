@@ -29,6 +29,9 @@ pub trait Subject {
     fn finish(&self, id: i64);
 
     fn delete(&self, id: i64);
+
+    /// From now on the table refuses the success of a record.
+    fn refuse(&self, id: i64);
 }
 
 fn opened(location: &Location) -> Box<dyn Store> {
@@ -89,6 +92,14 @@ impl Subject for Sqlite {
     fn delete(&self, id: i64) {
         self.run(&format!("DELETE FROM BACKLOG WHERE ID = {id}"));
     }
+
+    fn refuse(&self, id: i64) {
+        self.run(&format!(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON BACKLOG \
+             WHEN new.ID = {id} AND new.STATUS = 'SUCCESS' \
+             BEGIN SELECT RAISE(ABORT, 'no'); END"
+        ));
+    }
 }
 
 #[derive(Default)]
@@ -124,6 +135,10 @@ impl Subject for InMemory {
 
     fn delete(&self, id: i64) {
         panic!("record {id} cannot be deleted");
+    }
+
+    fn refuse(&self, id: i64) {
+        panic!("record {id} cannot be refused");
     }
 }
 
@@ -204,5 +219,21 @@ impl Subject for OnServer {
     fn delete(&self, id: i64) {
         let column = if self.queue.is_some() { "msg_id" } else { "id" };
         self.database.sql(&format!("DELETE FROM {} WHERE {column} = {id}", self.table()));
+    }
+
+    fn refuse(&self, id: i64) {
+        let (table, condition) = match &self.queue {
+            None => ("backlog".into(), format!("new.id = {id} AND new.status = 'SUCCESS'")),
+            Some(queue) => {
+                let archive = format!("pgmq.\"a_{}\"", queue.to_lowercase());
+                (archive, format!("new.msg_id = {id}"))
+            }
+        };
+        self.database.sql(&format!(
+            "CREATE OR REPLACE FUNCTION no() RETURNS trigger LANGUAGE plpgsql \
+             AS $$BEGIN RAISE 'no'; END$$; \
+             CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW WHEN ({condition}) \
+             EXECUTE FUNCTION no()"
+        ));
     }
 }

@@ -257,7 +257,7 @@ fn fibonacci_tries_two_hundred_records_of_any_age_at_the_minutes_of_the_article(
 fn attempts_that_end_at_the_same_time_on_many_threads_are_all_completed() {
     let table = Table::new(&[0; 3_000], true);
     let log = Arc::default();
-    let workers = Workers::start(8, |job| {
+    let workers = Workers::start(8, |job, _| {
         let error = "no".into();
         (job.submit)(vec![job.ended(Outcome::Failure { error })]);
     });

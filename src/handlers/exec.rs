@@ -69,11 +69,7 @@ impl Exec {
         stop: Arc<Stop>,
     ) -> Result<Workers> {
         let exec = Self { argv, give_up_on, context, stop, running: Arc::default() };
-        let lost = Arc::<LostClaims>::default();
-        let losses = lost.clone();
-        let mut workers = Workers::start(exec.context.jobs, move |job| exec.work(&job, &losses))?;
-        workers.lost = lost;
-        Ok(workers)
+        Workers::start(exec.context.jobs, move |job, losses| exec.work(&job, losses))
     }
 
     fn work(&self, job: &Job, losses: &LostClaims) {
@@ -81,8 +77,8 @@ impl Exec {
         let attempt = if self.stop.stage() > Stage::Running {
             job.ended(Outcome::Interrupted)
         } else {
-            let lost = losses.watch(&job.record.id);
-            self.attempt(job, lost.fd()).unwrap_or_else(|outcome| job.ended(outcome))
+            let attempt = losses.watched(&job.record.id, |lost| self.attempt(job, lost));
+            attempt.unwrap_or_else(|outcome| job.ended(outcome))
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
         (job.submit)(vec![Attempt { duration, ..attempt }]);

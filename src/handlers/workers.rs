@@ -57,20 +57,25 @@ pub struct Workers {
     /// Each thread that receives `None` ends.
     jobs: Sender<Option<Job>>,
     threads: Threads,
-    /// Ends the attempts at lost records, where they can be ended.
-    pub lost: Arc<LostClaims>,
+    lost: Arc<LostClaims>,
 }
 
 impl Workers {
-    pub fn start(count: usize, attempt: impl Fn(Job) + Send + Sync + 'static) -> Result<Self> {
+    /// Starts threads that call `attempt` with each job, and with the claims that are lost meanwhile.
+    pub fn start(
+        count: usize,
+        attempt: impl Fn(Job, &LostClaims) + Send + Sync + 'static,
+    ) -> Result<Self> {
         let (jobs, queue) = channel::<Option<Job>>();
         let queue = Mutex::new(queue);
+        let lost = Arc::<LostClaims>::default();
+        let losses = lost.clone();
         let work = Arc::new(move || {
             loop {
                 let next = lock(&queue).recv();
                 let Ok(Some(job)) = next else { return };
                 let spare = Job { record: job.record.clone(), submit: job.submit.clone(), ..job };
-                if catch_unwind(AssertUnwindSafe(|| attempt(job))).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| attempt(job, &losses))).is_err() {
                     let error = "its thread has failed".into();
                     let outcome = Outcome::Unable { error, ends_pass: true };
                     (spare.submit)(vec![spare.ended(outcome)]);
@@ -82,7 +87,7 @@ impl Workers {
         let started = threads.count();
         // Commands and requests need processes and threads as well.
         let count = if started < count { (started / 2).max(1) } else { count };
-        let workers = Self { count, jobs, threads, lost: Arc::default() };
+        let workers = Self { count, jobs, threads, lost };
         workers.dismiss(started - count);
         Ok(workers)
     }
@@ -150,27 +155,16 @@ impl LostClaims {
         }
     }
 
-    /// Watches the claim of a record for as long as the result lives.
-    pub fn watch<'a>(&'a self, id: &'a Id) -> Watch<'a> {
+    /// Makes an attempt at a record with the descriptor that is readable once the attempt is to end.
+    pub fn watched<T>(&self, id: &Id, attempt: impl FnOnce(Option<&OwnedFd>) -> T) -> T {
         // A process without a free descriptor cannot start a command either.
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(Arc::new);
         if let Some(wakeup) = &wakeup {
             lock(&self.0).insert(id.clone(), wakeup.clone());
         }
-        Watch { claims: self, id, wakeup }
-    }
-}
-
-pub struct Watch<'a> {
-    claims: &'a LostClaims,
-    id: &'a Id,
-    wakeup: Option<Arc<OwnedFd>>,
-}
-
-impl Watch<'_> {
-    /// Readable once the attempt is to end.
-    pub fn fd(&self) -> Option<&OwnedFd> {
-        self.wakeup.as_deref()
+        let attempted = attempt(wakeup.as_deref());
+        lock(&self.0).remove(id);
+        attempted
     }
 }
 
@@ -178,12 +172,6 @@ pub fn grace_of(wakeup: &OwnedFd) -> Option<Duration> {
     let mut grace = [0; 8];
     io::read(wakeup, &mut grace).ok()?;
     Some(Duration::from_millis(u64::from_ne_bytes(grace)))
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        lock(&self.claims.0).remove(self.id);
-    }
 }
 
 #[cfg(test)]
@@ -203,7 +191,7 @@ mod tests {
     fn workers(count: usize) -> (Workers, Arc<AtomicUsize>) {
         let done = Arc::new(AtomicUsize::new(0));
         let counted = done.clone();
-        let workers = Workers::start(count, move |_| {
+        let workers = Workers::start(count, move |_, _| {
             thread::sleep(Duration::from_millis(1));
             counted.fetch_add(1, Ordering::SeqCst);
         });

@@ -70,7 +70,7 @@ impl Post {
             has_abandoned: AtomicBool::new(false),
         });
         let seen = shared.clone();
-        let workers = Workers::start(shared.client.context.jobs, move |job| seen.attempt(job))?;
+        let workers = Workers::start(shared.client.context.jobs, move |job, _| seen.attempt(job))?;
         let waiting = shared.clone();
         let end = OwnedThread::start("webhook stop", move |over| {
             if waiting.stop.wait_for_end(over) {

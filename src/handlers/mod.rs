@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, Id, Outcome, Record, SeriesSource, Value};
-use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+use serde::ser::{Error, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "webhook")]
@@ -146,7 +146,9 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
 
 /// The line of a record for a co-process. It has the id as text, which no JSON library rounds.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
-    let mut line = json_document(record, None, record.row.find(BACKLOG_ID).is_none())?;
+    let has_backlog_id = record.row.find(BACKLOG_ID).is_none();
+    let mut line =
+        json_document(record, None, has_backlog_id).map_err(|error| error.to_string())?;
     line.push(b'\n');
     Ok(line)
 }
@@ -159,50 +161,38 @@ fn json_document(
     record: &Record,
     secret: Option<&str>,
     has_backlog_id: bool,
-) -> Result<Vec<u8>, String> {
+) -> serde_json::Result<Vec<u8>> {
+    // As the table spells it.
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
-    let row = RowJson { record, secret, has_backlog_id };
-    serde_json::to_vec(&row).map_err(|error| error.to_string())
-}
-
-struct RowJson<'a> {
-    record: &'a Record,
-    /// The column that is left out, as the table spells it.
-    secret: Option<&'a str>,
-    has_backlog_id: bool,
-}
-
-impl Serialize for RowJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        for (name, value) in self.record.row.iter().filter(|(name, _)| self.secret != Some(*name)) {
-            match value {
-                Value::Null => object.serialize_entry(name, &())?,
-                Value::Integer(number) => object.serialize_entry(name, number)?,
-                Value::Real(number) => object.serialize_entry(name, number)?,
-                Value::Text(text) => object.serialize_entry(name, text)?,
-                Value::Bytes(_) => {
-                    let error = format!("its {name} is not UTF-8, which JSON cannot hold");
-                    return Err(S::Error::custom(error));
-                }
-                Value::Blob(_) => {
-                    let text = self.record.text_of(value);
-                    object.serialize_entry(name, &String::from_utf8_lossy(&text))?;
-                }
-                Value::Boolean(truth) => object.serialize_entry(name, truth)?,
-                Value::Json(json) => {
-                    // Outside of a string they are white space.
-                    let line = json.replace(['\n', '\r'], " ");
-                    let raw = serde_json::from_str::<&RawValue>(&line);
-                    object.serialize_entry(name, raw.map_err(S::Error::custom)?)?;
-                }
+    let mut serializer = serde_json::Serializer::new(Vec::new());
+    let mut object = serializer.serialize_map(None)?;
+    for (name, value) in record.row.iter().filter(|(name, _)| secret != Some(*name)) {
+        match value {
+            Value::Null => object.serialize_entry(name, &())?,
+            Value::Integer(number) => object.serialize_entry(name, number)?,
+            Value::Real(number) => object.serialize_entry(name, number)?,
+            Value::Text(text) => object.serialize_entry(name, text)?,
+            Value::Bytes(_) => {
+                let error = format!("its {name} is not UTF-8, which JSON cannot hold");
+                return Err(Error::custom(error));
+            }
+            Value::Blob(_) => {
+                let text = record.text_of(value);
+                object.serialize_entry(name, &String::from_utf8_lossy(&text))?;
+            }
+            Value::Boolean(truth) => object.serialize_entry(name, truth)?,
+            Value::Json(json) => {
+                // Outside of a string they are white space.
+                let line = json.replace(['\n', '\r'], " ");
+                object.serialize_entry(name, serde_json::from_str::<&RawValue>(&line)?)?;
             }
         }
-        if self.has_backlog_id {
-            object.serialize_entry(BACKLOG_ID, &self.record.id.text())?;
-        }
-        object.end()
     }
+    if has_backlog_id {
+        object.serialize_entry(BACKLOG_ID, &record.id.text())?;
+    }
+    object.end()?;
+    Ok(serializer.into_inner())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Dates as ISO 8601 and SQL spell them, extended (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
 
+use std::ops::Range;
+
 use chrono::{Days, FixedOffset, NaiveDate, NaiveDateTime};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -45,34 +47,25 @@ impl<'a> Iso<'a> {
 
 fn read_day(day: &str, is_extended: bool) -> Option<NaiveDate> {
     let (month, date) = if is_extended { (5..7, 8..10) } else { (4..6, 6..8) };
-    let has_dashes = !is_extended || day.as_bytes().get(7) == Some(&b'-');
-    let number = |place| number(day.get(place)?);
-    let year = i32::try_from(number(0..4)?).ok()?;
-    NaiveDate::from_ymd_opt(year, number(month)?, number(date)?).filter(|_| has_dashes)
+    let is_legal = has_shape(day, "0000-00-00") || has_shape(day, "00000000");
+    let year = day.get(..4)?.parse().ok()?;
+    NaiveDate::from_ymd_opt(year, number(day, month)?, number(day, date)?).filter(|_| is_legal)
 }
 
 /// `03:40:00.5`, `03:40`, `034000`, `0340` or `03`, with fractions of seconds cut off.
 fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
-    let (whole, fraction) = match clock.split_once(['.', ',']) {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (clock, None),
-    };
-    let step = if whole.contains(':') { 3 } else { 2 };
-    let is_colon = |at: usize| whole.as_bytes().get(at).is_none_or(|byte| *byte == b':');
-    let has_colons = step == 2 || is_colon(2) && is_colon(5);
-    let has_seconds = whole.len() == 2 * step + 2;
-    let has_minutes = has_seconds || whole.len() == step + 2;
-    let is_fraction = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
-    if !has_colons
-        || !has_minutes && whole.len() != 2
-        || fraction.is_some_and(|it| !has_seconds || !is_fraction(it))
-    {
+    let split = clock.split_once(['.', ',']);
+    let (whole, fraction) = split.unwrap_or((clock, "0"));
+    let has_seconds = has_shape(whole, "00:00:00") || has_shape(whole, "000000");
+    let has_no_more = ["00:00", "0000", "00"].iter().any(|shape| has_shape(whole, shape));
+    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_fraction || !has_seconds && !(has_no_more && split.is_none()) {
         return None;
     }
-    let part = |at: usize| whole.get(at..at + 2).map_or(Some(0), number);
-    let [hours, minutes, seconds] = [part(0)?, part(step)?, part(2 * step)?];
-    let is_whole = fraction.is_none_or(|it| it.bytes().all(|byte| byte == b'0'));
-    if (hours, minutes, seconds) == (24, 0, 0) && is_whole {
+    let step = if whole.contains(':') { 3 } else { 2 };
+    let part = |at: usize| number(whole, at..at + 2).unwrap_or(0);
+    let (hours, minutes, seconds) = (part(0), part(step), part(2 * step));
+    if (hours, minutes, seconds) == (24, 0, 0) && fraction.bytes().all(|byte| byte == b'0') {
         return date.checked_add_days(Days::new(1))?.and_hms_opt(0, 0, 0);
     }
     // A leap second is read as the one before it.
@@ -87,10 +80,14 @@ fn read_offset(offset: &str) -> Option<FixedOffset> {
     format!("{offset}{minutes}").parse().ok().filter(|_| is_spelt)
 }
 
-/// A number of two or four digits.
-fn number(digits: &str) -> Option<u32> {
-    let is_number = [2, 4].contains(&digits.len()) && digits.bytes().all(|it| it.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_number)
+/// Whether a text has digits where the shape has zeros, and the same signs elsewhere.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let is_like = |(byte, like): (u8, u8)| byte == like || like == b'0' && byte.is_ascii_digit();
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_like)
+}
+
+fn number(digits: &str, place: Range<usize>) -> Option<u32> {
+    digits.get(place)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn fold(error: &str) -> String {
             rest.strip_prefix(first).unwrap_or_default()
         };
     }
-    folded.split_whitespace().collect::<Vec<_>>().join(" ")
+    folded
 }
 
 /// An error without colours and control characters, and with one blank between words.

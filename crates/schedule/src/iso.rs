@@ -81,12 +81,12 @@ fn read_offset(offset: &str) -> Option<FixedOffset> {
 }
 
 /// Whether a text has digits where the shape has zeros, and the same signs elsewhere.
-fn has_shape(text: &str, shape: &str) -> bool {
+pub fn has_shape(text: &str, shape: &str) -> bool {
     let is_like = |(byte, like): (u8, u8)| byte == like || like == b'0' && byte.is_ascii_digit();
     text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_like)
 }
 
-fn number(digits: &str, place: Range<usize>) -> Option<u32> {
+pub fn number(digits: &str, place: Range<usize>) -> Option<u32> {
     digits.get(place)?.parse().ok()
 }
 

@@ -1,14 +1,14 @@
 //! Points in time, whole seconds since the epoch, UTC; and their spellings.
 
 use std::fmt;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::iso::Iso;
+use crate::iso::{Iso, has_shape, number};
 
 /// Seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, not rounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,10 +31,10 @@ impl Instant {
 
     /// Reads `2026-11-21T03:40:00Z`, our own spelling: a pass over a million rows does little else.
     pub fn parse_own(text: &str) -> Option<Self> {
-        if !shape(text).eq(*b"0000-00-00T00:00:00Z") {
+        if !has_shape(text, "0000-00-00T00:00:00Z") {
             return None;
         }
-        let number = |place: Range<usize>| text.get(place)?.parse().ok();
+        let number = |place| number(text, place);
         let year = text.get(..4)?.parse().ok()?;
         let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
         let time = date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?;
@@ -95,11 +95,6 @@ impl<'de> Deserialize<'de> for Instant {
         let text = <&str>::deserialize(deserializer)?;
         text.parse().map_err(D::Error::custom)
     }
-}
-
-/// A text with a zero for each digit.
-fn shape(text: &str) -> impl Iterator<Item = u8> {
-    text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte })
 }
 
 /// Years 0 to 9999, in epoch seconds: what can be written as RFC 3339, with four digits.

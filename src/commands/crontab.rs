@@ -21,7 +21,7 @@ use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
 
 pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let chosen = resolved.handler(&queue)?.ok_or_else(Handler::none)?;
+    let chosen = resolved.handler()?.ok_or_else(Handler::none)?;
     let mut text = String::new();
     let argv = if let Handler::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());

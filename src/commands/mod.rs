@@ -257,7 +257,7 @@ fn pass(resolved: &Resolved<'_>, args: &Process, console: &mut Console<'_>) -> R
     }
     resolved.require_database(args.dry_run)?;
     let queue = resolved.queue()?;
-    let mut settings = PassSettings::new(resolved, &queue, args.dry_run)?;
+    let mut settings = PassSettings::new(resolved, args.dry_run)?;
     if !args.ids.is_empty() {
         return process::run_named(resolved, &queue, settings, args, console);
     }

@@ -7,7 +7,6 @@ use backlog_store::system_error::chain;
 use super::environment::{Environment, utf8};
 use super::key::Role;
 use super::layers::Layers;
-use super::queue::Queue;
 use super::settings::Settings;
 use super::value::{exit_codes, refusals};
 use crate::exit::{ExitError, usage};
@@ -29,7 +28,6 @@ pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 fn webhook(
     url: &str,
     settings: &Settings,
-    payload: Option<&str>,
     environment: &Environment,
 ) -> Result<Webhook, ExitError> {
     let wrong = |option: &'static str| {
@@ -49,7 +47,7 @@ fn webhook(
         proxies: Proxies::from_env(&|name| environment.text(name)),
     };
     require_hosts(&webhook)?;
-    require_secrecy(&webhook, payload)?;
+    require_secrecy(&webhook, settings.table.mapping.payload.as_deref())?;
     Ok(webhook)
 }
 
@@ -112,13 +110,12 @@ impl Handler {
     pub fn chosen(
         settings: &Settings,
         layers: &Layers,
-        queue: &Queue,
         environment: &Environment,
     ) -> Result<Option<Self>, ExitError> {
         if settings.stream && settings.post.is_some() {
             return Err(usage("--stream and --post are two handlers: choose one"));
         }
-        let argv = queue.exec.clone();
+        let argv = settings.exec.clone();
         for (key, ..) in layers.iter() {
             let required = if key.name == "window" && !settings.stream {
                 "--stream"
@@ -136,8 +133,7 @@ impl Handler {
                 let why = "--post: this program was built without webhooks (feature `webhook`)";
                 return Err(usage(why));
             }
-            let payload = queue.mapping.payload.as_deref();
-            return Ok(Some(Self::Post(Box::new(webhook(url, settings, payload, environment)?))));
+            return Ok(Some(Self::Post(Box::new(webhook(url, settings, environment)?))));
         }
         if argv.is_empty() {
             return Ok(None);

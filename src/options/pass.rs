@@ -6,7 +6,6 @@ use backlog_schedule::{AgeWindow, DAY, Policy, RetryLimits, Schedule, Shard};
 
 use super::handler::Handler;
 use super::ping::Ping;
-use super::queue::Queue;
 use super::resolved::Resolved;
 use super::schedule::no_schedule;
 use super::settings::Settings;
@@ -30,8 +29,8 @@ pub struct PassSettings<'a> {
 
 impl<'a> PassSettings<'a> {
     /// `is_dry` says that no record is handled.
-    pub fn new(resolved: &'a Resolved<'_>, queue: &Queue, is_dry: bool) -> Result<Self, ExitError> {
-        let (handler, schedule) = (resolved.handler(queue)?, resolved.schedule()?);
+    pub fn new(resolved: &'a Resolved<'_>, is_dry: bool) -> Result<Self, ExitError> {
+        let (handler, schedule) = (resolved.handler()?, resolved.schedule()?);
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 100 * 365 * DAY });
         let all_ages = Schedule { policy, limits: RetryLimits::default(), shard: None };
         let schedule =

@@ -249,7 +249,6 @@ impl Resolved<'_> {
             shard: settings.shard,
             names_state_dir: settings.state_dir.is_some() || db.file().is_some(),
             state_dir: settings.state_dir.clone().or_else(default),
-            exec: settings.exec.clone(),
             on_archive: settings.on_archive.clone(),
             prune_after: settings.prune_after.clone(),
             db,
@@ -408,9 +407,8 @@ impl Resolved<'_> {
         Some((schedule, layer.conditions, settings.shard))
     }
 
-    pub fn handler(&self, queue: &Queue) -> Result<Option<Handler>, ExitError> {
-        let environment = &self.sources.environment;
-        Handler::chosen(&self.settings, &self.layers, queue, environment)
+    pub fn handler(&self) -> Result<Option<Handler>, ExitError> {
+        Handler::chosen(&self.settings, &self.layers, &self.sources.environment)
     }
 
     /// The settings of the queue's passes, and the errors in them.

@@ -176,7 +176,7 @@ impl Installed<'_> {
         }
         errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
         errors.extend(resolved.errors.iter().cloned());
-        let handler = PassSettings::new(resolved, named, false).map(|settings| settings.handler);
+        let handler = PassSettings::new(resolved, false).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }

@@ -60,7 +60,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
             findings.error("config", format!("others can read {what}: chmod 600 {path}"));
         }
     }
-    let chosen = resolved.handler(&queue);
+    let chosen = resolved.handler();
     let mut is_running = false;
     if let Some(mut database) = database {
         database.leave_alone()?;

@@ -59,7 +59,8 @@ fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
     let has_seconds = has_shape(whole, "00:00:00") || has_shape(whole, "000000");
     let has_no_more = ["00:00", "0000", "00"].iter().any(|shape| has_shape(whole, shape));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_fraction || !has_seconds && !(has_no_more && split.is_none()) {
+    let is_clock = has_seconds || has_no_more && split.is_none();
+    if !is_clock || !is_fraction {
         return None;
     }
     let step = if whole.contains(':') { 3 } else { 2 };

@@ -96,6 +96,8 @@ struct InHand {
     charged: Option<Charged>,
     started_at: Instant,
     began: Monotonic,
+    /// Whether a failed round may have written the outcome.
+    is_in_doubt: bool,
 }
 
 impl Dispatcher {

@@ -391,14 +391,15 @@ impl Dispatcher {
         let (capabilities, limits) = (rule.capabilities, rule.schedule.limits);
         let mut changes = Vec::with_capacity(ended.len() + claimed.len());
         for attempt in ended {
-            let Some(InHand { record, charged, .. }) = self.in_hand.get(&attempt.id) else {
+            let Some(in_hand) = self.in_hand.get(&attempt.id) else {
                 bail!("record {} was answered but is not in hand", attempt.id);
             };
+            let InHand { record, charged, is_in_doubt: is_repeated, .. } = in_hand;
             let settlement =
                 backlog_schedule::settle(record, &attempt.outcome, now, capabilities, limits);
             let retry_at = rule.retry_at(record, &settlement);
             let change = RowWrite::new(record, charged.as_ref(), settlement);
-            changes.push(RowWrite { retry_at, ..change });
+            changes.push(RowWrite { retry_at, is_repeated: *is_repeated, ..change });
         }
         let charge = |record: &Record| {
             let charge = backlog_schedule::charge(record, now, capabilities);
@@ -418,7 +419,14 @@ impl Dispatcher {
             true => self.due.peek(MOST_NEXT.min(left)),
             false => Vec::new(),
         };
-        let (mut applied, unstored) = apply(&mut *self.pass.store, &changes, &next)?;
+        let (mut applied, unstored) = match apply(&mut *self.pass.store, &changes, &next) {
+            Ok(applied) => applied,
+            Err(error) => {
+                drop(changes);
+                self.doubt(ended);
+                return Err(error);
+            }
+        };
         log::debug!("wrote {} outcomes and began {} attempts", ended.len(), claimed.len());
         let settlements: Vec<_> = changes.into_iter().map(|change| change.settlement).collect();
         let mut charged = applied.split_off(ended.len());
@@ -437,6 +445,14 @@ impl Dispatcher {
             );
         }
         Ok(charged)
+    }
+
+    fn doubt(&mut self, ended: &[Attempt]) {
+        for attempt in ended {
+            if let Some(in_hand) = self.in_hand.get_mut(&attempt.id) {
+                in_hand.is_in_doubt = true;
+            }
+        }
     }
 
     /// Gives the charged records to the handler, and returns their number. If the pass was just stopped, they come back
@@ -479,7 +495,13 @@ impl Dispatcher {
             self.rule.kept.remove(&record.id);
             self.cursor.handed_out(&record, slot);
             let (id, attempt) = (record.id.clone(), record.next_attempt());
-            let in_hand = InHand { record: record.clone(), charged, started_at: now, began };
+            let in_hand = InHand {
+                record: record.clone(),
+                charged,
+                started_at: now,
+                began,
+                is_in_doubt: false,
+            };
             self.in_hand.insert(id, in_hand);
             let job = Job { record, attempt, submit: submit.clone() };
             match &job.record.too_large {

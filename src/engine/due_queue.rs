@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use anyhow::Result;
 use backlog_schedule::{
-    DueRule, End, Id, Instant, Key, Order, Query, Span, Status, Verdict, Window,
+    DueRule, End, Id, Instant, Key, Order, Query, Record, Span, Status, Verdict, Window,
 };
 use backlog_store::Reader;
 
@@ -108,6 +108,11 @@ pub struct Candidate {
 impl Candidate {
     fn of(id: &Id) -> Self {
         Self { id: id.clone(), was_new: false }
+    }
+
+    /// A record that was claimed, and is left for later.
+    pub fn of_record(record: &Record) -> Self {
+        Self { id: record.id.clone(), was_new: record.status == Status::New }
     }
 }
 

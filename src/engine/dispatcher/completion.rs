@@ -156,7 +156,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Unwritten {
-    attempts: Vec<Attempt>,
+    pub attempts: Vec<Attempt>,
     deadlines: HashMap<Id, Monotonic>,
     next_at: Option<Monotonic>,
     /// Whether the pass ends and keeps nothing any longer.
@@ -164,10 +164,6 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    pub fn len(&self) -> usize {
-        self.attempts.len()
-    }
-
     /// Takes all outcomes, to write them for the last time.
     pub fn take_last(&mut self) -> Vec<Attempt> {
         self.is_over = true;

@@ -4,7 +4,6 @@ mod circuit_breaker;
 mod completion;
 mod rehearsal;
 mod round;
-mod slow_handlers;
 mod unreported;
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,13 +24,16 @@ use crate::handlers::Submit;
 
 use circuit_breaker::CircuitBreaker;
 use completion::Unwritten;
-use slow_handlers::SlowHandlers;
 use unreported::Unreported;
 
 const AMBIGUOUS_SHOWN: usize = 5;
 const SECOND: Duration = Duration::from_secs(1);
 /// Pause before a pass asks again for records that other passes hold.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// A handler that runs for longer is slow.
+const LONG: Duration = Duration::from_secs(10);
+/// Maximum number of slow handlers that are noted.
+const MOST_SLOW: usize = 1_000;
 
 pub struct Dispatcher {
     pass: Pass,
@@ -56,7 +58,8 @@ pub struct Dispatcher {
     /// Records whose last attempt has not reported back: a handler may still run.
     unreported: Unreported,
     unwritten: Unwritten,
-    slow_handlers: SlowHandlers,
+    /// The slow handlers that were noted last: their records, and when they were started.
+    slow_handlers: Vec<(Id, Instant)>,
     next_second: Option<Monotonic>,
     /// Records whose last attempt is made alone in its process, after all others.
     to_be_alone: Vec<Candidate>,
@@ -75,7 +78,6 @@ pub struct Dispatcher {
     breaker: CircuitBreaker,
     /// Ids that more than one row has: these records are not tried.
     ambiguous: BTreeSet<String>,
-    unsettled: Vec<Attempt>,
     /// Whether a write has failed for good.
     is_lost: bool,
     /// The error that ends the pass.
@@ -129,7 +131,7 @@ impl Dispatcher {
             has_asked_blocked: false,
             unreported: Unreported::default(),
             unwritten: Unwritten::default(),
-            slow_handlers: SlowHandlers::default(),
+            slow_handlers: Vec::new(),
             next_second: None,
             to_be_alone: Vec::new(),
             is_alone: false,
@@ -141,7 +143,6 @@ impl Dispatcher {
             cursor,
             breaker: CircuitBreaker::default(),
             ambiguous: BTreeSet::new(),
-            unsettled: Vec::new(),
             is_lost: false,
             error: None,
             tally: Tally::default(),
@@ -161,7 +162,8 @@ impl Dispatcher {
         }
         if self.is_lost {
             let in_hand = &self.in_hand;
-            self.unsettled.extend(ended.into_iter().filter(|it| in_hand.contains_key(&it.id)));
+            let unsettled = ended.into_iter().filter(|it| in_hand.contains_key(&it.id));
+            self.unwritten.attempts.extend(unsettled);
         }
         // The main thread runs rounds without attempts, and looks by itself.
         if has_answers && self.is_idle() || self.waits() && !was_held_back {
@@ -174,7 +176,7 @@ impl Dispatcher {
         self.is_held_back
             || self.is_held_off
             || !self.unreported.is_empty()
-            || self.unwritten.len() > 0
+            || !self.unwritten.attempts.is_empty()
     }
 
     /// Time until records that are held back may be tried.
@@ -222,6 +224,32 @@ impl Dispatcher {
         SECOND
     }
 
+    /// `status`, `list` and `explain` show which records have slow handlers.
+    fn note_slow_handlers(&mut self, now: Monotonic) {
+        let is_slow = |began| now.saturating_duration_since(began) >= LONG;
+        let slow = self.in_hand.iter().filter(|(_, it)| is_slow(it.began));
+        let mut slow: Vec<_> = slow.map(|(id, it)| (id.clone(), it.started_at)).collect();
+        slow.sort_by_key(|(_, since)| *since);
+        slow.truncate(MOST_SLOW);
+        if self.slow_handlers != slow && self.pass.observer.slow_handlers(&slow) {
+            self.slow_handlers = slow;
+        }
+    }
+
+    /// Interrupts the attempts that somebody wants to be stopped. This pass does not try their records again.
+    fn stop_slow_handlers(&mut self) {
+        if self.slow_handlers.is_empty() {
+            return;
+        }
+        let mut stopped = self.pass.observer.stop_requests();
+        stopped.retain(|id| self.in_hand.contains_key(id));
+        for id in &stopped {
+            log::warn!("record {id}: its handler is stopped, as somebody asked");
+            self.breaker.skipped.insert(id.clone());
+        }
+        self.handlers.handler.end(&stopped, self.pass.limits.grace);
+    }
+
     fn next_round(&mut self) -> Step {
         let again = self.write_again_in();
         let pause = match self.held_back() {
@@ -264,12 +292,12 @@ impl Dispatcher {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.in_hand.len() == self.unsettled.len() + self.answered()
+        self.in_hand.len() == self.answered()
     }
 
     /// Number of records that handlers have answered and that are still held.
     fn answered(&self) -> usize {
-        self.breaker.doubtful.len() + self.unwritten.len()
+        self.breaker.doubtful.len() + self.unwritten.attempts.len()
     }
 
     /// Whether nothing more is begun, although more may be due.
@@ -302,7 +330,7 @@ impl Dispatcher {
         }
         // An outcome that is not written yet still blocks some.
         let is_asked = std::mem::replace(&mut self.has_asked_blocked, true);
-        if !self.blocked.is_empty() && (self.unwritten.len() == 0 || !is_asked) {
+        if !self.blocked.is_empty() && (self.unwritten.attempts.is_empty() || !is_asked) {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }
@@ -338,7 +366,7 @@ impl Dispatcher {
 
     /// Ends the pass. The error names records whose success could not be written.
     pub fn finish(&mut self) -> Result<Tally> {
-        self.settle_leftovers();
+        let unsettled = self.settle_leftovers();
         // It may have come after everything was settled.
         self.tally.note_signal(self.pass.stop.signalled());
         let cut_short = self.is_cut_short();
@@ -360,7 +388,7 @@ impl Dispatcher {
             self.tally.busy = (self.busy.len() + self.blocked.len()) as u64;
             return Ok(self.tally.clone());
         };
-        let succeeded = self.unsettled.iter().filter(|it| it.outcome == Outcome::Success);
+        let succeeded = unsettled.iter().filter(|it| it.outcome == Outcome::Success);
         let succeeded: Vec<_> = succeeded.map(|attempt| attempt.id.to_string()).collect();
         if succeeded.is_empty() {
             return Err(error);
@@ -372,19 +400,18 @@ impl Dispatcher {
         )))
     }
 
-    /// Writes the outcomes that are left once more.
-    fn settle_leftovers(&mut self) {
-        let mut ended = std::mem::take(&mut self.unsettled);
+    /// Writes the outcomes that are left once more. Returns those that cannot be written.
+    fn settle_leftovers(&mut self) -> Vec<Attempt> {
+        let mut ended = self.unwritten.take_last();
         ended.append(&mut self.breaker.doubtful);
-        ended.append(&mut self.unwritten.take_last());
         // A lock that was waited for is not waited for twice.
         let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
         let is_in_vain = ended.is_empty() || has_waited;
         if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
             self.error.get_or_insert(error);
         }
-        let in_hand = &self.in_hand;
-        self.unsettled = ended.into_iter().filter(|it| in_hand.contains_key(&it.id)).collect();
+        ended.retain(|attempt| self.in_hand.contains_key(&attempt.id));
+        ended
     }
 
     /// Notes unusable and unreadable records once, although each search of a drain finds them.

@@ -7,13 +7,13 @@ use anyhow::{Result, ensure};
 use backlog_schedule::{Outcome, Record, settle};
 use backlog_store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
-use super::round::{Claimed, Due};
+use super::round::Due;
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
 
 impl Dispatcher {
     /// Returns the records whose outcomes the table accepts besides those of `claimed`, and releases the others.
-    pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
+    pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Due]) -> Result<Vec<Due>> {
         let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);
         let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
@@ -22,7 +22,7 @@ impl Dispatcher {
     }
 
     /// The first record that is accepted stands for all, unless constraints may refuse single rows.
-    fn accepted(&mut self, due: Vec<Due>, claimed: &[Claimed]) -> Result<Vec<Due>> {
+    fn accepted(&mut self, due: Vec<Due>, claimed: &[Due]) -> Result<Vec<Due>> {
         let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
         while self.takes_errors.is_none()
             && let Some(first) = due.next()
@@ -41,9 +41,8 @@ impl Dispatcher {
                 let with_handlers = with_handlers
                     .filter(|in_hand| !self.breaker.is_doubtful(&in_hand.record.id))
                     .map(|InHand { record, charged, .. }| (record.clone(), charged.clone()));
-                let accepted = accepted.iter().map(|it| &it.record);
-                let before = claimed.iter().map(|(record, _)| record).chain(accepted);
-                let before = before.map(|record| (record.clone(), None)).chain(with_handlers);
+                let before = claimed.iter().chain(&accepted).map(|it| (it.record.clone(), None));
+                let before = before.chain(with_handlers);
                 self.rehearse_each(others, &before.collect::<Vec<_>>())?
             }
         };
@@ -93,18 +92,18 @@ impl Dispatcher {
             }
             Rehearsal::ChangedMeanwhile => return Ok(false),
             Rehearsal::Blocked => {
-                let id = due.record.id.clone();
+                let id = &due.record.id;
                 log::debug!("record {id} waits for another one whose success may be in its way");
-                self.keep_slot(&id);
-                self.blocked.push(Candidate { id, was_new: due.was_new });
+                self.keep_slot(id);
+                self.blocked.push(Candidate::of_record(&due.record));
                 return Ok(false);
             }
             // It is asked for again, at the latest by the next pass.
             Rehearsal::Locked(why) if !self.has_retried_busy => {
-                let id = due.record.id.clone();
+                let id = &due.record.id;
                 log::debug!("record {id} is not tried now: {why}");
-                self.keep_slot(&id);
-                self.busy.push(Candidate { id, was_new: due.was_new });
+                self.keep_slot(id);
+                self.busy.push(Candidate::of_record(&due.record));
                 return Ok(false);
             }
             Rehearsal::Locked(why) => {

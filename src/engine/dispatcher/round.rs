@@ -23,13 +23,10 @@ const FEW: usize = 64;
 /// Number of candidates that a write is told of, so that the store can claim some.
 const MOST_NEXT: usize = 128;
 
-pub(super) type Claimed = (Arc<Record>, Option<Slot>);
-
 /// A record that is due under its claim.
 pub(super) struct Due {
     pub record: Arc<Record>,
     pub slot: Option<Slot>,
-    pub was_new: bool,
 }
 
 impl Dispatcher {
@@ -59,7 +56,7 @@ impl Dispatcher {
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
-            claimed.drain(..).for_each(|(it, _)| self.pass.store.release(&it.id));
+            claimed.drain(..).for_each(|it: Due| self.pass.store.release(&it.record.id));
             self.begin_no_more(error);
         }
         let count = claimed.len();
@@ -71,7 +68,7 @@ impl Dispatcher {
             }
             // It may be the charges that cannot be written.
             Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
-                claimed.iter().for_each(|(it, _)| self.pass.store.release(&it.id));
+                claimed.iter().for_each(|it| self.pass.store.release(&it.record.id));
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| (0, 0))
             }
@@ -88,7 +85,7 @@ impl Dispatcher {
         self.pass.store.limits().most_claims.saturating_sub(self.in_hand.len())
     }
 
-    fn claim(&mut self, free: usize, claimed: &mut Vec<Claimed>) -> Result<()> {
+    fn claim(&mut self, free: usize, claimed: &mut Vec<Due>) -> Result<()> {
         (self.is_held_back, self.is_held_off) = (false, false);
         if free > 0 {
             self.obey_pause();
@@ -178,7 +175,7 @@ impl Dispatcher {
         &mut self,
         candidates: &[Candidate],
         wanted: Wanted<'_>,
-        claimed: &mut Vec<Claimed>,
+        claimed: &mut Vec<Due>,
     ) -> Result<bool> {
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
         let claims = self.pass.store.claim(wanted)?;
@@ -205,9 +202,9 @@ impl Dispatcher {
                 }
             }
         }
-        for Due { record, slot, was_new } in self.rehearse(due, claimed)? {
-            if self.defers(&record, was_new) {
-                self.pass.store.release(&record.id);
+        for due in self.rehearse(due, claimed)? {
+            if self.defers(&due.record) {
+                self.pass.store.release(&due.record.id);
                 continue;
             }
             self.may_be_alone = false;
@@ -215,7 +212,7 @@ impl Dispatcher {
             if let Some(bucket) = &mut self.bucket {
                 bucket.take(self.pass.clock.monotonic());
             }
-            claimed.push((record, slot));
+            claimed.push(due);
         }
         Ok(has_left_out)
     }
@@ -255,7 +252,7 @@ impl Dispatcher {
 
     /// Whether another pass that lost its claims may still run the last attempt of a record, which is then retried later.
     /// If rows do not show whether an attempt has reported back, this holds for every failed record.
-    fn waits_for_report(&mut self, record: &Record, was_new: bool) -> bool {
+    fn waits_for_report(&mut self, record: &Record) -> bool {
         let capabilities = self.rule.capabilities;
         if !capabilities.has_charge() || !self.pass.store.limits().can_lose_claims {
             return false;
@@ -267,9 +264,8 @@ impl Dispatcher {
             Some(error) => is_begun(error),
             None => false,
         };
-        let candidate = Candidate { id: record.id.clone(), was_new };
         let now = self.pass.clock.monotonic();
-        if !may_be_running || self.unreported.may_be_tried(&candidate, record, now) {
+        if !may_be_running || self.unreported.may_be_tried(record, now) {
             return false;
         }
         log::debug!("the last attempt of record {} has not reported back", record.id);
@@ -279,7 +275,7 @@ impl Dispatcher {
 
     /// Whether a record is deferred, because it or another record makes its last attempt alone in its process: a record
     /// that shared the process may have ended the attempts before.
-    fn defers(&mut self, record: &Record, was_new: bool) -> bool {
+    fn defers(&mut self, record: &Record) -> bool {
         let has_to_be_alone =
             self.handlers.handler.shares_process() && self.rule.has_one_more(record.facts());
         if !has_to_be_alone && !self.is_alone {
@@ -290,7 +286,7 @@ impl Dispatcher {
             return false;
         }
         self.keep_slot(&record.id);
-        let candidate = Candidate { id: record.id.clone(), was_new };
+        let candidate = Candidate::of_record(record);
         if has_to_be_alone {
             self.to_be_alone.push(candidate);
         } else {
@@ -316,13 +312,13 @@ impl Dispatcher {
         let Verdict::Due(reason) = verdict else {
             self.forget_slot(&record.id);
             if let Verdict::Archive(end) = verdict
-                && !self.waits_for_report(&record, was_new)
+                && !self.waits_for_report(&record)
             {
                 self.expire(&record, end)?;
             }
             return Ok(None);
         };
-        if self.was_tried_meanwhile(&record, was_new) || self.waits_for_report(&record, was_new) {
+        if self.was_tried_meanwhile(&record, was_new) || self.waits_for_report(&record) {
             return Ok(None);
         }
         if reason == Reason::ClockSetBack {
@@ -332,7 +328,7 @@ impl Dispatcher {
                 record.id
             );
         }
-        Ok(Some(Due { record, slot: verdict.slot(), was_new }))
+        Ok(Some(Due { record, slot: verdict.slot() }))
     }
 
     /// Whether another pass may have tried a record since it was selected. By age and by slots a failed record may still
@@ -385,7 +381,7 @@ impl Dispatcher {
 
     /// Writes, in one transaction, the outcomes of the answered records, which it books, and the
     /// charges of the claimed ones; says how those went. Where nothing is charged, all went well.
-    fn write(&mut self, ended: &[Attempt], claimed: &[Claimed]) -> Result<Vec<WriteResult>> {
+    fn write(&mut self, ended: &[Attempt], claimed: &[Due]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let rule = &self.rule;
         let (capabilities, limits) = (rule.capabilities, rule.schedule.limits);
@@ -406,7 +402,7 @@ impl Dispatcher {
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_charge());
-        changes.extend(charged.map(|(record, _)| {
+        changes.extend(charged.map(|Due { record, .. }| {
             let charge = charge(record);
             // Killed, the pass leaves the record to wait as if it had failed.
             let retry_at = Some(()).filter(|()| capabilities.has_due_column);
@@ -459,13 +455,13 @@ impl Dispatcher {
     /// as interrupted, and the next round reverts their charge.
     fn hand_out(
         &mut self,
-        claimed: impl Iterator<Item = (Claimed, WriteResult)>,
+        claimed: impl Iterator<Item = (Due, WriteResult)>,
         now: Instant,
         submit: &Submit,
     ) -> usize {
         let (mut jobs, mut too_large) = (Vec::new(), Vec::new());
         let began = self.pass.clock.monotonic();
-        for ((record, slot), charged) in claimed {
+        for (Due { record, slot }, charged) in claimed {
             let charged = match charged {
                 WriteResult::Written | WriteResult::WrittenAfterLoss => None,
                 WriteResult::Charged(charged) => Some(charged),
@@ -478,8 +474,7 @@ impl Dispatcher {
                     self.keep_slot(&record.id);
                     self.pass.store.release(&record.id);
                     self.left += 1;
-                    let was_new = record.status == Status::New;
-                    self.busy.push(Candidate { id: record.id.clone(), was_new });
+                    self.busy.push(Candidate::of_record(&record));
                     continue;
                 }
                 WriteResult::Refused(error) => {

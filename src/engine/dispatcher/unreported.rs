@@ -51,17 +51,17 @@ impl Unreported {
     }
 
     /// Whether a record that was just claimed has been claimed often enough to be tried. If not, it waits.
-    pub fn may_be_tried(&mut self, candidate: &Candidate, record: &Record, now: Monotonic) -> bool {
+    pub fn may_be_tried(&mut self, record: &Record, now: Monotonic) -> bool {
         let begun = (record.failures, record.last_failure_at, record.last_error.clone());
-        let asked = match self.waiting.remove(&candidate.id) {
+        let asked = match self.waiting.remove(&record.id) {
             Some(waiting) if waiting.begun == begun => waiting.asked + 1,
             Some(_) | None => 0,
         };
         if asked >= ASKS {
             return true;
         }
-        self.waiting.insert(candidate.id.clone(), Waiting { begun, asked, is_asked: false });
-        self.queue.push_back((now + PAUSE, candidate.clone()));
+        self.waiting.insert(record.id.clone(), Waiting { begun, asked, is_asked: false });
+        self.queue.push_back((now + PAUSE, Candidate::of_record(record)));
         false
     }
 
@@ -82,23 +82,19 @@ mod tests {
         Monotonic::now()
     }
 
-    fn candidate() -> Candidate {
-        Candidate { id: Id::Integer(7), was_new: false }
-    }
-
     /// How often the record is asked for until it may be tried, if its row changes from the first to the
     /// second one at a certain ask.
     fn asks(rows: [&Record; 2], changes_at: usize) -> usize {
         let (mut unreported, begin) = (Unreported::default(), some_time());
         let mut now = begin;
         let row = |asked: usize| rows[usize::from(asked >= changes_at)];
-        assert!(!unreported.may_be_tried(&candidate(), row(0), now));
+        assert!(!unreported.may_be_tried(row(0), now));
         for asked in 1..20 {
             assert_eq!(unreported.take_due(9, now), []);
             now += PAUSE;
             assert_eq!(unreported.next_at(), Some(now));
-            assert_eq!(unreported.take_due(9, now), [candidate()]);
-            if unreported.may_be_tried(&candidate(), row(asked), now) {
+            assert_eq!(unreported.take_due(9, now), [Candidate::of_record(row(0))]);
+            if unreported.may_be_tried(row(asked), now) {
                 assert!(unreported.is_empty());
                 return asked;
             }
@@ -121,10 +117,10 @@ mod tests {
             let now = begin + seconds * PAUSE;
             unreported.take_due(9, now);
             if is_held {
-                unreported.forget_asked(&candidate().id);
+                unreported.forget_asked(&Id::Integer(7));
                 return false;
             }
-            unreported.may_be_tried(&candidate(), &Record::new(Id::Integer(7), None), now)
+            unreported.may_be_tried(&Record::new(Id::Integer(7), None), now)
         };
         assert!(!may_be_tried(0, false) && !may_be_tried(1, false) && !may_be_tried(2, true));
         let tried: Vec<_> = (3..7).map(|seconds| may_be_tried(seconds, false)).collect();

@@ -218,7 +218,7 @@ pub trait Locks<E: Engine>: Send {
 }
 
 /// The state of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// The pass has had it ever since it claimed the record.
     Unbroken,

@@ -64,7 +64,7 @@ impl Ahead {
             self.counted = (now, 0);
         }
         let soon = self.pace.max(begun).min(MOST);
-        let held = self.fresh().filter(|claim| matches!(claim, Claim::Held(_))).count();
+        let held = self.held();
         if soon >= LEAST && 2 * held < soon { soon - held } else { 0 }
     }
 
@@ -77,12 +77,6 @@ impl Ahead {
         self.ready.remove(id).map(|(claim, _)| claim)
     }
 
-    fn fresh(&self) -> impl Iterator<Item = &Claim> {
-        let now = self.clock.monotonic();
-        self.ready.values().filter(move |(_, at)| now - *at < FRESH).map(|(claim, _)| claim)
-    }
-
-    /// How many records are held.
     pub fn held(&self) -> usize {
         self.ready.values().filter(|(claim, _)| matches!(claim, Claim::Held(_))).count()
     }
@@ -159,6 +153,7 @@ mod tests {
         }
         assert_eq!(ahead.lacks(NOW.get()), 0);
         NOW.set(NOW.get() + FRESH);
-        assert_eq!(ahead.fresh().count(), 0);
+        assert_eq!(ahead.drain(false).len(), 15);
+        assert_eq!(ahead.held(), 0);
     }
 }

@@ -82,18 +82,14 @@ struct Held {
     charged: Option<Charged>,
     /// Which of its two locks the pass has. Behind a pooler there is only the first.
     has: [bool; 2],
-    /// Whether at some time the pass had neither of them.
-    is_broken: bool,
-    /// Whether another pass has the record now.
-    is_lost: bool,
+    hold: Hold,
     /// How many times in a row another pass was seen with the first lock.
     refusals: u8,
 }
 
 impl Held {
     fn new(record: Arc<Record>, keys: Keys, has: [bool; 2]) -> Self {
-        let (charged, is_broken, is_lost, refusals) = (None, false, false, 0);
-        Self { record, keys, charged, has, is_broken, is_lost, refusals }
+        Self { record, keys, charged: None, has, hold: Hold::Unbroken, refusals: 0 }
     }
 
     fn is_covered(&self) -> bool {
@@ -111,22 +107,13 @@ pub struct LineSession {
 impl LineSession {
     /// `None` if a pass of the line has the lock, and `wait` is false.
     pub fn lock(
-        writing: &mut Session,
-        line: &str,
-        wait: bool,
-    ) -> Result<Result<Option<Self>, DbError>> {
-        let session = Session::open(&writing.server, Access::ReadWrite)?;
-        Ok(Self { session, key: None }.locked(writing, line, wait))
-    }
-
-    fn locked(
-        mut self,
+        mut session: Session,
         writing: &mut Session,
         line: &str,
         wait: bool,
     ) -> Result<Option<Self>, DbError> {
-        if are_pooled(&mut self.session, writing)? {
-            return Ok(Some(self));
+        if are_pooled(&mut session, writing)? {
+            return Ok(Some(Self { session, key: None }));
         }
         let key = splitmix64(fnv1a64(format!("line {line}").as_bytes())).cast_signed();
         if wait {
@@ -134,12 +121,11 @@ impl LineSession {
                 "SET statement_timeout = 0; SET lock_timeout = 0; \
                  SELECT pg_catalog.pg_advisory_lock({key})"
             );
-            self.session.batch(&wait)?;
-        } else if !take_line(&mut self.session, key)? {
+            session.batch(&wait)?;
+        } else if !take_line(&mut session, key)? {
             return Ok(None);
         }
-        self.key = Some(key);
-        Ok(Some(self))
+        Ok(Some(Self { session, key: Some(key) }))
     }
 }
 
@@ -357,11 +343,7 @@ impl Locks<PgEngine> for PgLocks {
 
     /// If a record is no longer held, another pass may have had it.
     fn hold(&self, id: &Id) -> Hold {
-        match self.held.get(id) {
-            Some(held) if held.is_lost => Hold::Lost,
-            Some(held) if !held.is_broken => Hold::Unbroken,
-            Some(_) | None => Hold::Broken,
-        }
+        self.held.get(id).map_or(Hold::Broken, |held| held.hold)
     }
 
     /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the

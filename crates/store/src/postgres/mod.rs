@@ -277,11 +277,10 @@ impl Database for SqlDatabase<PgEngine> {
     }
 
     fn lock_line(&mut self, line: &str, wait: bool) -> Result<bool> {
-        let locked = LineSession::lock(&mut self.engine.session, line, wait)?;
-        let locked = self.reading(locked)?;
-        let is_free = locked.is_some();
-        self.engine.line = locked;
-        Ok(is_free)
+        let session = Session::open(&self.engine.session.server, Access::ReadWrite)?;
+        let locked = LineSession::lock(session, &mut self.engine.session, line, wait);
+        self.engine.line = self.reading(locked)?;
+        Ok(self.engine.line.is_some())
     }
 
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()> {

@@ -48,12 +48,6 @@ fn begin_to_read() -> String {
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL jit = off; {values}")
 }
 
-/// The server estimates so high a cost for a search over very many rows that it compiles the conditions,
-/// which takes longer than to evaluate them. Of what is set in a transaction a pooler keeps nothing.
-fn begin_to_search() -> String {
-    format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"))
-}
-
 /// Time limit for the first answer to a new session, and behind a pooler for every answer in a pass.
 pub const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const NO_CONNECTION_LEFT: &str = "; a pass needs two connections: behind a pooler its pool may have none \
@@ -196,9 +190,11 @@ impl Session {
         if self.access == Access::ReadOnly {
             return self.stream(sql, params, each);
         }
-        // A search takes long if there are many rows, so it has no limit.
+        // A search takes long if there are many rows, so it has no limit. For the same reason the server would
+        // compile the conditions, which takes longer than to evaluate them. A pooler keeps no local setting.
         let limit = self.connection.limit.take();
-        let searched = self.stream_after(Some(&begin_to_search()), sql, params, each);
+        let begin = format!("BEGIN; SET LOCAL jit = off; {}", set_values("SET LOCAL"));
+        let searched = self.stream_after(Some(&begin), sql, params, each);
         let ended = self.batch("COMMIT");
         self.connection.limit = limit;
         searched.and(ended)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Held, LOCK, PgLocks};
-use crate::engine::{Engine, SqlDatabase};
+use crate::engine::{Engine, Hold, SqlDatabase};
 use crate::error::{DbError, Kind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
@@ -108,7 +108,7 @@ impl PgLocks {
     /// Notes which claims have no lock at present.
     pub(super) fn note_gaps(&mut self) {
         for held in self.held.values_mut().filter(|held| !held.is_covered()) {
-            held.is_broken = true;
+            held.hold = held.hold.max(Hold::Broken);
         }
     }
 
@@ -123,24 +123,17 @@ impl PgLocks {
             return Ok(());
         }
         self.tune(&mut on.engine.session, new)?;
-        self.end_old(&mut on.engine.session)?;
+        if !self.pooled {
+            // The server may not know yet that lost sessions are gone, also because the watchdog keeps the socket of
+            // one open. A pooler ends its processes itself, and may have lent them to others by now.
+            let sql = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
+                       WHERE pg_catalog.concat_ws(' ', pid, backend_start) = ANY($1)";
+            on.engine.session.query(sql, &[Param::texts(&self.old_backends)])?;
+        }
         let again = self.retake(on)?;
         if again.is_some() {
             on.engine.session.server.wake();
         }
-        Ok(())
-    }
-
-    /// Ends the server's processes for lost sessions, so that their locks are free. The server may not know
-    /// yet that those sessions are gone, also because the watchdog keeps the socket of one open. Behind a
-    /// pooler nothing is ended: the pooler does that, and may have lent the process to others by now.
-    fn end_old(&mut self, session: &mut Session) -> Result<(), DbError> {
-        if self.pooled {
-            return Ok(());
-        }
-        let sql = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
-                   WHERE pg_catalog.concat_ws(' ', pid, backend_start) = ANY($1)";
-        session.query(sql, &[Param::texts(&self.old_backends)])?;
         Ok(())
     }
 
@@ -153,7 +146,7 @@ impl PgLocks {
         on: &mut SqlDatabase<PgEngine>,
     ) -> Result<Option<Duration>, DbError> {
         for of in [0, 1] {
-            let is_missing = |held: &&Held| !held.has[of] && !held.is_lost;
+            let is_missing = |held: &&Held| !held.has[of] && held.hold != Hold::Lost;
             let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
             let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
             let keys: Vec<_> = wanted.iter().map(|held| held.keys[of]).collect();
@@ -175,8 +168,8 @@ impl PgLocks {
             }
         }
         self.find_losses(on)?;
-        let lost: Vec<_> =
-            self.held.values().filter(|it| it.is_lost).map(|it| it.record.id.clone()).collect();
+        let lost = self.held.values().filter(|held| held.hold == Hold::Lost);
+        let lost: Vec<_> = lost.map(|held| held.record.id.clone()).collect();
         if let Some(ends) = self.lost.as_ref().filter(|_| !lost.is_empty()) {
             // Nobody listens any more once the handlers have ended.
             let _ = ends.send(lost);
@@ -186,8 +179,9 @@ impl PgLocks {
 
     /// Finds out which of the records without a lock are lost.
     fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        let exposed = self.held.values().filter(|held| !held.is_covered() && !held.is_lost);
-        let exposed: Vec<_> = exposed.map(|held| held.record.clone()).collect();
+        let is_exposed = |held: &&Held| !held.is_covered() && held.hold != Hold::Lost;
+        let exposed = self.held.values().filter(is_exposed).map(|held| held.record.clone());
+        let exposed: Vec<_> = exposed.collect();
         if exposed.is_empty() {
             return Ok(());
         }
@@ -208,7 +202,7 @@ impl PgLocks {
                 }
                 continue;
             }
-            held.is_lost = match state {
+            let is_lost = match state {
                 Some(state) if state.is_pending => {
                     let has_mark = on.table.mark_column().is_some();
                     match &held.charged {
@@ -220,6 +214,9 @@ impl PgLocks {
                 }
                 Some(_) | None => true,
             };
+            if is_lost {
+                held.hold = Hold::Lost;
+            }
         }
         Ok(())
     }

@@ -332,7 +332,16 @@ impl Catalog for Queue {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
             dialect: &Postgres,
-            columns: queue_columns(),
+            columns: vec![
+                typed("msg_id", "bigint", "int8"),
+                typed("status", "text", "text"),
+                typed("enqueued_at", "timestamp with time zone", "timestamptz"),
+                typed("read_ct", "integer", "int4"),
+                typed("vt", "timestamp with time zone", "timestamptz"),
+                typed("last_error", "text", "text"),
+                typed("message", "jsonb", "jsonb"),
+                typed("headers", "jsonb", "jsonb"),
+            ],
         })
     }
 
@@ -347,17 +356,4 @@ impl Catalog for Queue {
     fn condition_columns(&mut self, _: &Table, _: &str) -> Result<HashSet<String>> {
         bail!("a queue hands out its messages in its own order: leave out --where");
     }
-}
-
-fn queue_columns() -> Vec<Column> {
-    vec![
-        typed("msg_id", "bigint", "int8"),
-        typed("status", "text", "text"),
-        typed("enqueued_at", "timestamp with time zone", "timestamptz"),
-        typed("read_ct", "integer", "int4"),
-        typed("vt", "timestamp with time zone", "timestamptz"),
-        typed("last_error", "text", "text"),
-        typed("message", "jsonb", "jsonb"),
-        typed("headers", "jsonb", "jsonb"),
-    ]
 }

@@ -120,9 +120,3 @@ pub struct Refusal {
     /// Whether another session keeps the row locked. Otherwise the table refuses the write.
     pub is_lock: bool,
 }
-
-impl From<&str> for Refusal {
-    fn from(why: &str) -> Self {
-        Self { why: why.into(), is_lock: false }
-    }
-}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Id, Instant, Query, Record};
+use backlog_schedule::{Id, Query, Record};
 
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -276,13 +276,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        at: Instant,
-        most_attempts: Option<u32>,
-    ) -> Result<Option<String>> {
-        self.retrying("write to", |store, _| store.rehearse_way_back(record, at, most_attempts))
+    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
+        self.retrying("write to", |store, _| store.rehearse_way_back(record, most))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

@@ -31,7 +31,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     /// The query. If a column says what is due, without the waits of the policy.
-    pub fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
+    fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
         let window = match (&query.window, self.table.due_column()) {
             (Window::Failed { .. }, Some(_)) => Window::All,
             (Window::Slots(_), Some(_)) => {
@@ -43,9 +43,15 @@ impl<E: Engine> SqlDatabase<E> {
         Cow::Owned(Query { window, ..query.clone() })
     }
 
-    /// Reads the due records into a page. A page that was filled in part is filled again from the start.
-    pub fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
-        page.begin_again();
+    /// The due records, and a report on those that are left out.
+    pub fn page(&mut self, query: &Query, is_due: IsDue<'_>) -> DbResult<Page> {
+        let query = self.by_column(query);
+        let mut page = PageBuilder::new(&query, is_due);
+        self.fill_page(&query, &mut page)?;
+        Ok(page.finish(self.table.inserted.label(), &mut self.said))
+    }
+
+    fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
         if query.after.is_none() && !self.has_any(&query.statuses)? {
             let hidden = self.engine.hides_all(&self.table)?;
             if let Some(why) = hidden.filter(|why| self.said.insert(why.clone())) {
@@ -189,11 +195,8 @@ impl<E: Engine> SqlDatabase<E> {
 
 impl<E: Engine> Reader for SqlDatabase<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        let query = self.by_column(query);
-        let mut page = PageBuilder::new(&query, is_due);
-        let searched = self.fill_page(&query, &mut page);
-        self.reading(searched)?;
-        Ok(page.finish(self.table.inserted.label(), &mut self.said))
+        let page = self.page(query, is_due);
+        self.reading(page)
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {

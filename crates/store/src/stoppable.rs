@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use backlog_schedule::{Id, Instant, Query, Record};
+use backlog_schedule::{Id, Query, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -116,13 +116,8 @@ impl Store for Stoppable {
         self.during(Operation::Search, |store| store.rehearse(writes, held))
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        at: Instant,
-        most_attempts: Option<u32>,
-    ) -> Result<Option<String>> {
-        self.during(Operation::Search, |store| store.rehearse_way_back(record, at, most_attempts))
+    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
+        self.during(Operation::Search, |store| store.rehearse_way_back(record, most))
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {
@@ -199,37 +194,27 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// Ends the handlers of a pass before a server that does not answer frees the claims of the pass.
 fn watch_for_silence(sessions: &dyn Sessions, stop: &Stop, end: &OwnedFd) {
-    let (mut has_waited, mut interval) = (false, SILENCE_INTERVAL);
+    let mut interval = SILENCE_INTERVAL;
     while !is_over(end, interval) {
         let silent_for = sessions.silent_for();
-        match judge(silent_for, has_waited) {
-            Silence::Short => (has_waited, interval) = (false, SILENCE_INTERVAL),
-            Silence::WaitOnce => (has_waited, interval) = (true, ONE_HEARTBEAT),
-            Silence::TooLong => {
-                log::error!(
-                    "no answer from the server for {} s: the handlers are ended, before the server \
-                     frees the claims on their records",
-                    silent_for.as_secs()
-                );
-                return stop.end_within(Duration::ZERO);
-            }
-        }
+        let Some(next) = interval_after(interval, silent_for) else {
+            log::error!(
+                "no answer from the server for {} s: the handlers are ended, before the server frees \
+                 the claims on their records",
+                silent_for.as_secs()
+            );
+            return stop.end_within(Duration::ZERO);
+        };
+        interval = next;
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Silence {
-    Short,
-    /// A machine that was suspended may still have its sessions: one more heartbeat tells.
-    WaitOnce,
-    TooLong,
-}
-
-fn judge(silent_for: Duration, has_waited: bool) -> Silence {
-    match (silent_for >= CLAIMS_STAND_FOR, has_waited) {
-        (false, _) => Silence::Short,
-        (true, false) => Silence::WaitOnce,
-        (true, true) => Silence::TooLong,
+/// The time until the next look; `None` if a server has been silent for too long. A machine that was suspended may
+/// still have its sessions: one more heartbeat tells.
+fn interval_after(interval: Duration, silent_for: Duration) -> Option<Duration> {
+    match silent_for >= CLAIMS_STAND_FOR {
+        true => (interval < ONE_HEARTBEAT).then_some(ONE_HEARTBEAT),
+        false => Some(SILENCE_INTERVAL),
     }
 }
 
@@ -269,11 +254,11 @@ mod tests {
     fn handlers_end_ten_seconds_before_a_silent_server_frees_the_claims() {
         let secs = Duration::from_secs;
         for second in 0..=160 {
-            assert_eq!(judge(secs(second), false), Silence::Short);
+            assert_eq!(interval_after(SILENCE_INTERVAL, secs(second)), Some(SILENCE_INTERVAL));
         }
-        assert_eq!(judge(secs(161), false), Silence::WaitOnce);
+        assert_eq!(interval_after(SILENCE_INTERVAL, secs(161)), Some(ONE_HEARTBEAT));
         let waited = secs(161) + ONE_HEARTBEAT;
-        assert_eq!(judge(waited, true), Silence::TooLong);
+        assert_eq!(interval_after(ONE_HEARTBEAT, waited), None);
         // A handler that is asked to end is killed a second later.
         assert!(waited + SILENCE_INTERVAL + secs(1) <= secs(180 - 10));
     }
@@ -281,8 +266,9 @@ mod tests {
     #[test]
     fn a_machine_that_was_suspended_asks_once_before_handlers_end() {
         let hour = Duration::from_secs(3_600);
-        assert_eq!(judge(hour, false), Silence::WaitOnce);
-        assert_eq!(judge(Duration::ZERO, true), Silence::Short, "the server has answered");
-        assert_eq!(judge(hour + ONE_HEARTBEAT, true), Silence::TooLong);
+        assert_eq!(interval_after(SILENCE_INTERVAL, hour), Some(ONE_HEARTBEAT));
+        let answered = interval_after(ONE_HEARTBEAT, Duration::ZERO);
+        assert_eq!(answered, Some(SILENCE_INTERVAL), "the server has answered");
+        assert_eq!(interval_after(ONE_HEARTBEAT, hour + ONE_HEARTBEAT), None);
     }
 }

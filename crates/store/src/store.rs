@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Facts, Id, Instant, Key, Query, Record};
+use backlog_schedule::{Facts, Id, Key, Query, Record};
 
 use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
@@ -48,13 +48,9 @@ pub trait Store: Reader {
     /// can be in each other's way, `held` are the successes of those that handlers have.
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>>;
 
-    /// Tries the ends of a record and its restoration, and undoes them. Says why it would be lost, if so.
-    fn rehearse_way_back(
-        &mut self,
-        _record: &Arc<Record>,
-        _at: Instant,
-        _most_attempts: Option<u32>,
-    ) -> Result<Option<String>> {
+    /// Tries the ends of a record, one of them after its last attempt, which has the number `_most`, and its
+    /// restoration, and undoes them. Says why it would be lost, if so.
+    fn rehearse_way_back(&mut self, _: &Arc<Record>, _most: u32) -> Result<Option<String>> {
         Ok(None)
     }
 

@@ -7,11 +7,10 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use backlog_schedule::{Counter, Id, Instant, Query, Record, Transition};
+use backlog_schedule::{Counter, Id, Query, Record, Transition};
 
 use super::engine::{Changes, Constraints, Engine, Hold, Locks, RowAfter, RowState, SqlDatabase};
-use super::error::{DbError, DbResult};
-use super::page::PageBuilder;
+use super::error::{DbError, DbResult, Refusal};
 use crate::retry::{Reconnecting, Retry};
 use crate::store::{Begun, Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
 use crate::writes::{
@@ -120,7 +119,8 @@ impl<E: Engine> TableStore<E> {
             let SqlDatabase { engine, table, .. } = &mut self.database;
             // What the table did not take is as it was.
             for state in engine.states(table, &open)?.iter().filter(|state| state.is_expected) {
-                written[state.number] = WriteResult::Refused(NOT_TAKEN.into());
+                let refusal = Refusal { why: NOT_TAKEN.into(), is_lock: false };
+                written[state.number] = WriteResult::Refused(refusal);
             }
         }
         if is_transaction {
@@ -206,11 +206,7 @@ impl<E: Engine> Reconnecting for TableStore<E> {
 
 impl<E: Engine> Reader for TableStore<E> {
     fn due(&mut self, query: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        let query = self.database.by_column(query);
-        let mut page = PageBuilder::new(&query, is_due);
-        self.database.fill_page(&query, &mut page)?;
-        let SqlDatabase { table, said, .. } = &mut self.database;
-        Ok(page.finish(table.inserted.label(), said))
+        Ok(self.database.page(query, is_due)?)
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
@@ -245,13 +241,8 @@ impl<E: Engine> Store for TableStore<E> {
         Ok(rehearsed)
     }
 
-    fn rehearse_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        at: Instant,
-        most_attempts: Option<u32>,
-    ) -> Result<Option<String>> {
-        Ok(self.play_way_back(record, at, most_attempts)?)
+    fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
+        Ok(self.play_way_back(record, most)?)
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

@@ -56,7 +56,7 @@ pub fn check(
         };
         let outcome = rehearse(&mut store, &rule, &record, clock);
         let most = rule.schedule.limits.most_attempts(record.max_attempts);
-        let wrong = store.rehearse_way_back(&record, clock.now(), most);
+        let wrong = store.rehearse_way_back(&record, most.unwrap_or(record.next_attempt()));
         store.release(&record.id);
         let (level, text) = outcome?;
         findings.add(level, ABOUT, text);

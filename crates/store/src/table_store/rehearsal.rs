@@ -186,34 +186,27 @@ impl<E: Engine> TableStore<E> {
     }
 
     /// Plays a success, and each way to be archived: by hand, and by the last of so many attempts.
-    pub(super) fn play_way_back(
-        &mut self,
-        record: &Arc<Record>,
-        at: Instant,
-        most_attempts: Option<u32>,
-    ) -> Wrong {
-        let failures = most_attempts.unwrap_or(record.next_attempt());
-        let failed =
-            Counter::Set { failures, last_failure_at: at, last_error: Some("rehearsal".into()) };
+    pub(super) fn play_way_back(&mut self, record: &Arc<Record>, most: u32) -> Wrong {
+        let at = self.retry.clock.now();
         let ends = [
-            (Transition::Succeeded, Counter::AsBefore),
-            (Transition::Archived, Counter::AsBefore),
-            (Transition::Archived, failed),
+            (Transition::Succeeded, None),
+            (Transition::Archived, None),
+            (Transition::Archived, Some(most)),
         ];
-        for (transition, counter) in ends {
+        for (transition, attempts) in ends {
             if transition == Transition::Archived && !self.database.table.can_be(Status::Archived) {
                 break;
             }
-            let failures_then = match counter {
-                Counter::Set { failures, .. } => Some(failures),
-                Counter::AsBefore | Counter::Untouched | Counter::Reset => None,
+            let failed = |failures| {
+                let last_error = Some("rehearsal".into());
+                Counter::Set { failures, last_failure_at: at, last_error }
             };
+            let counter = attempts.map_or(Counter::AsBefore, failed);
             self.database.engine.begin(true)?;
             let wrong = match self.play(record, transition, counter, at) {
                 // What the table refuses of a pass is found by its rehearsal, but for the last attempt.
-                Err(error) if error.is_refusal && failures_then.is_none() => Ok(None),
-                Err(error) if error.is_refusal => Ok(failures_then.map(|failures| {
-                    let attempts = counted(failures.into(), "attempt");
+                Err(error) if error.is_refusal => Ok(attempts.map(|attempts| {
+                    let attempts = counted(attempts.into(), "attempt");
                     format!("a record cannot be archived after {attempts}: {}", error.words)
                 })),
                 Err(error) => Err(error),

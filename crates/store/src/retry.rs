@@ -35,51 +35,50 @@ pub fn reconnect_pause(lost_for: Duration) -> Duration {
 #[derive(Clone)]
 pub struct Retry {
     pub clock: Clock,
-    stop: Option<Arc<StoreStop>>,
+    stop: Option<Arc<Stop>>,
+    operation: Arc<Mutex<Operation>>,
 }
 
 impl Retry {
-    pub fn new(stop: Option<Arc<StoreStop>>, clock: Clock) -> Self {
-        Self { clock, stop }
+    pub fn new(stop: Option<Arc<Stop>>, clock: Clock) -> Self {
+        Self { clock, stop, operation: Arc::default() }
     }
 
     fn is_to_stop(&self) -> bool {
-        self.stop.as_ref().is_some_and(|it| it.stop.is_asked())
+        self.stop.as_ref().is_some_and(|stop| stop.is_asked())
     }
 
-    /// Whether nothing is to be tried again, because the pass is to stop.
+    /// Whether the operation is to end and nothing is to be tried again, because the pass is to stop.
     pub fn is_at_end(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.ends_operation())
+        let Some(stop) = &self.stop else { return false };
+        match *lock(&self.operation) {
+            Operation::Nothing => false,
+            Operation::Search => stop.is_asked(),
+            Operation::Settlement => {
+                let last = stop.ends_at().and_then(|at| at.checked_add(MARGIN));
+                last.is_some_and(|last| self.clock.until(last).is_zero())
+            }
+        }
+    }
+
+    pub fn during<T>(&self, operation: Operation, work: impl FnOnce() -> T) -> T {
+        *lock(&self.operation) = operation;
+        let done = work();
+        *lock(&self.operation) = Operation::Nothing;
+        done
     }
 }
 
 /// How long after the grace a settlement may run: killed handlers are written as well.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The stop of a pass, and the operation of the store that it ends.
-pub struct StoreStop {
-    pub stop: Arc<Stop>,
-    pub operation: Mutex<Operation>,
-}
-
 /// What a store is at. Searches and claims lose nothing when they end; a settlement has outcomes.
+#[derive(Default)]
 pub enum Operation {
+    #[default]
     Nothing,
     Search,
     Settlement,
-}
-
-impl StoreStop {
-    pub fn ends_operation(&self) -> bool {
-        match *lock(&self.operation) {
-            Operation::Nothing => false,
-            Operation::Search => self.stop.is_asked(),
-            Operation::Settlement => {
-                let last = self.stop.ends_at().and_then(|at| at.checked_add(MARGIN));
-                last.is_some_and(|last| self.stop.clock.until(last).is_zero())
-            }
-        }
-    }
 }
 
 /// A store on a database, whose failures are those of the database.

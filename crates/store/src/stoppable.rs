@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::database::Database;
 use crate::mutex::lock;
-use crate::retry::{Operation, Retry, StoreStop};
+use crate::retry::{Operation, Retry};
 use crate::state_dir::StateDir;
 use crate::stop::Stop;
 use crate::store::{
@@ -34,19 +34,18 @@ pub struct Stoppable {
     /// The heartbeat, and the watch for a silent server.
     keepers: Vec<OwnedThread>,
     store: Arc<Mutex<Claiming>>,
-    stop: Arc<StoreStop>,
+    stop: Arc<Stop>,
+    retry: Retry,
 }
 
 impl Stoppable {
     pub fn open(database: Box<dyn Database>, state: &StateDir, stop: Arc<Stop>) -> Result<Self> {
-        let clock = stop.clock;
-        let stop = Arc::new(StoreStop { stop, operation: Mutex::new(Operation::Nothing) });
+        let retry = Retry::new(Some(stop.clone()), stop.clock);
         let interrupt = Some(database.interrupter());
-        let store = database.into_store(state, Retry::new(Some(stop.clone()), clock))?;
-        let store = Arc::new(Mutex::new(store));
+        let store = Arc::new(Mutex::new(database.into_store(state, retry.clone())?));
         let (interrupter, keepers) = (None, Vec::new());
-        let mut opened = Self { interrupt, interrupter, keepers, store, stop };
-        if opened.stop.stop.deadline.is_some() {
+        let mut opened = Self { interrupt, interrupter, keepers, store, stop, retry };
+        if opened.stop.deadline.is_some() {
             opened.start_interrupter()?;
         }
         Ok(opened)
@@ -56,10 +55,10 @@ impl Stoppable {
     /// and the many passes with nothing to do spare a thread.
     fn start_interrupter(&mut self) -> Result<()> {
         let Some(mut interrupt) = self.interrupt.take() else { return Ok(()) };
-        let stop = self.stop.clone();
+        let retry = self.retry.clone();
         let look = move |end: &OwnedFd| {
             while !is_over(end, LOOK_INTERVAL) {
-                if stop.ends_operation() {
+                if retry.is_at_end() {
                     interrupt();
                 }
             }
@@ -69,10 +68,7 @@ impl Stoppable {
     }
 
     fn during<T>(&mut self, operation: Operation, work: impl FnOnce(&mut dyn Store) -> T) -> T {
-        *lock(&self.stop.operation) = operation;
-        let done = work(&mut **lock(&self.store));
-        *lock(&self.stop.operation) = Operation::Nothing;
-        done
+        self.retry.during(operation, || work(&mut **lock(&self.store)))
     }
 }
 
@@ -126,7 +122,7 @@ impl Store for Stoppable {
         let Some(heartbeat) = &begun.heartbeat else { return Ok(begun) };
         let (interval, sessions) = (heartbeat.interval, heartbeat.sessions.clone());
         if let Some(sessions) = sessions.clone() {
-            let stop = self.stop.stop.clone();
+            let stop = self.stop.clone();
             let watch = move |end: &OwnedFd| watch_for_silence(&*sessions, &stop, end);
             self.keepers.push(OwnedThread::start("silence watch", watch)?);
         }

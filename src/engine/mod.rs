@@ -41,7 +41,6 @@ pub struct PassLimits {
     /// Time for running handlers to end when the pass is stopped.
     pub grace: Duration,
     pub drain: bool,
-    /// Maximum number of failures in a row.
     pub max_consecutive_failures: Option<u32>,
     pub rate: Option<RateLimit>,
     /// Only these records, due or not, if there are any.

@@ -26,7 +26,6 @@ thread_local! {
 pub struct SharedDispatcher {
     submitted: Arc<Mutex<Submitted>>,
     dispatcher: Arc<Mutex<Dispatcher>>,
-    /// Whether the last round was a quick one.
     is_quick: Arc<AtomicBool>,
     clock: Clock,
     /// Wakes the main thread to complete attempts, if the threads of the handler have other work.

@@ -53,9 +53,7 @@ pub enum Stopped {
     Runtime,
     /// Too many records in a row got nowhere.
     Stuck(String),
-    /// Too many failures in a row.
     Failures(String),
-    /// Somebody has paused the queue.
     Paused,
 }
 
@@ -76,7 +74,6 @@ pub struct SettledAttempt<'a> {
 }
 
 impl Tally {
-    /// The tally of a pass that finds its queue paused.
     pub fn paused() -> Self {
         Self { stopped: Some(Stopped::Paused), ..Self::default() }
     }

@@ -62,7 +62,6 @@ pub enum Kind {
 pub type DbResult<T> = Result<T, DbError>;
 
 impl DbError {
-    /// A refusal of the table.
     pub fn refusal(words: &str) -> Self {
         Self { words: words.into(), is_refusal: true, ..Self::default() }
     }

@@ -23,7 +23,6 @@ const COUNTED: u64 = 200_000;
 /// Rows of each end in that sample.
 const SAMPLED: usize = 10_000;
 
-/// A database without a mapping.
 pub trait Explore {
     fn place(&self) -> String;
 

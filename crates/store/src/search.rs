@@ -139,7 +139,6 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(found.into_iter().collect())
     }
 
-    /// The present state of the rows of these records.
     pub fn states_of<'r>(
         &mut self,
         records: impl Iterator<Item = (usize, &'r Arc<Record>)>,

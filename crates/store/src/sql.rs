@@ -93,14 +93,8 @@ impl Table {
 
     /// Whether a row belongs to the queue, which is never NULL.
     fn is_in_queue(&self) -> String {
-        match &self.condition {
-            None => EVERY.into(),
-            Some(condition) => self.once_due(condition),
-        }
-    }
-
-    /// Whether a condition holds for a row once it is due: what waits is in the queue, too.
-    fn once_due(&self, condition: &str) -> String {
+        let Some(condition) = &self.condition else { return EVERY.into() };
+        // What waits is in the queue, too: the condition holds for it once it is due.
         let reads = |due: &&Column| self.condition_columns.iter().any(|it| it.name == due.name);
         let Some(due) = self.due_column().filter(reads) else {
             return format!("({condition}) IS TRUE");

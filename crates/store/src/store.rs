@@ -70,7 +70,6 @@ pub trait Store: Reader {
 /// Limits of a store, some of which change during a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum number of claims at a time.
     pub most_claims: usize,
     /// Whether a living pass can lose a claim, so that its handler may still have the record.
     pub can_lose_claims: bool,
@@ -87,7 +86,6 @@ impl Limits {
     }
 }
 
-/// Records to claim.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted<'a> {
     /// At most this many of the candidates, in their order. A queue hands out as many others.

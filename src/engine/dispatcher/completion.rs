@@ -3,6 +3,7 @@
 //! again until the pass must end. A pass that has nothing else to do waits for [`LIMIT`].
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -160,28 +161,13 @@ pub struct Unwritten {
     deadlines: HashMap<Id, Monotonic>,
     next_at: Option<Monotonic>,
     /// Whether the pass ends and keeps nothing any longer.
-    is_over: bool,
+    pub is_over: bool,
 }
 
 impl Unwritten {
-    /// Takes all outcomes, to write them for the last time.
-    pub fn take_last(&mut self) -> Vec<Attempt> {
-        self.is_over = true;
-        std::mem::take(&mut self.attempts)
-    }
-
     /// Whether a pass with nothing else to do waits for any of them.
     pub fn is_worth_waiting(&self, now: Monotonic) -> bool {
         self.attempts.iter().any(|it| self.deadlines.get(&it.id).is_some_and(|at| now < *at))
-    }
-
-    /// Keeps an outcome. Returns whether it is the first time.
-    fn keep(&mut self, attempt: &Attempt, now: Monotonic) -> bool {
-        self.attempts.push(attempt.clone());
-        self.next_at.get_or_insert(now + PAUSE);
-        let is_first = !self.deadlines.contains_key(&attempt.id);
-        self.deadlines.entry(attempt.id.clone()).or_insert(now + LIMIT);
-        is_first
     }
 }
 
@@ -196,7 +182,11 @@ impl Dispatcher {
         if self.unwritten.is_over {
             return false;
         }
-        if self.unwritten.keep(attempt, self.pass.clock.monotonic()) {
+        let now = self.pass.clock.monotonic();
+        self.unwritten.attempts.push(attempt.clone());
+        self.unwritten.next_at.get_or_insert(now + PAUSE);
+        if let Entry::Vacant(first) = self.unwritten.deadlines.entry(attempt.id.clone()) {
+            first.insert(now + LIMIT);
             // A drain leaves it alone.
             self.breaker.skipped.insert(attempt.id.clone());
             let status = self.in_hand.get(&attempt.id).map(|it| it.record.status);

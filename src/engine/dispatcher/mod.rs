@@ -402,7 +402,8 @@ impl Dispatcher {
 
     /// Writes the outcomes that are left once more. Returns those that cannot be written.
     fn settle_leftovers(&mut self) -> Vec<Attempt> {
-        let mut ended = self.unwritten.take_last();
+        self.unwritten.is_over = true;
+        let mut ended = std::mem::take(&mut self.unwritten.attempts);
         ended.append(&mut self.breaker.doubtful);
         // A lock that was waited for is not waited for twice.
         let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);

@@ -11,6 +11,7 @@ use super::PgEngine;
 use super::dialect::{Param, Postgres, value};
 use super::session::Session;
 use crate::date::Spelling;
+use crate::engine::Engine;
 use crate::error::{DbError, Kind};
 use crate::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
 use crate::tokens::identifiers;
@@ -380,7 +381,7 @@ impl PgEngine {
         for name in found {
             let (is, instead) = if name != "citus" {
                 ("one of several nodes that are written", "a database without the extension")
-            } else if self.is_worker_of_citus()? {
+            } else if self.any("SELECT 1 FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0")? {
                 ("a worker", "the coordinator")
             } else {
                 continue;
@@ -391,10 +392,5 @@ impl PgEngine {
             )));
         }
         Ok(None)
-    }
-
-    fn is_worker_of_citus(&mut self) -> Result<bool, DbError> {
-        let sql = "SELECT 1 FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0";
-        Ok(!self.session.query(sql, &[])?.is_empty())
     }
 }

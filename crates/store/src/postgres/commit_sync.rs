@@ -62,7 +62,6 @@ impl CommitSync {
         Self { clock, flushed_at: None, flushing: None, next, durable }
     }
 
-    /// Whether this user may flush.
     pub fn can_flush(session: &mut Session) -> Result<bool, DbError> {
         match session.query(FLUSH, &[]) {
             Ok(_) => Ok(true),
@@ -74,7 +73,6 @@ impl CommitSync {
         }
     }
 
-    /// Notes outcomes that were written just now.
     pub fn note(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
         let is_outcome =
             |it: &WriteResult| matches!(it, WriteResult::Written | WriteResult::WrittenAfterLoss);

@@ -74,7 +74,6 @@ fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
     wanted.iter().map(|(_, keys)| keys[0]).collect()
 }
 
-/// A claim of this pass.
 struct Held {
     record: Arc<Record>,
     keys: Keys,
@@ -134,7 +133,6 @@ fn take_line(session: &mut Session, key: i64) -> Result<bool, DbError> {
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
-/// The claims that this pass holds.
 pub struct PgLocks {
     clock: Clock,
     /// The claiming session; made when it is needed.

@@ -54,7 +54,6 @@ pub struct PgEngine {
     line: Option<LineSession>,
 }
 
-/// Opens a table on a server.
 pub fn open(
     server: &Arc<Server>,
     mapping: &Mapping,
@@ -86,15 +85,11 @@ impl PgEngine {
         let (server, access) = (self.session.server.clone(), self.session.access);
         // A session that only reads stays in a transaction, so that a pooler cannot lend its connection to
         // the second one.
-        self.query("SELECT 1", &[])?;
+        let first = self.session.query("SELECT 1", &[]);
+        first.map_err(|error| self.explain(error, "read"))?;
         let mut second = Session::open(&server, access)?;
         let answered = second.within(FIRST_ANSWER_LIMIT, |session| session.query("SELECT 1", &[]));
         answered.map(drop).map_err(|error| self.explain(error, "use"))
-    }
-
-    fn query(&mut self, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
-        let rows = self.session.query(sql, params);
-        rows.map_err(|error| self.explain(error, "read"))
     }
 
     fn column<T: FromSqlOwned>(&mut self, sql: &str, params: &[Param]) -> Result<Vec<T>> {

@@ -71,7 +71,6 @@ impl Given {
     }
 }
 
-/// The columns of ids.
 fn ids<'a>(
     table: &Table,
     ids: impl Iterator<Item = &'a Id> + Clone,
@@ -143,7 +142,6 @@ pub fn held_by_others(
     Ok(session.column(&sql, &params)?.into_iter().collect())
 }
 
-/// Which of the locks were granted.
 pub fn granted(rows: &[Row]) -> Vec<bool> {
     rows.iter().map(|row| row.get(0)).collect()
 }
@@ -207,7 +205,6 @@ struct Group<'a> {
     values: Vec<Values>,
 }
 
-/// The values of one term.
 enum Values {
     /// All changes have that of the first one.
     Same,
@@ -244,11 +241,6 @@ impl<'a> Group<'a> {
         self.numbers.push(number);
     }
 
-    /// Whether it is about one row, whose statement joins the table with nothing.
-    fn is_of_one(&self) -> bool {
-        self.numbers.len() == 1
-    }
-
     fn params(&mut self, params: &mut Vec<Param>) {
         let terms = self.terms.iter().zip(&mut self.values);
         let terms = terms.filter(|(term, _)| !matches!(term.role, Role::Grow(_)));
@@ -268,7 +260,6 @@ pub fn write(table: &Table, changes: &Changes) -> Request {
     request(table, changes, write_group)
 }
 
-/// Reads the states of the rows of changes.
 pub fn states(table: &Table, changes: &Changes) -> Request {
     request(table, changes, state_of_group)
 }
@@ -349,7 +340,6 @@ pub fn lock_and_read(
     Request { sql, params }
 }
 
-/// The rows that were written.
 pub fn rows_after(table: &Table, rows: &[Row]) -> Vec<RowAfter> {
     let after = |row: &Row| {
         let (number, is_pending) = (number(row, 0)?, row.truth(1));
@@ -408,7 +398,6 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     }
 }
 
-/// The query for the states of one group.
 fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let Clauses { ids, guards, written, number, rows, .. } = Clauses::of(table, group, params);
     let all =
@@ -445,7 +434,6 @@ struct Clauses {
     sets: Vec<String>,
     /// Conditions that hold once the sets are made.
     written: Vec<String>,
-    /// The number of a change.
     number: String,
     /// The given rows, which are joined with the table; empty for one row.
     rows: String,
@@ -483,7 +471,8 @@ impl Clauses {
                 }
             }
         }
-        let (number, rows) = if group.is_of_one() {
+        // The statement for one row joins the table with nothing.
+        let (number, rows) = if group.numbers.len() == 1 {
             (format!("{}::bigint", given.scalar()), String::new())
         } else {
             given.numbers();

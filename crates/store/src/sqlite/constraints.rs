@@ -22,15 +22,6 @@ pub fn texts(connection: &Connection, sql: &str, params: impl Params) -> Result<
     connection.prepare(sql)?.query_map(params, |row| row.get(0))?.collect()
 }
 
-/// The tables of which a foreign key deletes or changes rows together with a row of this one.
-pub fn dependents(connection: &Connection, table: &Table) -> Result<Vec<String>> {
-    let sql = "SELECT DISTINCT other.name || ': ' || foreign_key.on_delete \
-               FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
-               WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
-               AND foreign_key.on_delete NOT IN ('NO ACTION', 'RESTRICT') ORDER BY 1";
-    texts(connection, sql, [&table.name])
-}
-
 /// The first constraint on a written column that has such a clause, as it is written in the schema.
 pub fn conflict_clause(connection: &Connection, table: &Table) -> Result<Option<String>> {
     let created = created(connection, &table.name)?;

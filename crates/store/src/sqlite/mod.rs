@@ -195,7 +195,11 @@ impl Inspect for SqliteEngine {
     }
 
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>> {
-        Ok(constraints::dependents(&self.connection, table)?)
+        let sql = "SELECT DISTINCT other.name || ': ' || foreign_key.on_delete \
+                   FROM pragma_table_list AS other, pragma_foreign_key_list(other.name) AS foreign_key \
+                   WHERE other.schema = 'main' AND foreign_key.\"table\" = ?1 COLLATE NOCASE \
+                   AND foreign_key.on_delete NOT IN ('NO ACTION', 'RESTRICT') ORDER BY 1";
+        Ok(constraints::texts(&self.connection, sql, [&table.name])?)
     }
 
     fn constraints(&mut self, table: &Table) -> DbResult<Constraints> {

@@ -229,7 +229,7 @@ impl Directory {
     fn create(&self, name: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OPEN_FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.descriptor, name, flags, PRIVATE)?;
-        self.hand_over(&file, name)?;
+        self.place.hand_over(&file, self.mode_of(name))?;
         if name.ends_with(LINES) {
             let never = Timespec { tv_sec: 0, tv_nsec: 0 };
             futimens(&file, &Timestamps { last_access: never, last_modification: never })?;
@@ -237,11 +237,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Gives a new file the mode of the database. Only writers of that may lock passes out or read tokens.
-    fn hand_over(&self, file: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-        self.place.hand_over(file, self.mode_of(name))
-    }
-
+    /// The mode of a new file, that of the database. Only writers of that may lock passes out or read tokens.
     fn mode_of(&self, name: &str) -> u32 {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;
@@ -269,7 +265,8 @@ impl Directory {
     }
 
     pub fn rewrite(&self, name: &str, content: &[u8]) -> Result<()> {
-        let (new, hand_over) = (format!("{name}.new"), |file: &OwnedFd| self.hand_over(file, name));
+        let hand_over = |file: &OwnedFd| self.place.hand_over(file, self.mode_of(name));
+        let new = format!("{name}.new");
         let mode = PRIVATE.bits();
         secure_file::put(&self.descriptor, new.as_ref(), name.as_ref(), mode, hand_over, content)
             .map_err(|error| self.not_opened(name, &error))

@@ -59,12 +59,14 @@ impl StateDir {
     /// A directory of the user's choice, which several databases may share.
     pub fn shared(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
         let scope = format!("{}-{} ", database.1.dev(), database.1.ino());
-        Self::new(path, true, Some(database), scope)
+        let place = Place { path, is_named: true, database: Some(database) };
+        Self { place, scope, ..Self::default() }
     }
 
     /// For databases that are no files; `identity` tells one of them from others.
     pub fn own(path: PathBuf, identity: &str) -> Self {
-        Self::new(path, true, None, format!("{identity} "))
+        let place = Place { path, is_named: true, database: None };
+        Self { place, scope: format!("{identity} "), ..Self::default() }
     }
 
     pub fn none(identity: &str) -> Self {
@@ -74,17 +76,8 @@ impl StateDir {
 
     /// The directory beside a database, which is its own.
     pub fn beside(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
-        Self::new(path, false, Some(database), String::new())
-    }
-
-    fn new(
-        path: PathBuf,
-        is_named: bool,
-        database: Option<(PathBuf, Metadata)>,
-        scope: String,
-    ) -> Self {
-        let place = Place { path, is_named, database };
-        Self { place, scope, ..Self::default() }
+        let place = Place { path, is_named: false, database: Some(database) };
+        Self { place, ..Self::default() }
     }
 
     /// The same directory, without which passes go on if it cannot be used.

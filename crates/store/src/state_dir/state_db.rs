@@ -79,11 +79,6 @@ impl StateDb {
         open.extend(opened.clone());
         Ok(opened)
     }
-
-    /// The next [`open`](Self::open) opens the file again.
-    fn forget(&self) {
-        lock(&OPEN).retain(|other| other.path != self.path);
-    }
 }
 
 type Act<'a, T> = &'a dyn Fn(&Connection) -> rusqlite::Result<T>;
@@ -152,22 +147,19 @@ impl StateDir {
             let directory = if is_made { Some(self.made()?) } else { self.opened()? };
             let Some(directory) = directory else { return Ok(None) };
             if directory.find_state(is_made)? {
-                *state = StateDb::open(self.state_path()?, is_made, wait)?;
+                // SQLite refuses a path with links.
+                let path = self.path();
+                let path = if self.is_named() { path.canonicalize()? } else { path.into() };
+                *state = StateDb::open(path.join(STATE), is_made, wait)?;
             }
         }
         Ok(state.clone())
     }
 
-    /// The path of the database, without links: SQLite refuses them.
-    fn state_path(&self) -> Result<PathBuf> {
-        let path = self.path();
-        let path = if self.is_named() { path.canonicalize()? } else { path.into() };
-        Ok(path.join(STATE))
-    }
-
+    /// The database is opened again when it is next used.
     fn forget_state(&self) {
         if let Some(state) = lock(&self.state).take() {
-            state.forget();
+            lock(&OPEN).retain(|other| other.path != state.path);
         }
     }
 }

@@ -50,7 +50,20 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
     let mut queue = Queue::find(&mut session, name)?;
-    let mut table = Table::find(&mut queue, &mapping_of(mapping), clock)?;
+    // The columns are known; the user chooses the payload, and whether what succeeded is deleted.
+    let mapping = Mapping {
+        table: Some("queue".into()),
+        id: vec!["msg_id".into()],
+        status: StatusColumn::Mapped("status".into(), usual_values()),
+        inserted: DateSource::Column("enqueued_at".into()),
+        failures: Some("read_ct".into()),
+        last_failure: Some(String::new()),
+        last_error: Some("last_error".into()),
+        payload: mapping.payload.clone(),
+        deletes_finished: mapping.deletes_finished,
+        ..Mapping::default()
+    };
+    let mut table = Table::find(&mut queue, &mapping, clock)?;
     table.keeps_schedule = true;
     table.due_at = table.columns.iter().find(|column| column.name == "vt").cloned();
     let engine = PgEngine { queue: Some(queue), ..PgEngine::new(session) };
@@ -283,22 +296,6 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     let [waiting, archive] =
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
     Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
-}
-
-/// The columns are known; the user chooses the payload, and whether what succeeded is deleted.
-fn mapping_of(said: &Mapping) -> Mapping {
-    Mapping {
-        table: Some("queue".into()),
-        id: vec!["msg_id".into()],
-        status: StatusColumn::Mapped("status".into(), usual_values()),
-        inserted: DateSource::Column("enqueued_at".into()),
-        failures: Some("read_ct".into()),
-        last_failure: Some(String::new()),
-        last_error: Some("last_error".into()),
-        payload: said.payload.clone(),
-        deletes_finished: said.deletes_finished,
-        ..Mapping::default()
-    }
 }
 
 /// Where the headers of a message that ran out of attempts say so, and why.

@@ -180,17 +180,6 @@ impl Work {
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
-    /// Fails if pgmq lacks a function: nothing may be claimed that cannot be settled.
-    fn require_functions(&mut self) -> Result<()> {
-        if !self.has_functions
-            && let Some(why) = missing_function(self.session())?
-        {
-            bail!("could not use {}: {why}", self.database.engine.place());
-        }
-        self.has_functions = true;
-        Ok(())
-    }
-
     fn read_messages(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
         self.notice_loss();
         if let Some(until) = self.pauses_until.take() {
@@ -474,7 +463,13 @@ impl Store for Work {
     }
 
     fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
-        self.require_functions()?;
+        // Nothing may be claimed that cannot be settled.
+        if !self.has_functions
+            && let Some(why) = missing_function(self.session())?
+        {
+            bail!("could not use {}: {why}", self.database.engine.place());
+        }
+        self.has_functions = true;
         Ok(match wanted {
             Wanted::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
             Wanted::Named(ids) => self.look_up(ids)?,

@@ -57,14 +57,12 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// The rows come again from the first one on. Records that were found before are passed over.
-    pub fn begin_again(&mut self) {
+    /// The rows come again from the first one on, except those that cannot be read. Records that were found before are
+    /// passed over.
+    pub fn begin_again(&mut self, broken: String) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();
-    }
-
-    pub fn note_broken(&mut self, why: String) {
-        self.page.broken = Some(why);
+        self.page.broken = Some(broken);
     }
 
     /// The ids, after the rest was reported, each message once; `column` holds the insertion date.

@@ -174,8 +174,7 @@ impl<E: Engine> SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
-        page.begin_again();
-        page.note_broken(format!("could not read all of {}: {}", engine.place(), error.words));
+        page.begin_again(format!("could not read all of {}: {}", engine.place(), error.words));
         let (columns, mut params) = (Places::of_facts(table, &query.window), due_params(query));
         for number in numbers {
             params.push(Value::Integer(number));

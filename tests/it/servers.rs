@@ -215,6 +215,15 @@ fn what_a_pass_has_done_survives_a_crash_of_the_server_right_behind_it() {
     assert_eq!(machines.handled(), 20, "a record was tried again");
 }
 
+const EVERY_THIRD_FAILS: &str = "import sys, json\n\
+    next(sys.stdin)\n\
+    handled = open(sys.argv[1], 'a')\n\
+    for line in sys.stdin:\n    \
+        number = json.loads(line)['id']\n    \
+        print(number, file=handled, flush=True)\n    \
+        outcome = 'success' if number % 3 else 'failure'\n    \
+        print(json.dumps({'id': number, 'outcome': outcome}), flush=True)\n";
+
 #[test]
 fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
     // Each flush waits for so many microseconds, in which a crash finds much to take away.
@@ -222,17 +231,9 @@ fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
     let Some(cluster) = Cluster::private(&settings) else { return };
     let machines = Machines::new(&cluster, 9_000);
     let env = &machines.machines[0];
-    // Every third one fails.
-    let handler = "import sys, json\n\
-                   next(sys.stdin)\n\
-                   handled = open(sys.argv[1], 'a')\n\
-                   for line in sys.stdin:\n    \
-                       number = json.loads(line)['id']\n    \
-                       print(number, file=handled, flush=True)\n    \
-                       outcome = 'success' if number % 3 else 'failure'\n    \
-                       print(json.dumps({'id': number, 'outcome': outcome}), flush=True)\n";
     let notes = machines.notes.path("handled").display().to_string();
-    let args = ["process", "--fibonacci", "--stream", "--", "python3", "-c", handler, &notes];
+    let args =
+        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
     let pass = piped(&mut env.command(&args));
     for crashes in 1..=2 {
         wait_until("more are handled", || machines.handled() > crashes * 2_500);
@@ -244,6 +245,28 @@ fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
     let counts = "SELECT status, failures, count(*) FROM backlog GROUP BY 1, 2 ORDER BY 1";
     assert_eq!(machines.database.query(counts), "ERROR|1|3000\nSUCCESS|0|6000");
     assert_eq!(machines.handled(), 9_000);
+}
+
+#[test]
+fn what_a_crash_may_have_taken_away_is_named_if_the_server_stays_away() {
+    let settings = [&LAZY[..], &["commit_delay=100000", "commit_siblings=0"]].concat();
+    let Some(cluster) = Cluster::private(&settings) else { return };
+    let machines = Machines::new(&cluster, 9_000);
+    let env = &machines.machines[0];
+    let notes = machines.notes.path("handled").display().to_string();
+    let args =
+        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
+    let pass = piped(&mut env.command(&args));
+    wait_until("many are handled", || machines.handled() > 1_000);
+    cluster.stop();
+    assert!(signal("-TERM", pass.id()));
+    let ran = machines.finished(pass);
+    assert_eq!(ran.exit, Some(75), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("if the server has crashed, the table may not show the outcomes"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

@@ -163,6 +163,11 @@ impl CommitSync {
         }
     }
 
+    /// The records whose outcomes a crash may have taken away.
+    pub fn unsynced(&self) -> Vec<String> {
+        self.next.outcomes.iter().map(|outcome| outcome.record.id.to_string()).collect()
+    }
+
     /// What a crash may have taken away; noted again once it is written.
     pub fn take_unsynced(&mut self) -> Vec<Unsynced> {
         std::mem::take(&mut self.next.outcomes)

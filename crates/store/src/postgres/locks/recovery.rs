@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{Held, LOCK, PgLocks};
 use crate::engine::{Engine, Hold, SqlDatabase};
@@ -30,8 +30,24 @@ const REFUSALS: u8 = 2;
 /// How many server processes of lost sessions are remembered.
 const OLD_BACKENDS: usize = 16;
 
-/// Makes lost sessions again, and takes back the locks that they held.
+/// Makes lost sessions again, and takes back the locks that they held. If that fails, says what a crash of the
+/// server would have taken away.
 pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
+    let recovered = recover_sessions(store, why);
+    let unsynced = store.locks.sync.unsynced();
+    if unsynced.is_empty() {
+        return recovered;
+    }
+    recovered.with_context(|| {
+        format!(
+            "if the server has crashed, the table may not show the outcomes of these records, and \
+             they will be tried again: {}",
+            unsynced.join(", ")
+        )
+    })
+}
+
+fn recover_sessions(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
     let TableStore { locks, database, .. } = store;
     if why.kind == Kind::ReadOnly {
         database.engine.session.wait_for_writes();

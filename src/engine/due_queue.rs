@@ -197,12 +197,12 @@ impl DueQueue {
         self.look_ahead = (2 * self.look_ahead).clamp(FIRST_BLOCK, LARGEST_BLOCK);
     }
 
-    /// Defers a part of the candidates once, because another pass works on them in the same order: then each works on a
-    /// part of its own. The part ends before a failed record that must keep its place, because its row does not show who
-    /// has just tried it.
-    pub fn defer_next(&mut self) {
+    /// Defers the next block once, after so many claims in a row failed: another pass works on them in the same order.
+    /// The block ends before a failed record that must keep its place, because its row does not show who has just tried
+    /// it.
+    pub fn defer_next(&mut self, in_vain: usize) {
         let Some(deferred) = &mut self.deferred else { return };
-        let block = (self.candidates.len() / 4).clamp(FIRST_BLOCK, LARGEST_BLOCK);
+        let block = (2 * in_vain).clamp(FIRST_BLOCK, LARGEST_BLOCK);
         let may_be = |it: &&Candidate| it.was_new || self.defers_failed;
         let count = self.candidates.iter().take(block).take_while(may_be).count();
         deferred.extend(self.candidates.drain(..count));
@@ -241,6 +241,9 @@ impl DueQueue {
             were_new.push(facts.status == Status::New);
             true
         })?;
+        // A search that was repeated has asked for its first records twice.
+        let asked_before = were_new.len().saturating_sub(page.ids.len());
+        let (slots, were_new) = (slots.split_off(asked_before), were_new.split_off(asked_before));
         let candidates = page.ids.into_iter().zip(were_new);
         let candidates = candidates.map(|(id, was_new)| Candidate { id, was_new });
         if kind == Kind::Slots {
@@ -310,24 +313,51 @@ mod tests {
         }
     }
 
+    /// A table with a new record and a failed one, whose first search breaks off.
+    struct Broken;
+
+    impl Reader for Broken {
+        fn due(&mut self, _: &Query, is_due: IsDue<'_>) -> Result<Page> {
+            let new = Record::new(Id::Integer(1), Some(Instant(0)));
+            let failed = Record::new(Id::Integer(2), Some(Instant(0)));
+            let failed = Record { status: Status::Error, ..failed };
+            is_due(new.facts());
+            let due = [new, failed].into_iter().filter(|record| is_due(record.facts()));
+            Ok(Page { ids: due.map(|record| record.id).collect(), ..Page::default() })
+        }
+
+        fn read(&mut self, _: &Id) -> Result<Found> {
+            Ok(Found::Gone)
+        }
+    }
+
+    #[test]
+    fn a_search_that_is_repeated_does_not_confuse_new_and_failed_records() {
+        let mut due = queue(0..0);
+        due.searches = plan().searches(&due.rule);
+        let found = due.next_few(9, &mut Broken).unwrap();
+        let were_new: Vec<_> = found.iter().map(|it| (it.id.clone(), it.was_new)).collect();
+        assert_eq!(were_new, [(Id::Integer(1), true), (Id::Integer(2), false)]);
+    }
+
     #[test]
     fn what_is_deferred_comes_once_more_behind_the_searches_and_before_the_last() {
         let mut due = queue(0..1_000);
         due.last.push_back(Candidate::of(&Id::Integer(7_000)));
-        due.defer_next();
-        assert_eq!(next(&due), (250, 749));
-        due.defer_next();
-        assert_eq!(next(&due), (437, 562));
+        due.defer_next(2);
+        assert_eq!(next(&due), (64, 935));
+        due.defer_next(100);
+        assert_eq!(next(&due), (264, 735));
         due.candidates.clear();
         due.searches = plan().searches(&due.rule);
         let mut reader = OfOne(5_000);
         let found = due.next_few(9, &mut reader).unwrap();
         assert_eq!(found, [Candidate { id: Id::Integer(5_000), was_new: true }]);
         assert!(due.any(&mut reader).unwrap());
-        assert_eq!(next(&due), (0, 437));
-        due.defer_next();
-        assert_eq!(next(&due), (0, 437), "it is deferred once only");
-        due.next_few(437, &mut reader).unwrap();
+        assert_eq!(next(&due), (0, 264));
+        due.defer_next(2);
+        assert_eq!(next(&due), (0, 264), "it is deferred once only");
+        due.next_few(264, &mut reader).unwrap();
         assert_eq!(next(&due), (7_000, 0));
     }
 
@@ -336,11 +366,11 @@ mod tests {
         for (defers_failed, number) in [(false, 10), (true, 64)] {
             let mut due = DueQueue { defers_failed, ..queue(0..100) };
             due.candidates.range_mut(10..).for_each(|it| it.was_new = false);
-            due.defer_next();
+            due.defer_next(2);
             assert_eq!(next(&due).0, number);
         }
         let mut due = DueQueue { deferred: None, ..queue(0..100) };
-        due.defer_next();
+        due.defer_next(2);
         assert_eq!(next(&due).0, 0, "a limit may end the pass before it comes to them");
     }
 

@@ -75,7 +75,8 @@ impl<E: Engine> TableStore<E> {
     pub fn write(&mut self, changes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
         let mut written = vec![WriteResult::ChangedMeanwhile; changes.len()];
         let mut all: Vec<_> = changes.iter().enumerate().collect();
-        if changes.iter().any(|change| change.is_repeated) {
+        let is_repeated = changes.iter().any(|change| change.is_repeated);
+        if is_repeated {
             self.find_written(&mut all, &mut written)?;
         }
         let is_unbroken =
@@ -115,6 +116,10 @@ impl<E: Engine> TableStore<E> {
             written[row.number] = change.written(row.charged);
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
+        if is_repeated {
+            // The lost session may have written them only now.
+            self.find_written(&mut open, &mut written)?;
+        }
         if !open.is_empty() {
             let SqlDatabase { engine, table, .. } = &mut self.database;
             // What the table did not take is as it was.

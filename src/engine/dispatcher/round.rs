@@ -141,9 +141,10 @@ impl Dispatcher {
             } else if self.busy.len() == busy_before {
                 self.due.look_further_ahead();
             } else {
+                self.due.look_ahead = 0;
                 in_vain += self.busy.len() - busy_before;
                 if in_vain > 1 && !was_ahead {
-                    self.due.defer_next();
+                    self.due.defer_next(in_vain);
                 }
             }
         }

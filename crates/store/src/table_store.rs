@@ -116,7 +116,7 @@ impl<E: Engine> TableStore<E> {
             written[row.number] = change.written(row.charged);
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
-        if is_repeated {
+        if is_repeated && !open.is_empty() {
             // The lost session may have written them only now.
             self.find_written(&mut open, &mut written)?;
         }

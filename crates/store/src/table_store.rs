@@ -75,8 +75,7 @@ impl<E: Engine> TableStore<E> {
     pub fn write(&mut self, changes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
         let mut written = vec![WriteResult::ChangedMeanwhile; changes.len()];
         let mut all: Vec<_> = changes.iter().enumerate().collect();
-        let is_repeated = changes.iter().any(|change| change.is_repeated);
-        if is_repeated {
+        if changes.iter().any(|change| change.is_repeated) {
             self.find_written(&mut all, &mut written)?;
         }
         let is_unbroken =
@@ -91,9 +90,7 @@ impl<E: Engine> TableStore<E> {
         }
         open.extend(fenced.iter().map(|(number, change)| (*number, change)));
         if open.is_empty() {
-            // What a lost session has written need not be durable.
-            self.locks.note(changes, &written);
-            return Ok(written);
+            return Ok(self.noted(changes, written)?);
         }
         // Without a status column nothing but the condition makes a row finished, or pending again.
         let sees_ends = self.database.table.ends_by_condition()
@@ -116,10 +113,6 @@ impl<E: Engine> TableStore<E> {
             written[row.number] = change.written(row.charged);
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
-        if is_repeated && !open.is_empty() {
-            // The lost session may have written them only now.
-            self.find_written(&mut open, &mut written)?;
-        }
         if !open.is_empty() {
             let SqlDatabase { engine, table, .. } = &mut self.database;
             // What the table did not take is as it was.
@@ -138,6 +131,25 @@ impl<E: Engine> TableStore<E> {
                 written[*number] = WriteResult::WrittenAfterLoss;
             }
         }
+        Ok(self.noted(changes, written)?)
+    }
+
+    /// Notes results, once a session that was lost has no more to write.
+    fn noted(
+        &mut self,
+        changes: &[RowWrite],
+        mut written: Vec<WriteResult>,
+    ) -> DbResult<Vec<WriteResult>> {
+        let is_doubtful = |(number, change): &(usize, &RowWrite)| {
+            let result = &written[*number];
+            let is_left = matches!(result, WriteResult::ChangedMeanwhile | WriteResult::ClaimLost);
+            change.is_repeated && is_left
+        };
+        let mut doubtful: Vec<_> = changes.iter().enumerate().filter(is_doubtful).collect();
+        if !doubtful.is_empty() {
+            self.find_written(&mut doubtful, &mut written)?;
+        }
+        // What a lost session has written need not be durable.
         self.locks.note(changes, &written);
         Ok(written)
     }

@@ -251,7 +251,7 @@ impl<S: Reconnecting> Store for Retrying<S> {
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
             // Charges may have been written although outcomes were refused.
-            let is_repeated = write.begins() && !S::Engine::WRITES_SINGLY;
+            let is_repeated = write.is_repeated || write.begins() && !S::Engine::WRITES_SINGLY;
             let written = self.write(&[RowWrite { is_repeated, ..write.clone() }], &[])?;
             results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
         }

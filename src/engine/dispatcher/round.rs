@@ -156,7 +156,7 @@ impl Dispatcher {
         let mut candidates = self.unreported.take_due(few, self.pass.clock.monotonic());
         let is_named = self.plan.is_named() || !candidates.is_empty();
         if candidates.is_empty() {
-            let most = if looks_ahead { few.max(self.due.look_ahead) } else { few };
+            let most = if looks_ahead && !is_named { few.max(self.due.look_ahead) } else { few };
             candidates = self.due.next_few(most, &mut *self.pass.store)?;
         }
         if candidates.is_empty() && self.may_be_alone {

@@ -156,7 +156,7 @@ fn json_line(record: &Record) -> Result<Vec<u8>, String> {
 /// The id of a record in the lines of a co-process, unless the table has a column of that name.
 const BACKLOG_ID: &str = "backlog_id";
 
-/// Every column but that of a secret, on one line. The error names a value that JSON cannot represent.
+/// Every column on one line, but no secret. The error names a value that JSON cannot represent.
 fn json_document(
     record: &Record,
     secret: Option<&str>,

@@ -94,7 +94,7 @@ fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitE
     )))
 }
 
-/// The secret of a record goes before that of the environment. No request is sent unsigned instead.
+/// The secret of a record goes before the secret of the environment. No request is sent unsigned instead.
 fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &settings.secret_column {
         return Ok(Signing::Own { column: column.clone() });

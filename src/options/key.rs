@@ -59,7 +59,7 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// The subject of a key. A schedule or a handler in a layer replaces that of lower layers as a whole.
+/// The subject of a key. A schedule or a handler in a layer replaces the one of lower layers as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Independent,

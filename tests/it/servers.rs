@@ -224,17 +224,22 @@ const EVERY_THIRD_FAILS: &str = "import sys, json\n\
         outcome = 'success' if number % 3 else 'failure'\n    \
         print(json.dumps({'id': number, 'outcome': outcome}), flush=True)\n";
 
+/// A pass with a co-process over 9,000 records.
+fn streaming(cluster: &Cluster) -> (Machines, Child) {
+    let machines = Machines::new(cluster, 9_000);
+    let notes = machines.notes.path("handled").display().to_string();
+    let args =
+        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
+    let pass = piped(&mut machines.machines[0].command(&args));
+    (machines, pass)
+}
+
 #[test]
 fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
     // Each flush waits for so many microseconds, in which a crash finds much to take away.
     let settings = [&LAZY[..], &["commit_delay=30000", "commit_siblings=0"]].concat();
     let Some(cluster) = Cluster::private(&settings) else { return };
-    let machines = Machines::new(&cluster, 9_000);
-    let env = &machines.machines[0];
-    let notes = machines.notes.path("handled").display().to_string();
-    let args =
-        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
-    let pass = piped(&mut env.command(&args));
+    let (machines, pass) = streaming(&cluster);
     for crashes in 1..=2 {
         wait_until("more are handled", || machines.handled() > crashes * 2_500);
         cluster.crash();
@@ -251,12 +256,7 @@ fn outcomes_that_a_crash_of_the_server_takes_away_are_written_again() {
 fn what_a_crash_may_have_taken_away_is_named_if_the_server_stays_away() {
     let settings = [&LAZY[..], &["commit_delay=100000", "commit_siblings=0"]].concat();
     let Some(cluster) = Cluster::private(&settings) else { return };
-    let machines = Machines::new(&cluster, 9_000);
-    let env = &machines.machines[0];
-    let notes = machines.notes.path("handled").display().to_string();
-    let args =
-        ["process", "--fibonacci", "--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes];
-    let pass = piped(&mut env.command(&args));
+    let (machines, pass) = streaming(&cluster);
     wait_until("many are handled", || machines.handled() > 1_000);
     cluster.stop();
     assert!(signal("-TERM", pass.id()));

@@ -4,7 +4,7 @@ use backlog_schedule::{Order, Status, Value};
 
 use crate::date::{Dates, Format};
 
-/// A column that is not given may have its usual name; an empty name is that of none.
+/// A column that is not given may have its usual name; an empty name means no column.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     pub table: Option<String>,

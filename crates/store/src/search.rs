@@ -24,7 +24,7 @@ impl<E: Engine> SqlDatabase<E> {
     /// Mostly there is none.
     fn has_any(&mut self, statuses: &[Status]) -> DbResult<bool> {
         match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
-            // Whoever looks for them says what cannot be read.
+            // The search itself says what cannot be read.
             Err(error) if error.is_of_a_row => Ok(true),
             any => any,
         }
@@ -63,7 +63,7 @@ impl<E: Engine> SqlDatabase<E> {
         self.search(query, page).or_else(|error| self.search_around(query, page, error))
     }
 
-    /// The records that no age can be told of, if the query goes by age and begins here.
+    /// The records without a readable date, if the query selects by age and begins here.
     fn undated(&mut self, query: &Query) -> DbResult<Option<Undated>> {
         let inserted = query.window.inserted();
         let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
@@ -79,7 +79,7 @@ impl<E: Engine> SqlDatabase<E> {
             true
         });
         match read {
-            // Whoever looks for what is due says what cannot be read.
+            // The search itself says what cannot be read.
             Err(error) if error.is_of_a_row => {}
             read => read?,
         }

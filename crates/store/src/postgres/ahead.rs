@@ -112,7 +112,7 @@ mod tests {
         Ahead::new(Clock { fixed: None, wall: || Instant(0), monotonic: || NOW.get() })
     }
 
-    /// The numbers of records to claim ahead in rounds that begin so many each, one every `pace`.
+    /// The numbers of records to claim ahead in rounds that begin `begun` records each, one every `pace`.
     fn wanted(begun: usize, pace: Duration) -> Vec<usize> {
         let mut ahead = ahead();
         let mut next = || {

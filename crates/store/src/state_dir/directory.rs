@@ -237,7 +237,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// The mode of a new file, that of the database. Only writers of that may lock passes out or read tokens.
+    /// The mode of a new file is the database's. Only its writers may lock passes out or read tokens.
     fn mode_of(&self, name: &str) -> u32 {
         let mode = self.place.mode() & 0o666;
         let writers = mode & 0o222;

@@ -16,7 +16,7 @@ const NUMBER: &str = "a whole number, at least 0";
 const PORTS: &str = "a whole number from 1 to 65535";
 const ADDRESSES: &str = "an IP address";
 
-/// The parameters of a URL, the variables that stand in for them where libpq has any, and what a value must be.
+/// The parameters of a URL, the variables that libpq reads in their place, if any, and what a value must be.
 const KNOWN: [(&str, &str, &str); 20] = [
     ("host", "PGHOST", ""),
     ("hostaddr", "PGHOSTADDR", ADDRESSES),

@@ -81,7 +81,9 @@ fn a_message_goes_from_the_queue_to_the_archive(version: Pgmq) {
     let Some((database, env)) = queue_of(version, "jobs", 3) else { return };
     env.run(&["init", "--pgmq", "jobs"]).fails(1, &["queue jobs already exists"]);
     let log = env.script("log", "cat >>json; echo \"$BACKLOG_ATTEMPT/$BACKLOG_MAX_ATTEMPTS $BACKLOG_QUEUE\" >>seen; exit $((BACKLOG_ID == 2))");
-    env.work("jobs", &[], &[&log]).silent();
+    // A wait of a minute would be over within this test if it began at the end of a minute.
+    let constant = ["--policy", "constant:delay=30m"];
+    env.work("jobs", &constant, &[&log]).silent();
     assert_eq!(fs::read_to_string(env.path("seen")).unwrap(), "1/5 jobs\n".repeat(3));
     let json = fs::read_to_string(env.path("json")).unwrap();
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
@@ -92,13 +94,16 @@ fn a_message_goes_from_the_queue_to_the_archive(version: Pgmq) {
     let statuses: Vec<String> = listed
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .map(|it| format!("{} {} {}", it["id"], it["status"], it["failures"]))
+        .map(|row| format!("{} {} {}", row["id"], row["status"], row["failures"]))
         .collect();
     assert_eq!(statuses, ["3 \"SUCCESS\" 0", "2 \"ERROR\" 1", "1 \"SUCCESS\" 0"]);
     // It is hidden until its time comes, and no pass asks for it before.
-    env.work("jobs", &[], &[&log]).silent();
+    env.work("jobs", &constant, &[&log]).silent();
     assert_eq!(database.query("SELECT read_ct FROM pgmq.q_jobs"), "1");
-    let explained = env.run(&["explain", "--pgmq", "jobs", "2"]).success().stdout;
+    let explained = env
+        .run(&["explain", "--pgmq", "jobs", "2", "--policy", "constant:delay=30m"])
+        .success()
+        .stdout;
     assert!(explained.contains("waits until"), "{explained}");
 }
 

@@ -253,7 +253,8 @@ impl TestEnv {
         let mut child = self.terminal(zone, columns, line).spawn().unwrap();
         // The end of the pipe would end the terminal. So a question too many is answered by Ctrl-D.
         let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(format!("{typed}{}", "\x04".repeat(9)).as_bytes()).unwrap();
+        // A program that asks nothing may have ended by now.
+        let _ = stdin.write_all(format!("{typed}{}", "\x04".repeat(9)).as_bytes());
         let mut output = Vec::new();
         child.stdout.take().unwrap().read_to_end(&mut output).unwrap();
         let status = child.wait().unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::claims::{watchdog_if_any, watchdog_of};
-use crate::servers::set_read_only;
+use crate::servers::{cut_once, set_read_only};
 use crate::testenv::{Ran, Staying, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, Database, Pgmq, cluster};
 
@@ -424,6 +424,59 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
     assert!(status.contains(&whose), "{status}");
     assert!(status.contains(&format!(", in {}\n", state.display())), "{status}");
     assert!(status.contains(": 2 succeeded\n"), "{status}");
+}
+
+#[test]
+fn a_session_that_ends_at_any_statement_loses_no_message() {
+    let Some(cluster) = cluster() else { return };
+    let Some((database, env)) = queue("jobs", 0) else { return };
+    let (handler, name) = (env.noting("exit 0"), database.query("SELECT current_database()"));
+    let mut interrupted = 0;
+    // Ends with the first pass that sends fewer messages, so that no connection was cut.
+    for messages in 1.. {
+        database.sql(
+            "TRUNCATE pgmq.q_jobs, pgmq.a_jobs;
+             SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 3)",
+        );
+        let (port, is_cut) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
+        let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
+        let args = ["process", "--pgmq", "jobs", "--", &handler];
+        let pass = ran(&env.command(&args).env("BACKLOG_DB", url).output().unwrap());
+        let mut handled = env.handled();
+        if pass.exit == Some(75) {
+            assert_eq!(interrupted, 0, "{messages}: {pass:?}");
+            assert_eq!(handled, [""; 0], "{messages}: {pass:?}");
+            continue;
+        }
+        assert_eq!(pass.exit, Some(0), "{messages}: {pass:?}");
+        let counts =
+            "SELECT (SELECT count(*) FROM pgmq.a_jobs), (SELECT count(*) FROM pgmq.q_jobs)";
+        let (archived, waiting) = (handled.len(), 3 - handled.len());
+        assert_eq!(database.query(counts), format!("{archived}|{waiting}"), "{messages}: {pass:?}");
+        handled.sort_unstable();
+        handled.dedup();
+        assert_eq!(handled.len(), archived, "{messages}: {pass:?}");
+        if !is_cut() {
+            break;
+        }
+        interrupted += 1;
+    }
+    assert!(interrupted > 5, "{interrupted}");
+}
+
+#[test]
+fn a_session_that_ends_in_a_search_is_made_again() {
+    let Some((database, env)) = queue("jobs", 2) else { return };
+    let mut client = database.client();
+    let mut lock = client.transaction().unwrap();
+    lock.batch_execute("LOCK TABLE pgmq.q_jobs").unwrap();
+    let pass = env.spawn(&["process", "--pgmq", "jobs", "--", "/bin/true"]);
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    wait_until("the search waits for the table", || database.query(end) == "1");
+    lock.commit().unwrap();
+    ran(&pass.wait_with_output().unwrap()).success();
+    assert_eq!(database.query("SELECT count(*) FROM pgmq.a_jobs"), "2");
 }
 
 /// This test takes as long as a lease.

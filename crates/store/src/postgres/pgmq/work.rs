@@ -449,11 +449,11 @@ impl Work {
 
 impl Reader for Work {
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
-        self.database.due(selection, is_due)
+        Ok(self.database.page(selection, is_due)?)
     }
 
     fn read(&mut self, id: &Id) -> Result<Found> {
-        self.database.read(id)
+        Ok(self.database.read_one(id, false)?)
     }
 }
 

@@ -250,8 +250,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
         }
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            // Charges may have been written although outcomes were refused.
-            let is_repeated = write.is_repeated || write.begins() && !S::Engine::WRITES_SINGLY;
+            // Outcomes and charges may be two statements, of which one was refused and the other made.
+            let is_repeated = write.is_repeated || !S::Engine::WRITES_SINGLY;
             let written = self.write(&[RowWrite { is_repeated, ..write.clone() }], &[])?;
             results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
         }

@@ -24,7 +24,7 @@ type Check = fn(&mut dyn Subject);
 /// The stores that lack a property, with the reason.
 type Lacking = &'static [(&'static str, &'static str)];
 
-const PROPERTIES: [(&str, Check, Lacking); 25] = [
+const PROPERTIES: [(&str, Check, Lacking); 26] = [
     ("what is pending is found, and nothing else", pending_is_found, &[]),
     ("a window by age loses nothing", windows_lose_nothing, &[]),
     (
@@ -75,6 +75,14 @@ const PROPERTIES: [(&str, Check, Lacking); 25] = [
         "a row that is refused takes no other write with it",
         refused,
         &[("memory", "nothing is refused in a simulation")],
+    ),
+    (
+        "an attempt that is refused takes no outcome with it",
+        refused_attempt,
+        &[
+            ("memory", "nothing is refused in a simulation"),
+            ("pgmq", "the read of a message is its charge, and is never refused"),
+        ],
     ),
     (
         "a write that is repeated is made once",
@@ -529,7 +537,7 @@ fn numbers(ids: &[Id]) -> Vec<i64> {
 fn refused(subject: &mut dyn Subject) {
     let seeds: Vec<Seed> = (1..=3).map(|id| (id, Status::New, 0, 0)).collect();
     subject.fill(&seeds);
-    subject.refuse(2);
+    subject.refuse(2, Status::Success);
     let mut store = subject.open();
     let records: Vec<_> = (1..=3).map(|id| claim(&mut *store, id).unwrap()).collect();
     let ends = |record| RowWrite::new(record, None, settlement(record, Transition::Succeeded));
@@ -548,6 +556,21 @@ fn refused(subject: &mut dyn Subject) {
     let is_pending = |id| seen(&mut *store, id).0.is_pending();
     assert_eq!([1, 2, 3].map(is_pending), [false, true, true]);
     assert_eq!(seen(&mut *store, 3), (Status::Error, 1));
+}
+
+fn refused_attempt(subject: &mut dyn Subject) {
+    subject.fill(&[(1, Status::New, 0, 0), (2, Status::New, 0, 0)]);
+    let mut store = subject.open();
+    let [first, second] = [1, 2].map(|id| claim(&mut *store, id).unwrap());
+    let begun = begin(&mut *store, &first);
+    subject.refuse(2, Status::Error);
+    let success = settlement(&first, Transition::Succeeded);
+    let outcome = RowWrite::new(&first, Some(&begun), success);
+    let charge = RowWrite::new(&second, None, settlement(&second, Transition::Begun));
+    let written = store.round(&[outcome, charge], &[]).unwrap();
+    assert!(matches!(written[..], [WriteResult::Written, WriteResult::Refused(_)]), "{written:?}");
+    assert_eq!(seen(&mut *store, 1).0, Status::Success);
+    assert_eq!(seen(&mut *store, 2).0, Status::New);
 }
 
 fn repeated(subject: &mut dyn Subject) {

@@ -30,8 +30,8 @@ pub trait Subject {
 
     fn delete(&self, id: i64);
 
-    /// From now on the table refuses the success of a record.
-    fn refuse(&self, id: i64);
+    /// From now on the table refuses this status of a record.
+    fn refuse(&self, id: i64, status: Status);
 }
 
 fn opened(location: &Location) -> Box<dyn Store> {
@@ -93,10 +93,11 @@ impl Subject for Sqlite {
         self.run(&format!("DELETE FROM BACKLOG WHERE ID = {id}"));
     }
 
-    fn refuse(&self, id: i64) {
+    fn refuse(&self, id: i64, status: Status) {
+        let status = status.name();
         self.run(&format!(
             "CREATE TRIGGER refuse BEFORE UPDATE ON BACKLOG \
-             WHEN new.ID = {id} AND new.STATUS = 'SUCCESS' \
+             WHEN new.ID = {id} AND new.STATUS = '{status}' \
              BEGIN SELECT RAISE(ABORT, 'no'); END"
         ));
     }
@@ -137,7 +138,7 @@ impl Subject for InMemory {
         panic!("record {id} cannot be deleted");
     }
 
-    fn refuse(&self, id: i64) {
+    fn refuse(&self, id: i64, _: Status) {
         panic!("record {id} cannot be refused");
     }
 }
@@ -221,9 +222,10 @@ impl Subject for OnServer {
         self.database.sql(&format!("DELETE FROM {} WHERE {column} = {id}", self.table()));
     }
 
-    fn refuse(&self, id: i64) {
+    fn refuse(&self, id: i64, status: Status) {
+        let status = status.name();
         let (table, condition) = match &self.queue {
-            None => ("backlog".into(), format!("new.id = {id} AND new.status = 'SUCCESS'")),
+            None => ("backlog".into(), format!("new.id = {id} AND new.status = '{status}'")),
             Some(queue) => {
                 let archive = format!("pgmq.\"a_{}\"", queue.to_lowercase());
                 (archive, format!("new.msg_id = {id}"))

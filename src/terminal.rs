@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use backlog_schedule::one_line;
-use backlog_store::lock;
-use backlog_store::system_error::chain;
+use backlog_store::{chain, lock};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;

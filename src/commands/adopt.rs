@@ -8,8 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use backlog_schedule::{counted, listed, one_line, toml_text};
 use backlog_store::ownership::Kind;
-use backlog_store::system_error::chain;
-use backlog_store::{Access, Listed, secure_file};
+use backlog_store::{Access, Listed, chain, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
 use crate::adopt::{is_known, is_like_a_queue, propose};

@@ -2,8 +2,7 @@
 //! command that restores them. Passes that archive more within the hour leave the report to a later one.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
-use backlog_store::Table;
-use backlog_store::system_error::chain;
+use backlog_store::{Table, chain};
 
 use super::queue_arguments::table_command;
 use crate::exit::ExitError;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{Instant, Schedule, Shard};
-use backlog_store::system_error::chain;
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
     Access, Clock, Database, Holds, Line, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
-    Table,
+    Table, chain,
 };
 
 use super::{line_name, open, require_columns, state_dir};

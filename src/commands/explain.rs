@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::{Status, one_line};
-use backlog_store::system_error::chain;
+use backlog_store::chain;
 
 use super::assemble::open_to_read;
 use super::failures::Failed;

@@ -5,8 +5,7 @@ use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
 use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, counted, last_error};
-use backlog_store::system_error::chain;
-use backlog_store::{Access, Database, Failures, LineHistory, SlowHandler, StateDir, Table};
+use backlog_store::{Access, Database, Failures, LineHistory, SlowHandler, StateDir, Table, chain};
 
 use super::queue_arguments::table_command;
 use super::{Console, open, state_dir};

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, cut, rough_span};
-use backlog_store::system_error::chain;
 use backlog_store::{
     Counts, Failing, LineHistory, LineName, NewFailures, PassEnd, PassEntry, PassRecord, StateDir,
-    Table, lock, ownership,
+    Table, chain, lock, ownership,
 };
 
 use super::archived::ArchivedRecords;

@@ -11,8 +11,9 @@ use backlog_schedule::{
     Cause, Cursor, DAY, Id, Instant, Outcome, Record, Status, Verdict, counted, cut_line,
     hexadecimal, one_line,
 };
-use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Count, Database, Found, PassRecord, Stop, Table, secure_file};
+use backlog_store::{
+    Access, Clock, Count, Database, Found, PassRecord, Stop, Table, chain, secure_file,
+};
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 

@@ -6,10 +6,9 @@ use anyhow::{Context, Result, bail};
 use backlog_schedule::{
     Counter, Id, Instant, Order, Query, Record, Settlement, Status, Transition, Window, counted,
 };
-use backlog_store::system_error::chain;
 use backlog_store::{
     Access, Claim, Clock, Database, Page, Reader, Refusal, RowWrite, StateDir, Stop, Stoppable,
-    Store, Table, Until, Wanted, WriteResult, naming,
+    Store, Table, Until, Wanted, WriteResult, chain, naming,
 };
 
 use super::edit::{MANY, confirm, confirmed};

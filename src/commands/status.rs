@@ -5,8 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use backlog_schedule::{Causes, DAY, Instant, Order, Record, Status, json_line, listed, one_line};
-use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Database, PASSES_OF_A_DAY};
+use backlog_store::{Access, Clock, Database, PASSES_OF_A_DAY, chain};
 
 use super::assemble::open_to_read;
 use super::failures::Failed;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use backlog_store::system_error::chain;
+use backlog_store::chain;
 
 use super::environment::{Environment, utf8};
 use super::key::Role;

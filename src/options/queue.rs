@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use backlog_schedule::{Id, Shard};
-use backlog_store::system_error::chain;
-use backlog_store::{Location, Mapping, is_url, without_password};
+use backlog_store::{Location, Mapping, chain, is_url, without_password};
 
 use super::environment::Environment;
 use super::value::PruneAfter;

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use backlog_schedule::{Status, Value as Cell, parse_integer};
-use backlog_store::secure_file;
 use backlog_store::{
     Assigned, Assignment, DateSource, Format, Mapping, STATUS, StatusColumn, StatusValues, Zone,
-    usual_values,
+    secure_file, usual_values,
 };
 use toml::{Table, Value};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_store::system_error::chain;
+use backlog_store::chain;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Request, StatusCode, Uri};
 use ureq::Agent;

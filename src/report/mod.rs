@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::{Status, counted, json_line, one_line};
-use backlog_store::signal_name;
-use backlog_store::system_error::chain;
+use backlog_store::{chain, signal_name};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 

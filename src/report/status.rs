@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use backlog_schedule::{Status, cut_line, one_line, rough_span, span};
-use backlog_store::system_error::chain;
-use backlog_store::{Count, Pause};
+use backlog_store::{Count, Pause, chain};
 use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};

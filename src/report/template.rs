@@ -17,12 +17,8 @@ pub fn render(name: &str, template: &str, data: impl Serialize) -> Result<String
     environment.set_syntax(syntax.context("the syntax of templates is broken")?);
     environment.add_filter("grouped", grouped);
     environment.add_filter("rough", rough_span);
-    environment.add_filter("short", |text: &str, most: usize| shortened(text, most));
+    // Text that others wrote, on one line and no longer than this many characters.
+    environment.add_filter("short", |text: &str, most: usize| cut_to(one_line(text), most, "…"));
     let rendered = environment.render_named_str(name, template, Serde(data));
     rendered.with_context(|| format!("the template {name} is broken"))
-}
-
-/// Text that others wrote, on one line and no longer than this many characters.
-pub fn shortened(text: &str, most: usize) -> String {
-    cut_to(one_line(text), most, "…")
 }

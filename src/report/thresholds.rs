@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use backlog_schedule::{one_line, parse_duration, unknown_name};
-use backlog_store::system_error::chain;
+use backlog_store::chain;
 
 use super::figures::{FIGURES, Figure, StatusReport};
 use super::status::QueueStatus;

@@ -40,6 +40,8 @@ pub struct DbError {
     pub is_of_a_row: bool,
     /// Whether the table refuses what was to be written. Another row may fare better.
     pub is_refusal: bool,
+    /// Whether a part of the writes may have been made.
+    pub is_partial: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

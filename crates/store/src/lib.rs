@@ -78,6 +78,7 @@ pub use state_dir::{
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use stoppable::{OwnedThread, Stoppable};
 pub use store::{Begun, Claim, Claiming, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
+pub use system_error::chain;
 pub use table::{Column, Holds, Listed, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

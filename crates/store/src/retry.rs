@@ -104,6 +104,13 @@ pub struct Retrying<S> {
     lost_at: Option<Monotonic>,
 }
 
+/// Writes that were refused.
+struct Refused {
+    why: Refusal,
+    /// Whether some of them may have been made all the same.
+    is_partial: bool,
+}
+
 #[derive(PartialEq, Eq)]
 enum Stage {
     /// A command that is no pass waits for a row that is locked.
@@ -198,7 +205,7 @@ impl<S: Reconnecting> Retrying<S> {
         &mut self,
         writes: &[RowWrite],
         next: &[Id],
-    ) -> Result<Result<Vec<WriteResult>, Refusal>> {
+    ) -> Result<Result<Vec<WriteResult>, Refused>> {
         let gives_way = S::Engine::TRIES > 0 && self.stage != Stage::Opened;
         self.retrying("write to", |store, is_repeated| {
             let repeated = || writes.iter().map(|write| RowWrite { is_repeated, ..write.clone() });
@@ -211,7 +218,8 @@ impl<S: Reconnecting> Retrying<S> {
             let is_lock = error.kind == Kind::Busy;
             if error.is_refusal || gives_way && is_lock {
                 store.engine().roll_back();
-                return Ok(Err(Refusal { why: error.words, is_lock }));
+                let is_partial = is_repeated || error.is_partial;
+                return Ok(Err(Refused { is_partial, why: Refusal { why: error.words, is_lock } }));
             }
             bail!(error)
         })
@@ -245,15 +253,15 @@ impl<S: Reconnecting> Store for Retrying<S> {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        if let Ok(written) = self.write(writes, next)? {
-            return Ok(written);
-        }
+        let is_partial = match self.write(writes, next)? {
+            Ok(written) => return Ok(written),
+            Err(Refused { is_partial, .. }) => is_partial,
+        };
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            // Outcomes and charges may be two statements, of which one was refused and the other made.
-            let is_repeated = write.is_repeated || !S::Engine::WRITES_SINGLY;
+            let is_repeated = write.is_repeated || is_partial;
             let written = self.write(&[RowWrite { is_repeated, ..write.clone() }], &[])?;
-            results.extend(written.unwrap_or_else(|why| vec![WriteResult::Refused(why)]));
+            results.extend(written.unwrap_or_else(|one| vec![WriteResult::Refused(one.why)]));
         }
         Ok(results)
     }

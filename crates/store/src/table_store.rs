@@ -101,7 +101,11 @@ impl<E: Engine> TableStore<E> {
         if is_transaction {
             self.database.engine.begin(false)?;
         }
-        let mut rows = self.locks.write(&mut self.database, &open, next)?;
+        // Outcomes and attempts are two statements.
+        let is_mixed = has_begun && open.iter().any(|(_, change)| !change.begins());
+        let is_partial = is_mixed && !is_transaction;
+        let rows = self.locks.write(&mut self.database, &open, next);
+        let mut rows = rows.map_err(|error| DbError { is_partial, ..error })?;
         self.read_charges(&open, &mut rows)?;
         for row in rows {
             let change = &changes[row.number];
@@ -116,7 +120,11 @@ impl<E: Engine> TableStore<E> {
         if !open.is_empty() {
             let SqlDatabase { engine, table, .. } = &mut self.database;
             // What the table did not take is as it was.
-            for state in engine.states(table, &open)?.iter().filter(|state| state.is_expected) {
+            let states = engine.states(table, &open);
+            // The others may be written by now.
+            let states =
+                states.map_err(|error| DbError { is_partial: !is_transaction, ..error })?;
+            for state in states.iter().filter(|state| state.is_expected) {
                 let refusal = Refusal { why: NOT_TAKEN.into(), is_lock: false };
                 written[state.number] = WriteResult::Refused(refusal);
             }

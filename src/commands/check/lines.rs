@@ -8,8 +8,7 @@ use std::{fs, process};
 
 use anyhow::{Result, anyhow, bail};
 use backlog_store::ownership::OwnerRule;
-use backlog_store::system_error::chain;
-use backlog_store::{Location, Table, secure_file};
+use backlog_store::{Location, Table, chain, secure_file};
 use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
 

@@ -10,8 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
-use backlog_store::system_error::chain;
-use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table};
+use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table, chain};
 use serde_json::json;
 
 use super::assemble::require;

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, counted};
-use backlog_store::system_error::chain;
-use backlog_store::{Charged, RowConstraints, Until};
+use backlog_store::{Charged, RowConstraints, Until, chain};
 
 use super::cursor::PassCursor;
 use super::due_queue::{Candidate, Plan};

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use backlog_schedule::{Attempt, Id, Instant, Outcome, Reach, Record, Value};
-use backlog_store::system_error::chain;
-use backlog_store::{OwnedThread, Stage, Stop, lock};
+use backlog_store::{OwnedThread, Stage, Stop, chain, lock};
 use http::{HeaderMap, HeaderValue, Response, Uri};
 use ureq::{Agent, Body};
 

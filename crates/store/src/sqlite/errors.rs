@@ -28,10 +28,10 @@ impl From<SqlError> for DbError {
         Self {
             kind,
             hint: hint.into(),
-            place: None,
             is_of_a_row: is_of_a_row(&error),
             is_refusal: is_refusal(&error) || code == Some(ErrorCode::DatabaseCorrupt),
             words: words(&error),
+            ..Self::default()
         }
     }
 }

@@ -156,6 +156,10 @@ impl Table {
         format!("{}{}", self.membership(), date.unwrap_or_default())
     }
 
+    pub fn head_columns(&self) -> usize {
+        1 + usize::from(self.date_expression().is_some())
+    }
+
     /// All rows of the queue; without a status column also those that are not pending.
     pub fn of_the_queue(&self) -> String {
         match (&self.statuses.column, &self.archived) {

@@ -102,10 +102,9 @@ impl<E: Engine> TableStore<E> {
             self.database.engine.begin(false)?;
         }
         // Outcomes and attempts are two statements.
-        let is_mixed = has_begun && open.iter().any(|(_, change)| !change.begins());
-        let is_partial = is_mixed && !is_transaction;
+        let is_partial = !is_transaction && has_begun && !open.iter().all(|(_, one)| one.begins());
         let rows = self.locks.write(&mut self.database, &open, next);
-        let mut rows = rows.map_err(|error| DbError { is_partial, ..error })?;
+        let mut rows = rows.map_err(|why| DbError { is_partial, ..why })?;
         self.read_charges(&open, &mut rows)?;
         for row in rows {
             let change = &changes[row.number];
@@ -120,10 +119,10 @@ impl<E: Engine> TableStore<E> {
         if !open.is_empty() {
             let SqlDatabase { engine, table, .. } = &mut self.database;
             // What the table did not take is as it was.
-            let states = engine.states(table, &open);
             // The others may be written by now.
+            let is_partial = !is_transaction;
             let states =
-                states.map_err(|error| DbError { is_partial: !is_transaction, ..error })?;
+                engine.states(table, &open).map_err(|why| DbError { is_partial, ..why })?;
             for state in states.iter().filter(|state| state.is_expected) {
                 let refusal = Refusal { why: NOT_TAKEN.into(), is_lock: false };
                 written[state.number] = WriteResult::Refused(refusal);

@@ -275,8 +275,7 @@ impl<'a> Selected<'a> {
     }
 
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
-        let head = 1 + usize::from(self.table.date_expression().is_some());
-        let places = self.columns.iter().zip(first + head..);
+        let places = self.columns.iter().zip(first + self.table.head_columns()..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();
         self.table.record(row, first, Row { columns: self.names.clone(), values })
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::servers::cut_once;
+use crate::servers::{EVERY_THIRD_FAILS, cut_once};
 use crate::testenv::{Ran, TestEnv, ran, signal, wait_until};
 use test_support::cluster::{Cluster, Database, cluster, pgbouncer, pgbouncer_with};
 use test_support::server::{Answer, Server};
@@ -261,7 +261,6 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
     let Some(cluster) = cluster() else { return };
     let scene = Scene::new(cluster, USUAL, 9);
     let handler = scene.second.noting("exit $((BACKLOG_ID % 3 == 0))");
-    let name = scene.database.query("SELECT current_database()");
     let (mut messages, mut uncut) = (0, 0);
     // Ends with the first pass that sends fewer messages, so that no connection was cut.
     while uncut == 0 {
@@ -270,8 +269,7 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
             "UPDATE backlog SET status = 'NEW', failures = 0, last_failure = NULL, last_error = NULL",
         );
         let _ = fs::remove_file(scene.second.path("handled"));
-        let (port, is_cut) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
-        let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
+        let (url, is_cut) = cut_once(cluster, &scene.database, messages);
         let args =
             ["process", "--policy", "constant:delay=1h", "--drain", "--jobs", "2", "--", &handler];
         let cut = ran(&scene.second.command(&args).env("BACKLOG_DB", url).output().unwrap());
@@ -297,20 +295,13 @@ fn a_session_that_ends_at_any_statement_costs_no_attempt_and_no_lock() {
 #[test]
 fn sessions_that_end_under_load_cost_no_attempt_and_no_lock() {
     let Some(cluster) = cluster() else { return };
-    let by_line = "import sys, json\n\
-                   next(sys.stdin)\n\
-                   for line in sys.stdin:\n    \
-                       number = json.loads(line)['id']\n    \
-                       open(sys.argv[1], 'a').write('%d\\n' % number)\n    \
-                       outcome = 'success' if number % 3 else 'failure'\n    \
-                       print(json.dumps({'id': number, 'outcome': outcome}), flush=True)\n";
     for is_stream in [false, true] {
         let records = if is_stream { 1_500 } else { 150 };
         let scene = Scene::new(cluster, USUAL, records);
         let notes = scene.first.path("handled").display().to_string();
         let by_record = format!("echo $BACKLOG_ID >>{notes}; exit $((BACKLOG_ID % 3 == 0))");
         let handler: &[&str] = match is_stream {
-            true => &["--stream", "--", "python3", "-c", by_line, &notes],
+            true => &["--stream", "--", "python3", "-c", EVERY_THIRD_FAILS, &notes],
             false => &["--jobs", "4", "--", "sh", "-c", &by_record],
         };
         let args = [&["process", "--policy", "constant:delay=1h", "--drain"], handler].concat();

@@ -430,16 +430,14 @@ fn the_error_of_a_message_is_known_while_it_is_pending(version: Pgmq) {
 fn a_session_that_ends_at_any_statement_loses_no_message() {
     let Some(cluster) = cluster() else { return };
     let Some((database, env)) = queue("jobs", 0) else { return };
-    let (handler, name) = (env.noting("exit 0"), database.query("SELECT current_database()"));
-    let mut interrupted = 0;
+    let (handler, mut interrupted) = (env.noting("exit 0"), 0);
     // Ends with the first pass that sends fewer messages, so that no connection was cut.
     for messages in 1.. {
         database.sql(
             "TRUNCATE pgmq.q_jobs, pgmq.a_jobs;
              SELECT pgmq.send('jobs', '{}'::jsonb) FROM generate_series(1, 3)",
         );
-        let (port, is_cut) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
-        let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
+        let (url, is_cut) = cut_once(cluster, &database, messages);
         let args = ["process", "--pgmq", "jobs", "--", &handler];
         let pass = ran(&env.command(&args).env("BACKLOG_DB", url).output().unwrap());
         let mut handled = env.handled();

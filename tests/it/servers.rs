@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -215,7 +214,8 @@ fn what_a_pass_has_done_survives_a_crash_of_the_server_right_behind_it() {
     assert_eq!(machines.handled(), 20, "a record was tried again");
 }
 
-const EVERY_THIRD_FAILS: &str = "import sys, json\n\
+/// A co-process that notes each record in a file.
+pub const EVERY_THIRD_FAILS: &str = "import sys, json\n\
     next(sys.stdin)\n\
     handled = open(sys.argv[1], 'a')\n\
     for line in sys.stdin:\n    \
@@ -580,16 +580,19 @@ fn outcomes_outlive_a_failover_to_a_standby() {
     }
 }
 
-/// A port of the server on which one connection is cut after this number of messages of clients, and a
-/// function that says whether that has happened. All later connections are left alone.
+/// The URL of a database on whose way one connection is cut after this number of messages of clients, each second time
+/// with the server's last words, and a function that says whether that has happened. All later connections are left alone.
 pub fn cut_once(
-    sockets: &Path,
+    cluster: &Cluster,
+    database: &Database,
     messages: usize,
-    has_last_words: bool,
-) -> (u16, impl Fn() -> bool + use<>) {
+) -> (String, impl Fn() -> bool + use<>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (socket, left) = (sockets.join(".s.PGSQL.5432"), Arc::new(AtomicUsize::new(messages)));
+    let name = database.query("SELECT current_database()");
+    let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
+    let socket = cluster.sockets().join(".s.PGSQL.5432");
+    let left = Arc::new(AtomicUsize::new(messages));
     let seen = left.clone();
     thread::spawn(move || {
         for client in listener.incoming() {
@@ -607,7 +610,7 @@ pub fn cut_once(
                     if before == Ok(1) {
                         let last_words = "SFATAL\0VFATAL\0C57P01\0Mterminating connection due to \
                                           administrator command\0\0";
-                        if has_last_words {
+                        if messages.is_multiple_of(2) {
                             let size = u32::try_from(last_words.len() + 4).unwrap().to_be_bytes();
                             let _ = client
                                 .write_all(&[b"E", &size[..], last_words.as_bytes()].concat());
@@ -623,7 +626,7 @@ pub fn cut_once(
             });
         }
     });
-    (port, move || seen.load(Relaxed) == 0)
+    (url, move || seen.load(Relaxed) == 0)
 }
 
 #[test]
@@ -632,7 +635,7 @@ fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
     let machines = Machines::new(cluster, 2);
     machines.database.sql("UPDATE backlog SET status = 'SUCCESS'");
     let has_pgmq = machines.database.install_pgmq();
-    let (env, name) = (&machines.machines[0], machines.database.query("SELECT current_database()"));
+    let env = &machines.machines[0];
     if has_pgmq {
         env.run(&["init", "--pgmq", "jobs"]).success();
     }
@@ -654,14 +657,13 @@ fn a_session_that_ends_at_any_moment_is_explained_and_tried_later() {
         }
         let usual = env.run(args);
         for (cuts, messages) in (1..).enumerate() {
-            let (port, _) = cut_once(&cluster.sockets(), messages, messages % 2 == 0);
-            let url = format!("postgres://postgres@127.0.0.1:{port}/{name}?sslmode=disable");
-            let cut = ran(&env.command(args).env("BACKLOG_DB", url).output().unwrap());
+            let (url, _) = cut_once(cluster, &machines.database, messages);
+            let cut = ran(&env.command(args).env("BACKLOG_DB", &url).output().unwrap());
             if cut.exit == usual.exit {
                 assert!(cuts > 2, "{args:?}: {cuts} cuts, {cut:?}");
                 break;
             }
-            cut.fails(75, &[&format!("postgres://postgres@127.0.0.1:{port}/{name}")]);
+            cut.fails(75, &[url.trim_end_matches("?sslmode=disable")]);
         }
     }
 }

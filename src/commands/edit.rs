@@ -127,7 +127,7 @@ fn document(payload: &[u8]) -> Result<&str> {
 const EDITED: usize = 200;
 
 /// The verb of an edit: the statuses that it starts from, and the transition that it makes.
-pub struct Verb {
+pub struct EditCommand {
     command: &'static str,
     /// As in `archived 3 records`.
     done: &'static str,
@@ -141,7 +141,7 @@ pub struct Verb {
     require: fn(&Table, &str) -> Result<()>,
 }
 
-pub const ARCHIVE: Verb = Verb {
+pub const ARCHIVE: EditCommand = EditCommand {
     command: "archive",
     done: "archived",
     would: "archive",
@@ -151,7 +151,7 @@ pub const ARCHIVE: Verb = Verb {
     require: |table, _| table.require_archived("`archive`"),
 };
 
-pub const RESTORE: Verb = Verb {
+pub const RESTORE: EditCommand = EditCommand {
     command: "restore",
     done: "restored",
     would: "restore",
@@ -162,7 +162,7 @@ pub const RESTORE: Verb = Verb {
 };
 
 /// Sets NEW, which is due by every policy.
-pub const RETRY: Verb = Verb {
+pub const RETRY: EditCommand = EditCommand {
     command: "retry",
     done: "made due",
     would: "make due",
@@ -173,8 +173,8 @@ pub const RETRY: Verb = Verb {
     require: Table::require_renewal,
 };
 
-struct Choice<'a> {
-    verb: &'a Verb,
+struct Selection<'a> {
+    verb: &'a EditCommand,
     queue: &'a Queue,
     resolved: &'a Resolved<'a>,
     from: Vec<Status>,
@@ -183,9 +183,9 @@ struct Choice<'a> {
     now: Instant,
 }
 
-struct Work<'a> {
+struct EditRun<'a> {
     store: Box<dyn Store>,
-    choice: Choice<'a>,
+    choice: Selection<'a>,
     dry_run: bool,
     out: &'a mut dyn Write,
     done: u64,
@@ -202,7 +202,7 @@ pub const MANY: usize = 1_000;
 
 pub fn edit(
     resolved: &Resolved<'_>,
-    verb: &Verb,
+    verb: &EditCommand,
     args: &Edit,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
@@ -220,7 +220,7 @@ pub fn edit(
     };
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age));
-    let choice = Choice { verb, queue: &queue, resolved, from, before, cause, now };
+    let choice = Selection { verb, queue: &queue, resolved, from, before, cause, now };
     let chosen = if args.ids.is_empty() { choice.ids(&mut *database)? } else { Vec::new() };
     if chosen.len() > MANY
         && !dry_run
@@ -243,7 +243,7 @@ pub fn edit(
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;
     let (renewed, exit) = (Vec::new(), Exit::Done);
-    let mut work = Work { store, choice, dry_run, out, done: 0, renewed, exit };
+    let mut work = EditRun { store, choice, dry_run, out, done: 0, renewed, exit };
     let ids = if args.ids.is_empty() { chosen } else { work.ids_of(named)? };
     for batch in ids.chunks(EDITED.min(work.store.limits().most_claims)) {
         work.edit_batch(batch)?;
@@ -266,7 +266,7 @@ pub fn edit(
 
 impl Edit {
     /// The statuses of the records to change. A typed condition chooses records; those of backlog.toml only narrow.
-    fn statuses(&self, verb: &Verb, conditions: &[String]) -> Result<Vec<Status>> {
+    fn statuses(&self, verb: &EditCommand, conditions: &[String]) -> Result<Vec<Status>> {
         let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();
         if self.ids.is_empty() && !is_chosen && conditions.is_empty() {
             bail!(usage(
@@ -286,7 +286,7 @@ impl Edit {
     }
 }
 
-impl Choice<'_> {
+impl Selection<'_> {
     fn ids(&self, database: &mut dyn Database) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         database.scan(&self.from, Order::Oldest, None, &mut |mut record| {
@@ -337,7 +337,7 @@ pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<b
     console.terminal.ask(&format!("{would} {records}? [y/N] "))
 }
 
-impl Work<'_> {
+impl EditRun<'_> {
     fn ids_of(&mut self, named: Vec<(&String, Result<Record, String>)>) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
         for (typed, found) in named {

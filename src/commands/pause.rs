@@ -15,7 +15,7 @@ use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
 /// The queue or the table that is paused or resumed.
-struct Target {
+struct PauseTarget {
     state: StateDir,
     scope: PauseScope,
     /// The option that takes the name of the table.
@@ -27,7 +27,7 @@ struct Target {
     histories: Vec<LineHistory>,
 }
 
-impl Target {
+impl PauseTarget {
     fn find(resolved: &Resolved<'_>, clock: Clock) -> Result<Self> {
         let typed = &resolved.typed.layer;
         if typed.has("shard") || !typed.conditions.is_empty() {
@@ -72,7 +72,7 @@ impl Target {
 }
 
 pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_>) -> Result<Exit> {
-    let target = Target::find(resolved, console.clock)?;
+    let target = PauseTarget::find(resolved, console.clock)?;
     let ending = table_command(resolved, "resume", &[], false)?;
     let now = console.clock.now();
     let until = args.until.or(args.span.map(|span| now.saturating_add(span)));
@@ -99,7 +99,7 @@ pub fn pause(resolved: &Resolved<'_>, args: &PauseArgs, console: &mut Console<'_
 }
 
 pub fn resume(resolved: &Resolved<'_>, console: &mut Console<'_>) -> Result<Exit> {
-    let target = Target::find(resolved, console.clock)?;
+    let target = PauseTarget::find(resolved, console.clock)?;
     let now = console.clock.now();
     let scope = &target.scope;
     let was_paused = target.state.end_pause(scope, now)?;

@@ -5,19 +5,19 @@ use std::cmp::Reverse;
 use backlog_schedule::{Cause, CauseGroup, Causes, Id, Status, json_line, one_line};
 use serde_json::{Value as Json, json};
 
-use super::screen::{Column, Screen, grouped, table};
+use super::screen::{Screen, ScreenColumn, grouped, table};
 
 /// Number of causes below a status and a summary.
 const TOP: usize = 5;
 
-fn columns() -> Vec<Column> {
+fn columns() -> Vec<ScreenColumn> {
     vec![
-        Column::text("GROUP", 8),
-        Column::number("RECORDS", 7),
-        Column::text("SINCE", 20).wide(60),
-        Column::text("UNTIL", 20).wide(100),
-        Column::text("IDS", 12).wide(100),
-        Column::text("LAST ERROR", 10),
+        ScreenColumn::text("GROUP", 8),
+        ScreenColumn::number("RECORDS", 7),
+        ScreenColumn::text("SINCE", 20).wide(60),
+        ScreenColumn::text("UNTIL", 20).wide(100),
+        ScreenColumn::text("IDS", 12).wide(100),
+        ScreenColumn::text("LAST ERROR", 10),
     ]
 }
 
@@ -72,7 +72,7 @@ pub fn top_failures(queues: &[(&str, &Causes)], choice: &str, screen: &Screen) -
         more => format!("{more} more: `backlog failures{choice}`\n"),
     };
     groups.truncate(TOP);
-    let queue_column = (queues.len() > 1).then(|| Column::text("QUEUE", 10));
+    let queue_column = (queues.len() > 1).then(|| ScreenColumn::text("QUEUE", 10));
     let rows = groups.into_iter().map(|(queue, group)| {
         let queue = queue_column.as_ref().map(|_| queue);
         queue.into_iter().chain(row(&group, screen)).collect()

@@ -6,7 +6,7 @@ use backlog_store::{Count, Counts, Pause};
 use serde::Serialize;
 
 use super::passes::{LinePasses, Passes};
-use super::screen::Column;
+use super::screen::ScreenColumn;
 
 type Text = &'static str;
 
@@ -15,47 +15,47 @@ pub const FIGURES: &[Figure] = &[
     Figure::new("pending", Statuses(&Status::PENDING)).help("records that are NEW or ERROR"),
     Figure::new("oldest_pending", Oldest)
         .help("age of the oldest pending record")
-        .line(Line::Always("oldest pending", "")),
+        .line(StatusLine::Always("oldest pending", "")),
     Figure::new("due", Judged(|verdict| matches!(verdict, Verdict::Due(_))))
         .help("records that are due")
-        .line(Line::Always("due now", "{line}"))
-        .column(Column::number("DUE", 6))
+        .line(StatusLine::Always("due now", "{line}"))
+        .column(ScreenColumn::number("DUE", 6))
         .metric("backlog_due_records", "Records that are due by the schedule of the crontab line."),
     Figure::new("oldest_due", Due(|due| due.oldest_due_secs))
         .help("longest time that a record has been due")
-        .line(Line::IfAny("due for", "the longest; oldest_due in limits"))
-        .column(Column::number("DUE FOR", 7).wide(90))
+        .line(StatusLine::IfAny("due for", "the longest; oldest_due in limits"))
+        .column(ScreenColumn::number("DUE FOR", 7).wide(90))
         .metric(
             "backlog_oldest_due_seconds",
             "Seconds since the record that has been due the longest became due.",
         ),
     Figure::new("waiting", Judged(|verdict| matches!(verdict, Verdict::Wait { .. })))
         .help("pending records whose next attempt is still to come")
-        .line(Line::Always("waiting", "")),
+        .line(StatusLine::Always("waiting", "")),
     Figure::new("to_be_archived", Judged(|verdict| matches!(verdict, Verdict::Archive(_))))
         .help("pending records that the next pass archives without an attempt")
-        .line(Line::IfAny("to be archived", "given up")),
+        .line(StatusLine::IfAny("to be archived", "given up")),
     Figure::new("never_due", Judged(|verdict| matches!(verdict, Verdict::Never(_))))
         .help("pending records that the schedule never tries")
-        .line(Line::IfAny("never due", "too old for this line, or undated")),
+        .line(StatusLine::IfAny("never due", "too old for this line, or undated")),
     Figure::new("snoozed", Pending(|record| record.is_snoozed))
         .help("pending records that are put off by their handler")
-        .column(Column::number("SNOOZED", 7).wide(90))
+        .column(ScreenColumn::number("SNOOZED", 7).wide(90))
         .metric("backlog_snoozed_records", "Pending records that are put off by their handler."),
     Figure::new("failed", Pending(|record| record.has_failed && !record.is_snoozed))
         .help("pending records whose last attempt failed")
-        .column(Column::number("FAILED", 6))
+        .column(ScreenColumn::number("FAILED", 6))
         .metric("backlog_failed_records", "Pending records whose last attempt failed."),
     Figure::new("in_hand", Pending(|record| record.is_in_hand))
         .help("pending records that a running pass most likely has in hand")
-        .line(Line::IfAny("in hand", "of a pass that runs")),
+        .line(StatusLine::IfAny("in hand", "of a pass that runs")),
     Figure::new("archived", Statuses(&[Status::Archived]))
         .help("records that are ARCHIVED")
-        .column(Column::number("ARCHIVED", 8)),
+        .column(ScreenColumn::number("ARCHIVED", 8)),
     Figure::new("archived_24h", LastDay(|counts| counts.archived))
         .help("records that passes archived in the last 24 hours")
-        .line(Line::IfAny("archived 24h", "`backlog failures{choice}` says why"))
-        .column(Column::number("IN 24H", 6).wide(60)),
+        .line(StatusLine::IfAny("archived 24h", "`backlog failures{choice}` says why"))
+        .column(ScreenColumn::number("IN 24H", 6).wide(60)),
     Figure::new("failed_24h", LastDay(|counts| counts.failed.saturating_add(counts.archived)))
         .help("attempts that failed in the last 24 hours"),
     Figure::new("succeeded_24h", LastDay(|counts| counts.succeeded))
@@ -84,8 +84,8 @@ pub struct Figure {
     pub name: Text,
     pub help: Text,
     pub source: Source,
-    pub line: Option<Line>,
-    pub column: Option<Column>,
+    pub line: Option<StatusLine>,
+    pub column: Option<ScreenColumn>,
     pub metric: Option<(Text, Text)>,
 }
 
@@ -116,7 +116,7 @@ pub enum Source {
 use Source::{Begun, Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};
 
 /// A line of text: a label, and a note behind the figure, in which `{line}` is the schedule.
-pub enum Line {
+pub enum StatusLine {
     Always(Text, Text),
     /// Left out for 0.
     IfAny(Text, Text),
@@ -131,11 +131,11 @@ impl Figure {
         Self { help, ..self }
     }
 
-    const fn line(self, line: Line) -> Self {
+    const fn line(self, line: StatusLine) -> Self {
         Self { line: Some(line), ..self }
     }
 
-    const fn column(self, column: Column) -> Self {
+    const fn column(self, column: ScreenColumn) -> Self {
         Self { column: Some(column), ..self }
     }
 

@@ -48,7 +48,7 @@ pub enum Level {
 }
 
 #[derive(Serialize)]
-pub struct Finding {
+pub struct CheckFinding {
     pub level: Level,
     pub about: &'static str,
     pub text: String,
@@ -57,11 +57,11 @@ pub struct Finding {
 }
 
 #[derive(Default)]
-pub struct Findings(pub Vec<Finding>);
+pub struct Findings(pub Vec<CheckFinding>);
 
 impl Findings {
     pub fn add(&mut self, level: Level, about: &'static str, text: impl Into<String>) {
-        self.0.push(Finding { level, about, text: text.into(), statement: None });
+        self.0.push(CheckFinding { level, about, text: text.into(), statement: None });
     }
 
     pub fn ok(&mut self, about: &'static str, text: impl Into<String>) {
@@ -82,7 +82,7 @@ impl Findings {
 
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for Finding { level, about, text: found, statement } in &self.0 {
+        for CheckFinding { level, about, text: found, statement } in &self.0 {
             let level = format!("{level:?}").to_lowercase();
             text += &format!("{level:<7}  {about:<10}  {}\n", one_line(found));
             if let Some(statement) = statement {

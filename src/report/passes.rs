@@ -9,7 +9,7 @@ use backlog_store::{
 };
 use serde_json::{Value as Json, json};
 
-use super::screen::{Column, Screen, grouped, table};
+use super::screen::{Screen, ScreenColumn, grouped, table};
 
 /// The passes of a queue that are recorded in a state directory.
 pub struct Passes {
@@ -388,9 +388,9 @@ fn recent_text(passes: &Passes, screen: &Screen) -> String {
         return String::new();
     }
     let columns = vec![
-        Column::text("BEGAN", 20),
-        Column::text("LINE", 10).wide(60),
-        Column::text("PASS", 10),
+        ScreenColumn::text("BEGAN", 20),
+        ScreenColumn::text("LINE", 10).wide(60),
+        ScreenColumn::text("PASS", 10),
     ];
     format!("\n{}", table(columns, &rows, screen))
 }

@@ -35,7 +35,7 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
     let bar_secs = round_secs(scenario.secs / BARS as i64);
     let most = usize::try_from(scenario.secs / bar_secs).unwrap_or(BARS).clamp(1, BARS);
     let loads = Loads::new(runs, scenario, most);
-    let scale = Scale { secs: scenario.secs, records: scenario.rows.len(), peak: loads.peak };
+    let axes = Axes { secs: scenario.secs, records: scenario.rows.len(), peak: loads.peak };
     let bands = || runs.iter().flat_map(Run::retries).map(band_of);
     let first = bands().min().unwrap_or(0);
     let panel = |(run, load): (&Run, &Vec<usize>)| {
@@ -45,8 +45,8 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
             "name": fitting(&one_line(&run.policy.name()), NAME),
             "headline": headline(run, loads.secs, load),
             "hidden": if has_dots { 0 } else { retries },
-            "bars": bars(load, &loads, &scale),
-            "dots": if has_dots { dots(run, first, &scale) } else { BTreeMap::new() },
+            "bars": bars(load, &loads, &axes),
+            "dots": if has_dots { dots(run, first, &axes) } else { BTreeMap::new() },
         })
     };
     let panels: Vec<_> = runs.iter().zip(&loads.of_runs).map(panel).collect();
@@ -55,9 +55,9 @@ pub fn picture(runs: &[Run], scenario: &Scenario) -> Result<String> {
         "span": span(scenario.secs),
         "each": span(loads.secs),
         "keys": bands().max().map_or(&[][..], |last| &BANDS[first..=last]),
-        "times": scale.times(),
-        "loads": scale.loads(),
-        "records": scale.record_labels(),
+        "times": axes.times(),
+        "loads": axes.loads(),
+        "records": axes.record_labels(),
         "since": if scenario.is_cohort { "the first attempt" } else { "the start" },
         "panels": panels,
     });
@@ -79,22 +79,22 @@ fn band_of(tried: &Tried) -> usize {
     BANDS.partition_point(|first| *first < tried.attempt).saturating_sub(1)
 }
 
-fn bars(load: &[usize], loads: &Loads, scale: &Scale) -> String {
-    let edge = |number: i64| scale.x((loads.begins_at + number * loads.secs).clamp(0, scale.secs));
+fn bars(load: &[usize], loads: &Loads, axes: &Axes) -> String {
+    let edge = |number: i64| axes.x((loads.begins_at + number * loads.secs).clamp(0, axes.secs));
     let bar = |(count, number): (&usize, i64)| {
         let least = if *count > 0 { LEAST } else { 0 };
-        format!("V{}H{}", -scale.height(*count).max(least), edge(number + 1))
+        format!("V{}H{}", -axes.height(*count).max(least), edge(number + 1))
     };
     let outline: String = load.iter().zip(0..).map(bar).collect();
     format!("M{} 0{outline}V0z", edge(0))
 }
 
 /// A path for each colour. A line without length is a dot; its place is relative, which takes fewer digits.
-fn dots(run: &Run, first: usize, scale: &Scale) -> BTreeMap<usize, String> {
+fn dots(run: &Run, first: usize, axes: &Axes) -> BTreeMap<usize, String> {
     let mut paths = BTreeMap::new();
     for tried in run.retries() {
         let (path, last) = paths.entry(band_of(tried) - first).or_insert((String::new(), None));
-        let dot = (scale.x(tried.at), -scale.y(tried.row as usize));
+        let dot = (axes.x(tried.at), -axes.y(tried.row as usize));
         let (letter, from) = last.replace(dot).map_or(('M', (0, 0)), |last| ('m', last));
         *path += &format!("{letter}{} {}h0", dot.0 - from.0, dot.1 - from.1);
     }
@@ -102,13 +102,13 @@ fn dots(run: &Run, first: usize, scale: &Scale) -> BTreeMap<usize, String> {
 }
 
 /// Converts times, records and loads to coordinates. A label of an axis is its coordinate and its text.
-struct Scale {
+struct Axes {
     secs: i64,
     records: usize,
     peak: usize,
 }
 
-impl Scale {
+impl Axes {
     fn x(&self, at: i64) -> i64 {
         along(WIDTH, at as f64 / self.secs.max(1) as f64)
     }
@@ -174,17 +174,17 @@ mod tests {
         let names = |labels: Vec<(i64, String)>| {
             labels.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
         };
-        let hour = Scale { secs: 3_600, records: 100, peak: 140 };
+        let hour = Axes { secs: 3_600, records: 100, peak: 140 };
         assert_eq!(names(hour.times()), "0s 5m 10m 15m 20m 25m 30m 35m 40m 45m 50m 55m 1h");
         assert_eq!(names(hour.loads()), "0 35 140");
         assert_eq!(names(hour.record_labels()), "1 100");
-        let least = Scale { secs: 0, records: 0, peak: 1 };
+        let least = Axes { secs: 0, records: 0, peak: 1 };
         assert_eq!([least.times(), least.loads()].map(names), ["0s", "0 1"]);
         assert_eq!(least.record_labels(), []);
-        let most = Scale { secs: i64::MAX, records: usize::MAX, peak: usize::MAX };
+        let most = Axes { secs: i64::MAX, records: usize::MAX, peak: usize::MAX };
         assert!(most.times().len() <= 13);
         // The peak has the whole height, and its hundredth a tenth.
-        let height = |count| Scale { peak: 100, ..hour }.height(count);
+        let height = |count| Axes { peak: 100, ..hour }.height(count);
         assert_eq!([0, 1, 100].map(height), [0, 29, HEIGHT]);
     }
 

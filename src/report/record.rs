@@ -13,7 +13,7 @@ use backlog_store::{LineState, SlowHandler};
 use serde_json::json;
 
 use super::passes::{ASKS, LinePasses, running_text};
-use super::screen::{Column, Screen, Table};
+use super::screen::{Screen, ScreenColumn, ScreenTable};
 use crate::engine::SettledAttempt;
 
 const ATTEMPTS: usize = 5;
@@ -74,17 +74,17 @@ fn obstacle_text(obstacle: Obstacle, record: &Record) -> String {
     .into()
 }
 
-pub fn list_table(with_verdict: bool, screen: Screen) -> Table {
+pub fn list_table(with_verdict: bool, screen: Screen) -> ScreenTable {
     let columns = [
-        Some(Column::text("ID", 10)),
-        Some(Column::text("STATUS", 8)),
-        Some(Column::text("INSERTED", 20).wide(60)),
-        Some(Column::number("FAILURES", 8).wide(100)),
-        Some(Column::text("LAST FAILURE", 20).wide(80)),
-        with_verdict.then_some(Column::text("NEXT ATTEMPT", 20)),
-        Some(Column::text("LAST ERROR", 10)),
+        Some(ScreenColumn::text("ID", 10)),
+        Some(ScreenColumn::text("STATUS", 8)),
+        Some(ScreenColumn::text("INSERTED", 20).wide(60)),
+        Some(ScreenColumn::number("FAILURES", 8).wide(100)),
+        Some(ScreenColumn::text("LAST FAILURE", 20).wide(80)),
+        with_verdict.then_some(ScreenColumn::text("NEXT ATTEMPT", 20)),
+        Some(ScreenColumn::text("LAST ERROR", 10)),
     ];
-    Table::new(columns.into_iter().flatten().collect(), screen)
+    ScreenTable::new(columns.into_iter().flatten().collect(), screen)
 }
 
 /// `in hand since 02:13, pid 4711, pass 9f...`. The process is known of a slow handler.

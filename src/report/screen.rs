@@ -101,7 +101,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 #[derive(Clone, Copy)]
-pub struct Column {
+pub struct ScreenColumn {
     pub name: &'static str,
     /// The width that nearly every value needs.
     pub least: usize,
@@ -110,7 +110,7 @@ pub struct Column {
     pub from_width: usize,
 }
 
-impl Column {
+impl ScreenColumn {
     pub const fn text(name: &'static str, least: usize) -> Self {
         Self { name, least, is_number: false, from_width: 0 }
     }
@@ -125,8 +125,8 @@ impl Column {
 }
 
 /// A table whose columns are as wide as their least widths and the first rows need.
-pub struct Table {
-    columns: Vec<Column>,
+pub struct ScreenTable {
+    columns: Vec<ScreenColumn>,
     screen: Screen,
     /// Rows that wait until the widths are known.
     first: Vec<Vec<String>>,
@@ -151,8 +151,8 @@ fn padded(cell: &str, width: usize, to_the_right: bool) -> String {
     if to_the_right { blanks + &cell } else { cell + &blanks }
 }
 
-impl Table {
-    pub fn new(columns: Vec<Column>, screen: Screen) -> Self {
+impl ScreenTable {
+    pub fn new(columns: Vec<ScreenColumn>, screen: Screen) -> Self {
         Self { columns, screen, first: Vec::new(), widths: None }
     }
 
@@ -172,13 +172,14 @@ impl Table {
         }
         let rows = std::mem::take(&mut self.first);
         let is_terminal = self.screen.is_terminal();
-        let width = |(place, column): (usize, &Column)| {
+        let width = |(place, column): (usize, &ScreenColumn)| {
             let longest = rows.iter().map(|row| row[place].chars().count()).max().unwrap_or(0);
             let least = if is_terminal { column.name.len() } else { column.least };
             let most = if is_terminal { MOST_OF_ONE.max(least) } else { MOST_IN_PIPE };
             (place, longest.max(least).max(column.name.len()).min(most))
         };
-        let is_shown = |column: &Column| self.screen.width.is_none_or(|it| it >= column.from_width);
+        let is_shown =
+            |column: &ScreenColumn| self.screen.width.is_none_or(|it| it >= column.from_width);
         let shown = self.columns.iter().enumerate().filter(|(_, column)| is_shown(column));
         let widths: Vec<_> = shown.map(width).collect();
         let header: Vec<String> = self.columns.iter().map(|column| column.name.into()).collect();
@@ -198,6 +199,6 @@ impl Table {
 }
 
 /// A whole table. All rows determine the widths.
-pub fn table(columns: Vec<Column>, rows: &[Vec<String>], screen: &Screen) -> String {
-    Table { first: rows.to_vec(), ..Table::new(columns, *screen) }.finish()
+pub fn table(columns: Vec<ScreenColumn>, rows: &[Vec<String>], screen: &Screen) -> String {
+    ScreenTable { first: rows.to_vec(), ..ScreenTable::new(columns, *screen) }.finish()
 }

@@ -4,7 +4,7 @@ use backlog_schedule::{DAY, Id, Instant, json_line, one_line, span};
 use serde_json::json;
 
 use super::picture::headline;
-use super::screen::{Column, Screen, fitting, table};
+use super::screen::{Screen, ScreenColumn, fitting, table};
 use crate::simulation::{Loads, Run, Scenario, Tried};
 
 /// Width of the columns of numbers, and the least width of a name, on a terminal.
@@ -13,8 +13,8 @@ const LEAST_NAME: usize = 16;
 
 pub fn figures_table(runs: &[Run], screen: &Screen) -> String {
     let numbers = ["attempts", "peak/tick", "idle ticks", "unevenness", "deviation"];
-    let columns = numbers.map(|name| Column::number(name, 0)).into_iter();
-    let columns = [Column::text("POLICY", 0)].into_iter().chain(columns).collect();
+    let columns = numbers.map(|name| ScreenColumn::number(name, 0)).into_iter();
+    let columns = [ScreenColumn::text("POLICY", 0)].into_iter().chain(columns).collect();
     let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let most = screen.width.map_or(usize::MAX, |width| width.saturating_sub(NUMBERS));
     let row = |run: &Run| {
@@ -47,8 +47,8 @@ pub fn attempt_json(policy: &str, id: &Id, tried: &Tried, before: Option<i64>) -
 pub fn days_table(run: &Run, scenario: &Scenario, screen: &Screen) -> String {
     let every = run.policy.every_secs();
     let day_of = |tried: &Tried| scenario.instant(tried.at).tick(DAY);
-    let numbers = ["attempts", "peak/tick", "mean/tick"].map(|name| Column::number(name, 0));
-    let columns = [Column::text("DAY", 0)].into_iter().chain(numbers).collect();
+    let numbers = ["attempts", "peak/tick", "mean/tick"].map(|name| ScreenColumn::number(name, 0));
+    let columns = [ScreenColumn::text("DAY", 0)].into_iter().chain(numbers).collect();
     let (start, end) = (scenario.start, scenario.instant(scenario.secs));
     let mut by_day = run.attempts.chunk_by(|one, other| day_of(one) == day_of(other)).peekable();
     let mut rows = Vec::new();

@@ -8,9 +8,9 @@ use backlog_store::{Count, Pause, chain};
 use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};
-use super::figures::{FIGURES, Figure, Line, OldestRecord, Source, StatusReport};
+use super::figures::{FIGURES, Figure, OldestRecord, Source, StatusLine, StatusReport};
 use super::passes::{passes_in_short, passes_json, passes_text};
-use super::screen::{Column, Screen, grouped, table};
+use super::screen::{Screen, ScreenColumn, grouped, table};
 
 /// Upper bounds of the age bands in days, at which the progressive schedule changes its frequency.
 pub const BANDS: [i64; 6] = [1, 7, 14, 30, 180, 360];
@@ -43,9 +43,9 @@ fn counts_table(counts: &[Count], screen: &Screen) -> String {
     };
     let rows: Vec<_> = status_lines(counts).into_iter().map(row).collect();
     let shown = |ages_from: usize, screen: Screen| {
-        let ages = BAND_NAMES.map(|name| Column::number(name, 0).wide(ages_from)).into_iter();
-        let columns = iter::once(Column::text("STATUS", 8)).chain(ages);
-        table(columns.chain([Column::number("total", 0)]).collect(), &rows, &screen)
+        let ages = BAND_NAMES.map(|name| ScreenColumn::number(name, 0).wide(ages_from)).into_iter();
+        let columns = iter::once(ScreenColumn::text("STATUS", 8)).chain(ages);
+        table(columns.chain([ScreenColumn::number("total", 0)]).collect(), &rows, &screen)
     };
     let whole = shown(0, Screen { width: None, ..*screen });
     shown(whole.lines().map(|line| line.chars().count()).max().unwrap_or(0), *screen)
@@ -59,8 +59,8 @@ fn figure_line(
 ) -> Option<(&'static str, String)> {
     let value = figure.value(report).ok()??;
     let (label, note) = match figure.line.as_ref()? {
-        Line::IfAny(..) if value == 0 => return None,
-        Line::Always(label, note) | Line::IfAny(label, note) => (label, note),
+        StatusLine::IfAny(..) if value == 0 => return None,
+        StatusLine::Always(label, note) | StatusLine::IfAny(label, note) => (label, note),
     };
     let schedule = report.due.as_ref().map_or(String::new(), |due| one_line(&due.line));
     let note = note.replace("{line}", &schedule).replace("{choice}", &report.choice);
@@ -161,10 +161,11 @@ fn add_figures(status: &mut Json, report: &StatusReport, are_meant: fn(&Source) 
 
 /// A line for each queue of backlog.toml, and the most frequent causes of failures by `top_failures`.
 pub fn overview_text(queues: &[QueueStatus], choice: &str, screen: &Screen) -> String {
-    let mut columns = vec![Column::text("QUEUE", 10), Column::number("PENDING", 7).wide(70)];
-    columns.extend(AGES.map(|name| Column::number(name, 6).wide(120)));
+    let mut columns =
+        vec![ScreenColumn::text("QUEUE", 10), ScreenColumn::number("PENDING", 7).wide(70)];
+    columns.extend(AGES.map(|name| ScreenColumn::number(name, 6).wide(120)));
     columns.extend(figure_columns().map(|(_, column)| column));
-    columns.push(Column::text("LAST PASS", 9));
+    columns.push(ScreenColumn::text("LAST PASS", 9));
     let row = |(name, report): &QueueStatus| {
         let (mut row, last) = match report {
             Ok(report) => (overview_row(report), last_pass(report, screen)),
@@ -199,7 +200,7 @@ fn overview_row(report: &StatusReport) -> Vec<String> {
 }
 
 /// The figures that have a column. Those that a narrow terminal leaves out are on the right.
-fn figure_columns() -> impl Iterator<Item = (&'static Figure, Column)> {
+fn figure_columns() -> impl Iterator<Item = (&'static Figure, ScreenColumn)> {
     let all = FIGURES.iter().filter_map(|figure| Some((figure, figure.column?)));
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|(_, column)| column.from_width);
@@ -356,7 +357,7 @@ mod tests {
                 assert_eq!(number, value.to_string(), "{metric}");
                 assert_eq!(labels.contains("line=\"--ndays 1\""), figure.needs_schedule());
             }
-            if let Some(Line::Always(label, _) | Line::IfAny(label, _)) = figure.line
+            if let Some(StatusLine::Always(label, _) | StatusLine::IfAny(label, _)) = figure.line
                 && value > 0
             {
                 let is_age = matches!(figure.source, Source::Oldest);

@@ -24,7 +24,7 @@ use crate::handlers::{Signing, StreamSettings};
 #[cfg(feature = "webhook")]
 use crate::handlers::{Webhook, probe};
 use crate::options::{Environment, Handler, Queue, Resolved};
-use crate::report::{ASKS, Finding, Findings, Level, LinePasses, Screen};
+use crate::report::{ASKS, CheckFinding, Findings, Level, LinePasses, Screen};
 
 use lines::program_file;
 
@@ -276,7 +276,7 @@ fn check_table(findings: &mut Findings, table: &Table, found: &Inspection, now: 
     }
     for (finds, statement) in found.missing.iter().flatten() {
         let is_small = found.rows.is_some_and(|rows| rows < SMALL);
-        findings.0.push(Finding {
+        findings.0.push(CheckFinding {
             level: if is_small { Level::Warning } else { Level::Error },
             about: "index",
             text: format!("no index finds {finds}: the whole table is read for that"),
@@ -329,7 +329,7 @@ fn check_pruning(findings: &mut Findings, queue: &Queue, table: &Table, clock: C
             findings.warning("prune", what);
         }
         if let Some(statement) = index {
-            findings.0.push(Finding {
+            findings.0.push(CheckFinding {
                 level: Level::Warning,
                 about: "index",
                 text: format!("no index finds {} records by their end date", status.name()),

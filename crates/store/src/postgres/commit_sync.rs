@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::{Id, Instant, Record, Settlement};
 
-use super::server::Failure;
+use super::server::RequestError;
 use super::session::Session;
 use crate::clock::Clock;
 use crate::error::DbError;
@@ -150,7 +150,7 @@ impl CommitSync {
     }
 
     /// A flush that failed has made nothing durable.
-    fn or_anew<T>(&mut self, answer: Result<T, Failure>) -> Result<T, DbError> {
+    fn or_anew<T>(&mut self, answer: Result<T, RequestError>) -> Result<T, DbError> {
         Ok(answer.inspect_err(|_| self.begin_anew())?)
     }
 

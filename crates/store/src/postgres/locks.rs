@@ -30,7 +30,7 @@ use super::ahead::Ahead;
 use super::commit_sync::CommitSync;
 use super::session::{FIRST_ANSWER_LIMIT, Session, are_pooled};
 use super::statements::{
-    self, Keys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, rows_after,
+    self, LockKeys, claims, granted, held_keys, lock_and_read, lock_and_read_singly, rows_after,
     still_pending, take_locks, unlock,
 };
 use super::{PgEngine, Server};
@@ -64,19 +64,19 @@ const KEEPALIVES: &str = "SET tcp_keepalives_idle = 60; SET tcp_keepalives_inter
                           SET tcp_keepalives_count = 4";
 
 /// The table is named as in SQL.
-fn keys_of(table: &str, id: &Id) -> Keys {
+fn keys_of(table: &str, id: &Id) -> LockKeys {
     let record = splitmix64(fnv1a64(id.text().as_bytes()));
     let first = splitmix64(fnv1a64(table.as_bytes()) ^ record);
     [first, splitmix64(first)].map(u64::cast_signed)
 }
 
-fn first_keys(wanted: &[(&Id, Keys)]) -> Vec<i64> {
+fn first_keys(wanted: &[(&Id, LockKeys)]) -> Vec<i64> {
     wanted.iter().map(|(_, keys)| keys[0]).collect()
 }
 
-struct Held {
+struct LockedRecord {
     record: Arc<Record>,
-    keys: Keys,
+    keys: LockKeys,
     /// What the charge made of the row, once the attempt has begun.
     charged: Option<Charged>,
     /// Which of its two locks the pass has. Behind a pooler there is only the first.
@@ -86,8 +86,8 @@ struct Held {
     refusals: u8,
 }
 
-impl Held {
-    fn new(record: Arc<Record>, keys: Keys, has: [bool; 2]) -> Self {
+impl LockedRecord {
+    fn new(record: Arc<Record>, keys: LockKeys, has: [bool; 2]) -> Self {
         Self { record, keys, charged: None, has, hold: Hold::Unbroken, refusals: 0 }
     }
 
@@ -148,7 +148,7 @@ pub struct PgLocks {
     old_backends: Vec<String>,
     /// Whether a pooler lends the sessions for one transaction each.
     pooled: bool,
-    held: HashMap<Id, Held>,
+    held: HashMap<Id, LockedRecord>,
     ahead: Ahead,
     /// The keys of first and second locks that are released and not yet freed, also of records that were
     /// not claimed in the end. They are freed in the statement that takes the next locks.
@@ -413,7 +413,7 @@ impl PgLocks {
     }
 
     /// The candidates to claim ahead, which nobody here holds.
-    fn choose_ahead<'a>(&mut self, table: &Table, next: &'a [Id]) -> Vec<(&'a Id, Keys)> {
+    fn choose_ahead<'a>(&mut self, table: &Table, next: &'a [Id]) -> Vec<(&'a Id, LockKeys)> {
         let ids = self.ahead.choose(next);
         let is_unsure = self.is_unsure.contains(&true);
         if self.pooled || is_unsure || self.limits().hold_off.is_some() {
@@ -659,11 +659,11 @@ impl PgLocks {
     }
 
     /// Notes which locks a record has after an attempt to claim it in which the first lock was granted.
-    fn note_claim(&mut self, id: &Id, keys: Keys, claim: &Claim) {
+    fn note_claim(&mut self, id: &Id, keys: LockKeys, claim: &Claim) {
         let has = [true, !self.pooled];
         match claim {
             Claim::Held(record) => {
-                self.held.insert(id.clone(), Held::new(record.clone(), keys, has));
+                self.held.insert(id.clone(), LockedRecord::new(record.clone(), keys, has));
             }
             Claim::Busy | Claim::NotAsked | Claim::Unreadable(_) => self.freed[0].push(keys[0]),
             Claim::Gone | Claim::Ambiguous => {

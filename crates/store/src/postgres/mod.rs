@@ -40,14 +40,14 @@ use crate::store::{Claiming, Interrupter};
 use crate::writes::RowWrite;
 use dialect::{Param, Request, param};
 use locks::{LineSession, PgLocks, recover};
-use pgmq::{Queue, Work};
+use pgmq::{PgmqQueue, PgmqStore};
 use session::{FIRST_ANSWER_LIMIT, Session};
 
 /// A server that answers.
 pub struct PgEngine {
     session: Session,
     /// What the table is made of, where it is a queue.
-    queue: Option<Queue>,
+    queue: Option<PgmqQueue>,
     /// Whether the database has constraints that can be deferred, once that is known.
     has_deferrable: Option<bool>,
     /// The session with the lock of the crontab line, where there is no state directory.
@@ -320,7 +320,7 @@ impl Database for SqlDatabase<PgEngine> {
 
     fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
         Ok(match self.engine.queue.clone() {
-            Some(queue) => Box::new(Retrying::new(Work::new(queue, *self), retry)),
+            Some(queue) => Box::new(Retrying::new(PgmqStore::new(queue, *self), retry)),
             None => {
                 let locks = PgLocks::new(retry.clock, self.engine.line.take());
                 let store = TableStore::new(*self, locks, retry.clone(), recover);

@@ -16,7 +16,7 @@ use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 
 use super::dialect::{Param, Request};
-use super::server::{Connection, Failure, Server};
+use super::server::{Connection, RequestError, Server};
 use crate::database::Access;
 use crate::error::{DbError, Kind};
 use crate::retry::PAUSE;
@@ -150,8 +150,8 @@ impl Session {
 
     fn reading<T>(
         &mut self,
-        ask: impl FnOnce(&mut Self) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        ask: impl FnOnce(&mut Self) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
         self.begin_to_read()?;
         ask(self).inspect_err(|_| self.end_reading())
     }
@@ -250,7 +250,7 @@ impl Session {
         self.batch("ROLLBACK")
     }
 
-    fn begin_to_read(&mut self) -> Result<(), Failure> {
+    fn begin_to_read(&mut self) -> Result<(), RequestError> {
         if self.access == Access::ReadOnly && !self.is_reading {
             self.connection.wait(async |it| it.batch_execute(&begin_to_read()).await)?;
             self.is_reading = true;
@@ -446,11 +446,11 @@ const REFUSALS: [&str; 9] = ["22", "23", "27", "44", "P0", "42", "0A", "38", "39
 /// What is wrong with one row: a damaged page, or what the queue's condition makes of its values.
 const OF_A_ROW: [&str; 4] = ["22", "XX001", "XX002", "54000"];
 
-impl From<Failure> for DbError {
-    fn from(failure: Failure) -> Self {
+impl From<RequestError> for DbError {
+    fn from(failure: RequestError) -> Self {
         match failure {
-            Failure::Sql(error) => error.into(),
-            Failure::Silent(limit) => {
+            RequestError::Sql(error) => error.into(),
+            RequestError::Silent(limit) => {
                 // A heartbeat has another limit, and says nothing of a pool.
                 let is_of_pool = limit == FIRST_ANSWER_LIMIT;
                 let hint = if is_of_pool { NO_CONNECTION_LEFT } else { "" };

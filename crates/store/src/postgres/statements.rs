@@ -19,7 +19,7 @@ use crate::table::{
 use crate::writes::{Charged, RowWrite};
 
 /// The keys of the first and the second lock of a record.
-pub type Keys = [i64; 2];
+pub type LockKeys = [i64; 2];
 
 /// The rows that a statement is given: some of its parameters are their columns, by names of our own.
 #[derive(Default)]
@@ -173,10 +173,10 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
 pub fn lock_and_read_singly(
     session: &mut Session,
     table: &Table,
-    wanted: &[(&Id, Keys)],
+    wanted: &[(&Id, LockKeys)],
     locks: bool,
 ) -> Result<Vec<Claim>, DbError> {
-    let give_back = |session: &mut Session, wanted: &[(&Id, Keys)]| match locks {
+    let give_back = |session: &mut Session, wanted: &[(&Id, LockKeys)]| match locks {
         true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
         false => Ok(()),
     };
@@ -202,10 +202,10 @@ struct Group<'a> {
     /// Those of the first change.
     terms: Vec<Term<'a>>,
     numbers: Vec<usize>,
-    values: Vec<Values>,
+    values: Vec<GroupValues>,
 }
 
-enum Values {
+enum GroupValues {
     /// All changes have that of the first one.
     Same,
     Each(Vec<Option<String>>),
@@ -213,7 +213,7 @@ enum Values {
 
 impl<'a> Group<'a> {
     fn new(number: usize, first: &'a RowWrite<'a>, verb: Verb, terms: Vec<Term<'a>>) -> Self {
-        let values = terms.iter().map(|_| Values::Same).collect();
+        let values = terms.iter().map(|_| GroupValues::Same).collect();
         Self { first, verb, terms, numbers: vec![number], values }
     }
 
@@ -229,13 +229,13 @@ impl<'a> Group<'a> {
         let count = self.numbers.len();
         for ((values, own), term) in self.values.iter_mut().zip(&self.terms).zip(terms) {
             match values {
-                Values::Same if own.value == term.value => {}
-                Values::Same => {
+                GroupValues::Same if own.value == term.value => {}
+                GroupValues::Same => {
                     let mut each = vec![param(&own.value); count];
                     each.push(param(&term.value));
-                    *values = Values::Each(each);
+                    *values = GroupValues::Each(each);
                 }
-                Values::Each(each) => each.push(param(&term.value)),
+                GroupValues::Each(each) => each.push(param(&term.value)),
             }
         }
         self.numbers.push(number);
@@ -245,8 +245,8 @@ impl<'a> Group<'a> {
         let terms = self.terms.iter().zip(&mut self.values);
         let terms = terms.filter(|(term, _)| !matches!(term.role, Role::Grow(_)));
         params.extend(terms.map(|(term, values)| match values {
-            Values::Same => Param::Text(param(&term.value)),
-            Values::Each(each) => Param::Texts(std::mem::take(each)),
+            GroupValues::Same => Param::Text(param(&term.value)),
+            GroupValues::Each(each) => Param::Texts(std::mem::take(each)),
         }));
         params.push(match self.numbers[..] {
             [number] => Param::text(number.to_string()),
@@ -307,7 +307,7 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
 /// pooler, and the statement itself sets how values are spelled.
 pub fn lock_and_read(
     table: &Table,
-    wanted: &[(&Id, Keys)],
+    wanted: &[(&Id, LockKeys)],
     freed: Vec<i64>,
     locks: bool,
 ) -> Request {
@@ -451,8 +451,8 @@ impl Clauses {
                 continue;
             }
             let value = match values {
-                Values::Same => format!("{}::{declared}", given.scalar()),
-                Values::Each(_) => {
+                GroupValues::Same => format!("{}::{declared}", given.scalar()),
+                GroupValues::Each(_) => {
                     given.add(index, "text");
                     format!("\"backlog given\".\"backlog {index}\"::{declared}")
                 }

@@ -10,7 +10,7 @@ use crate::sql::by_count;
 use crate::table::{Column, Dialect, Table, quote};
 
 /// The counts of failures of a table, and what is looked for by them.
-struct Counts<'a> {
+struct FailureCounts<'a> {
     connection: &'a Connection,
     table: &'a Table,
     failures: &'a Column,
@@ -23,7 +23,7 @@ struct Counts<'a> {
     sql: String,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> FailureCounts<'a> {
     fn of(connection: &'a Connection, table: &'a Table) -> Option<Self> {
         let (failures, last_failure) = (table.failures.as_ref()?, table.last_failure.as_ref()?);
         let all = quote(&format!("counts of {}", table.name));
@@ -111,7 +111,7 @@ impl<'a> Counts<'a> {
 /// As [`Table::due`], where an index serves it and LAST_FAILURE is spelt so that its text sorts as time does.
 pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result<Option<String>> {
     let Window::Failed { before, future } = &selection.window else { return Ok(None) };
-    let Some(counts) = Counts::of(connection, table) else { return Ok(None) };
+    let Some(counts) = FailureCounts::of(connection, table) else { return Ok(None) };
     let zone = &table.dates.zone;
     let spelling = Some(&counts.last_failure.spelling).filter(|it| it.is_text());
     let spelling = spelling.cloned().unwrap_or_default();
@@ -126,7 +126,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     }
     let found = quote(&format!("found in {}", table.name));
     let (columns, name) = (table.facts(&selection.window), &table.sql);
-    let (Counts { all, n, sql, .. }, failures) = (&counts, quote(&counts.failures.name));
+    let (FailureCounts { all, n, sql, .. }, failures) = (&counts, quote(&counts.failures.name));
     let of_count = |condition: &str| {
         format!(
             "SELECT {columns} FROM {all} CROSS JOIN {name} WHERE {failures} IS {n} AND {condition}"
@@ -154,7 +154,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
 
 /// Whether an index leads from one count of failures to the next.
 pub fn is_served(connection: &Connection, table: &Table) -> Result<bool> {
-    Counts::of(connection, table).map_or(Ok(false), |counts| counts.are_served())
+    FailureCounts::of(connection, table).map_or(Ok(false), |counts| counts.are_served())
 }
 
 /// The steps in which SQLite would carry out a statement, whatever its parameters are.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Held, LOCK, PgLocks};
+use super::{LOCK, LockedRecord, PgLocks};
 use crate::engine::{Engine, Hold, SqlDatabase};
 use crate::error::{DbError, Kind};
 use crate::postgres::PgEngine;
@@ -162,7 +162,7 @@ impl PgLocks {
         on: &mut SqlDatabase<PgEngine>,
     ) -> Result<Option<Duration>, DbError> {
         for of in [0, 1] {
-            let is_missing = |held: &&Held| !held.has[of] && held.hold != Hold::Lost;
+            let is_missing = |held: &&LockedRecord| !held.has[of] && held.hold != Hold::Lost;
             let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
             let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
             let keys: Vec<_> = wanted.iter().map(|held| held.keys[of]).collect();
@@ -195,7 +195,7 @@ impl PgLocks {
 
     /// Finds out which of the records without a lock are lost.
     fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        let is_exposed = |held: &&Held| !held.is_covered() && held.hold != Hold::Lost;
+        let is_exposed = |held: &&LockedRecord| !held.is_covered() && held.hold != Hold::Lost;
         let exposed = self.held.values().filter(is_exposed).map(|held| held.record.clone());
         let exposed: Vec<_> = exposed.collect();
         if exposed.is_empty() {

@@ -27,11 +27,11 @@ use crate::mapping::{DateSource, Mapping, StatusColumn, usual_values};
 use crate::table::{Catalog, Column, Listed, Table, missing, quote};
 use crate::writes::RowWrite;
 
-pub use work::Work;
+pub use work::PgmqStore;
 
 /// A queue, by the names that pgmq has for it.
 #[derive(Debug, Clone)]
-pub struct Queue {
+pub struct PgmqQueue {
     name: String,
     /// Its tables, as SQL has their names.
     pub waiting: String,
@@ -49,7 +49,7 @@ pub fn open(
     clock: Clock,
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
-    let mut queue = Queue::find(&mut session, name)?;
+    let mut queue = PgmqQueue::find(&mut session, name)?;
     // The columns are known; the user chooses the payload, and whether what succeeded is deleted.
     let mapping = Mapping {
         table: Some("queue".into()),
@@ -158,7 +158,7 @@ pub fn number(id: &Id) -> Option<i64> {
     if let Id::Integer(number) = id { Some(*number) } else { None }
 }
 
-impl Queue {
+impl PgmqQueue {
     /// Looks the queue up. An error names the queues that there are.
     fn find(session: &mut Session, name: &str) -> Result<Self> {
         if let Some(queue) = look_up(session, name)? {
@@ -273,7 +273,7 @@ fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> 
 }
 
 /// None if there is no such queue.
-fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
+fn look_up(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     let schema =
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(
@@ -295,13 +295,13 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<Queue>> {
     session.has_row_security = row.get(3);
     let [waiting, archive] =
         [0, 1].map(|index| format!("pgmq.{}", quote(&row.get::<usize, String>(index))));
-    Ok(Some(Queue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
+    Ok(Some(PgmqQueue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }
 
 /// Where the headers of a message that ran out of attempts say so, and why.
 const ERROR: &str = "backlog_error";
 
-impl Catalog for Queue {
+impl Catalog for PgmqQueue {
     fn table(&self, _: &str) -> Result<Listed> {
         let Self { name, waiting, archive, has_headers } = self;
         let (headers, error) = if *has_headers {

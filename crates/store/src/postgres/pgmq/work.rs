@@ -15,7 +15,8 @@ use anyhow::{Result, bail};
 use backlog_schedule::{Id, Instant, Query, Record, Status, Transition, counted};
 
 use super::{
-    ARCHIVE, DELETE, NEVER_SECS, Orders, Queue, READ, SHOW_AT, SHOW_IN, missing_function, number,
+    ARCHIVE, DELETE, NEVER_SECS, Orders, PgmqQueue, READ, SHOW_AT, SHOW_IN, missing_function,
+    number,
 };
 use crate::engine::{Engine, SqlDatabase};
 use crate::error::{DbError, Kind};
@@ -86,11 +87,11 @@ impl Lease {
 }
 
 /// The store of a queue: the messages that a pass has in flight.
-pub struct Work {
+pub struct PgmqStore {
     watchdog: Option<Watchdog>,
-    queue: Queue,
+    queue: PgmqQueue,
     database: SqlDatabase<PgEngine>,
-    held: HashMap<Id, Held>,
+    held: HashMap<Id, MessageInHand>,
     /// Gets the messages that are lost, so that their handlers end.
     lost: Option<Sender<Vec<Id>>>,
     /// The lease whose deadline the watchdog has. It ends all handlers then.
@@ -100,13 +101,13 @@ pub struct Work {
     /// Returns the boot time.
     now: Box<dyn Fn() -> Duration + Send>,
     /// Messages that were read and released without having been settled.
-    given_back: Vec<Held>,
+    given_back: Vec<MessageInHand>,
     /// Whether pgmq is known to have all functions that are needed.
     has_functions: bool,
 }
 
 /// A message that this process is at.
-struct Held {
+struct MessageInHand {
     number: i64,
     /// How often it had been read by then.
     reads: i64,
@@ -116,7 +117,7 @@ struct Held {
     is_lost: bool,
 }
 
-impl Held {
+impl MessageInHand {
     fn new(number: i64, reads: i64, lease: Option<Lease>) -> Self {
         Self { number, reads, lease, is_lost: false }
     }
@@ -127,7 +128,7 @@ impl Held {
     }
 }
 
-impl Reconnecting for Work {
+impl Reconnecting for PgmqStore {
     type Engine = PgEngine;
 
     fn engine(&mut self) -> &mut PgEngine {
@@ -143,8 +144,8 @@ impl Reconnecting for Work {
     }
 }
 
-impl Work {
-    pub fn new(queue: Queue, database: SqlDatabase<PgEngine>) -> Self {
+impl PgmqStore {
+    pub fn new(queue: PgmqQueue, database: SqlDatabase<PgEngine>) -> Self {
         Self {
             watchdog: None,
             queue,
@@ -192,7 +193,7 @@ impl Work {
         let held = |mut record: Record| {
             let number = number(&record.id)?;
             let reads = i64::from(record.failures);
-            self.held.insert(record.id.clone(), Held::new(number, reads, lease));
+            self.held.insert(record.id.clone(), MessageInHand::new(number, reads, lease));
             // This very read has counted already.
             record.failures = record.failures.saturating_sub(1);
             record.status = if record.failures == 0 { Status::New } else { Status::Error };
@@ -222,7 +223,7 @@ impl Work {
             (Some(_), Some(number)) if busy.contains(&number) => Claim::Busy,
             (Some(record), Some(number)) => {
                 let reads = i64::from(record.failures);
-                self.held.insert(id.clone(), Held::new(number, reads, None));
+                self.held.insert(id.clone(), MessageInHand::new(number, reads, None));
                 Claim::Held(Arc::new(record))
             }
             (None, _) | (_, None) => Claim::Gone,
@@ -269,7 +270,7 @@ impl Work {
         let extended = self.show(&free, &hidden, HIDDEN_SECS)?;
         // The statement may have taken too long.
         self.notice_loss();
-        let is_extended = |held: &Held| extended.contains(&held.number);
+        let is_extended = |held: &MessageInHand| extended.contains(&held.number);
         let leased = self.held.values_mut().filter(|held| held.good_lease().is_some());
         let (extended, skipped): (Vec<_>, Vec<_>) = leased.partition(|held| is_extended(held));
         for held in extended {
@@ -289,7 +290,7 @@ impl Work {
         let rows = self.session().query(&reads, &[Param::Keys(numbers.into())])?;
         let reads: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let now = (self.now)();
-        let is_lost = |held: &Held| match (held.good_lease(), reads.get(&held.number)) {
+        let is_lost = |held: &MessageInHand| match (held.good_lease(), reads.get(&held.number)) {
             (Some(lease), Some(reads)) => *reads != held.reads || lease.is_running_out(now),
             (None, _) | (_, None) => false,
         };
@@ -339,7 +340,7 @@ impl Work {
 
     /// Tells the watchdog the deadline of the lease that ends first.
     fn tell_watchdog(&mut self) {
-        let deadline = self.held.values().filter_map(Held::good_lease).min();
+        let deadline = self.held.values().filter_map(MessageInHand::good_lease).min();
         // After a loss the old deadline stands, until the watchdog has ended all handlers.
         if self.pauses_until.is_none() && deadline != self.deadline {
             self.deadline = deadline;
@@ -447,7 +448,7 @@ impl Work {
     }
 }
 
-impl Reader for Work {
+impl Reader for PgmqStore {
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page> {
         Ok(self.database.page(selection, is_due)?)
     }
@@ -457,7 +458,7 @@ impl Reader for Work {
     }
 }
 
-impl Store for Work {
+impl Store for PgmqStore {
     fn limits(&self) -> Limits {
         Limits::local(MOST_CLAIMS)
     }
@@ -528,7 +529,7 @@ impl Store for Work {
 }
 
 /// Numbers and counts of reads, as two parameters.
-fn pairs<'a>(held: impl Iterator<Item = &'a Held>) -> [Param; 2] {
+fn pairs<'a>(held: impl Iterator<Item = &'a MessageInHand>) -> [Param; 2] {
     let (numbers, reads) = held.map(|held| (held.number, held.reads)).unzip();
     [Param::Keys(numbers), Param::Keys(reads)]
 }

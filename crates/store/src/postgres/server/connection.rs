@@ -21,11 +21,11 @@ use tokio_postgres::{CancelToken, Client, Error as SqlError};
 
 use super::Server;
 use super::endpoint::{Address, Endpoint};
-use super::failure::{Kind, Refusal};
+use super::failure::{ConnectFailure, FailureKind};
 
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// One way to a server.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 impl Route {
     /// Connects a socket, of which there is another descriptor then, and agrees on TLS: the server waits for it to
     /// begin if the mode is `Require` afterwards, and otherwise there is none.
-    pub async fn open(&mut self) -> Result<(Box<dyn Stream>, OwnedFd), Refusal> {
-        let (mut stream, socket): (Box<dyn Stream>, _) = match &self.address {
+    pub async fn open(&mut self) -> Result<(Box<dyn ByteStream>, OwnedFd), ConnectFailure> {
+        let (mut stream, socket): (Box<dyn ByteStream>, _) = match &self.address {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;
                 let socket = stream.as_fd().try_clone_to_owned()?;
@@ -62,7 +62,11 @@ impl Route {
             let has_tls = stream.read_u8().await? == b'S';
             if self.mode == SslMode::Require && !has_tls {
                 let hint = "; sslmode=prefer goes on without";
-                return Err(Refusal::new(Kind::Way, "the server does not support TLS", hint));
+                return Err(ConnectFailure::new(
+                    FailureKind::Route,
+                    "the server does not support TLS",
+                    hint,
+                ));
             }
             self.mode = if has_tls { SslMode::Require } else { SslMode::Disable };
         }
@@ -89,7 +93,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Connection {
     // Both are dropped before the driver, which then takes leave of the server.
     /// A request that was sent without waiting for the answer.
-    pub(super) sent: Option<Sent>,
+    pub(super) sent: Option<PendingRequest>,
     pub client: Arc<Client>,
     pub(super) driver: Driver,
     /// Ends its statements, as long as it lives.
@@ -98,7 +102,7 @@ pub struct Connection {
     pub limit: Option<Duration>,
 }
 
-type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
+type PendingRequest = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
 
 pub(super) struct Driver {
     pub server: Arc<Server>,
@@ -120,13 +124,13 @@ impl Drop for Driver {
 
 /// The failure of a request.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RequestError {
     Sql(SqlError),
     /// No answer came within the limit.
     Silent(Duration),
 }
 
-impl From<SqlError> for Failure {
+impl From<SqlError> for RequestError {
     fn from(error: SqlError) -> Self {
         Self::Sql(error)
     }
@@ -146,7 +150,7 @@ pub struct Handle {
 
 impl Connection {
     /// Sends a request whose answer is waited for later: one at a time.
-    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), Failure>
+    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), RequestError>
     where
         A: Future<Output = Result<(), SqlError>> + Send + 'static,
     {
@@ -155,18 +159,18 @@ impl Connection {
     }
 
     /// Whether the answer to the request that was sent has come, or none was sent.
-    pub fn has_answered(&mut self) -> Result<bool, Failure> {
+    pub fn has_answered(&mut self) -> Result<bool, RequestError> {
         let Some(sent) = &mut self.sent else { return Ok(true) };
         // In the first round the request is sent, and in the next an answer received that is there by then.
         let rounds = pin!(yield_now().then(|()| yield_now()));
         let polled = self.driver.server.runtime.block_on(select(sent, rounds));
         let Either::Left((answer, _)) = polled else { return Ok(false) };
         self.sent = None;
-        self.heard(answer.map_err(Failure::from)).map(|()| true)
+        self.heard(answer.map_err(RequestError::from)).map(|()| true)
     }
 
     /// Waits for the answer to the request that was sent, if one was.
-    pub fn wait_for_answer(&mut self) -> Result<(), Failure> {
+    pub fn wait_for_answer(&mut self) -> Result<(), RequestError> {
         match self.sent.take() {
             Some(sent) => self.wait(async |_| sent.await),
             None => Ok(()),
@@ -177,12 +181,12 @@ impl Connection {
     pub fn wait<T>(
         &mut self,
         ask: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestError> {
         self.handle.is_waiting.store(self.limit.is_none(), Ordering::Relaxed);
         let limit = self.limit.unwrap_or(Duration::MAX);
         let ask = async { timeout(limit, ask(&self.client)).await };
         let waited = self.driver.server.runtime.block_on(ask);
-        let waited = waited.map_err(|_| Failure::Silent(limit));
+        let waited = waited.map_err(|_| RequestError::Silent(limit));
         self.heard(waited.and_then(|answer| Ok(answer?)))
     }
 
@@ -191,24 +195,24 @@ impl Connection {
         &mut self,
         other: &Self,
         ask: impl AsyncFnOnce(&Client, &Client) -> T,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestError> {
         self.wait(async |client| Ok(ask(client, &other.client).await))
     }
 
     /// Notes the time of an answer. A connection that did not answer in time is given up. The error that has ended
     /// a connection says more than that it is closed.
-    fn heard<T>(&mut self, waited: Result<T, Failure>) -> Result<T, Failure> {
+    fn heard<T>(&mut self, waited: Result<T, RequestError>) -> Result<T, RequestError> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
         match &waited {
-            Err(Failure::Silent(_)) => self.give_up(),
-            Err(Failure::Sql(error)) if error.as_db_error().is_none() => {
+            Err(RequestError::Silent(_)) => self.give_up(),
+            Err(RequestError::Sql(error)) if error.as_db_error().is_none() => {
                 let Driver { server, exchange } = &mut self.driver;
                 let ended = exchange.take_if(|_| error.is_closed());
                 if let Some(Ok(Err(error))) = ended.map(|ended| server.runtime.block_on(ended)) {
                     return Err(error.into());
                 }
             }
-            Ok(_) | Err(Failure::Sql(_)) => self.driver.server.note_answer(),
+            Ok(_) | Err(RequestError::Sql(_)) => self.driver.server.note_answer(),
         }
         waited
     }

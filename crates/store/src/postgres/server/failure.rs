@@ -17,26 +17,26 @@ use crate::tls_roots;
 
 /// Kinds of refusals. Of two, with TLS and without, the greater one says more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FailureKind {
     /// TLS was not agreed on, or the server lets nobody in this way.
-    Way,
+    Route,
     /// No answer, or not now, or not in the role that is wanted. Another host may be better.
-    Passing,
+    Temporary,
     /// An open connection broke, for example while TLS was being agreed on.
     Broken,
-    Lasting,
+    Permanent,
 }
 
-impl Kind {
+impl FailureKind {
     pub fn is_temporary(self) -> bool {
-        matches!(self, Self::Passing | Self::Broken)
+        matches!(self, Self::Temporary | Self::Broken)
     }
 }
 
 /// The refusal of one host.
 #[derive(Debug)]
-pub struct Refusal {
-    pub kind: Kind,
+pub struct ConnectFailure {
+    pub kind: FailureKind,
     /// Whether the refusal shows that the machine of the server is reachable.
     pub is_answer: bool,
     /// The cause, and what to do about it.
@@ -48,13 +48,13 @@ const TRY_LATER: &str = "; try later";
 const NO_PASSWORD: &str =
     "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)";
 
-impl Refusal {
-    pub fn new(kind: Kind, cause: impl Display, hint: &str) -> Self {
+impl ConnectFailure {
+    pub fn new(kind: FailureKind, cause: impl Display, hint: &str) -> Self {
         Self { kind, is_answer: false, message: format!("{cause}{hint}") }
     }
 
     pub fn no_answer(cause: impl Display) -> Self {
-        Self::new(Kind::Passing, cause, IS_IT_THERE)
+        Self::new(FailureKind::Temporary, cause, IS_IT_THERE)
     }
 
     /// The refusal of a connection that was opened. All refusals of PgBouncer have one code; `is_final` says whether it
@@ -65,13 +65,13 @@ impl Refusal {
         }
         let (is_closed, text) = (error.is_closed(), error.to_string());
         match error.into_source().map(<dyn Error + Send + Sync>::downcast::<io::Error>) {
-            None if is_closed => Self::new(Kind::Broken, text, IS_IT_THERE),
-            None => Self::new(Kind::Lasting, text, ""),
+            None if is_closed => Self::new(FailureKind::Broken, text, IS_IT_THERE),
+            None => Self::new(FailureKind::Permanent, text, ""),
             Some(Ok(error)) => Self::from(*error),
             Some(Err(_)) if endpoint.password_from.is_none() => {
-                Self::new(Kind::Lasting, "the server wants a password", NO_PASSWORD)
+                Self::new(FailureKind::Permanent, "the server wants a password", NO_PASSWORD)
             }
-            Some(Err(source)) => Self::new(Kind::Lasting, source, ""),
+            Some(Err(source)) => Self::new(FailureKind::Permanent, source, ""),
         }
     }
 
@@ -79,17 +79,19 @@ impl Refusal {
         let from = endpoint.password_from.as_ref();
         let from = from.map(|from| format!("; the password is the one in {from}"));
         let (kind, hint) = match error.code().code() {
-            "28P01" => (Kind::Lasting, from.as_deref().unwrap_or_default()),
-            "3D000" => (Kind::Lasting, "; `createdb` creates one"),
+            "28P01" => (FailureKind::Permanent, from.as_deref().unwrap_or_default()),
+            "3D000" => (FailureKind::Permanent, "; `createdb` creates one"),
             // The server shuts down, has crashed or starts.
-            "57P01" | "57P02" | "57P03" => (Kind::Passing, TRY_LATER),
-            "08P01" if is_final => (Kind::Lasting, ""),
-            "08P01" => (Kind::Passing, "; if the pool has no connection left, try later"),
+            "57P01" | "57P02" | "57P03" => (FailureKind::Temporary, TRY_LATER),
+            "08P01" if is_final => (FailureKind::Permanent, ""),
+            "08P01" => (FailureKind::Temporary, "; if the pool has no connection left, try later"),
             code if code.starts_with("28") => {
-                (Kind::Way, "; the file pg_hba.conf of the server says who may connect")
+                (FailureKind::Route, "; the file pg_hba.conf of the server says who may connect")
             }
-            code if code.starts_with("08") || code.starts_with("53") => (Kind::Passing, TRY_LATER),
-            _ => (Kind::Lasting, ""),
+            code if code.starts_with("08") || code.starts_with("53") => {
+                (FailureKind::Temporary, TRY_LATER)
+            }
+            _ => (FailureKind::Permanent, ""),
         };
         Self { is_answer: true, ..Self::new(kind, error.message(), hint) }
     }
@@ -99,22 +101,22 @@ impl Refusal {
         let is_unknown = matches!(error, TlsError::InvalidCertificate(what)
             if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what));
         let hint = "; name the file of its authority's certificate: sslrootcert=FILE";
-        Self::new(Kind::Way, error, if is_unknown { hint } else { "" })
+        Self::new(FailureKind::Route, error, if is_unknown { hint } else { "" })
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for ConnectFailure {
     fn from(error: io::Error) -> Self {
         if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
             return Self::of_tls(error);
         }
         // The second is the library's error for a host that no certificate can name.
         let (kind, hint) = if [PermissionDenied, InvalidInput].contains(&error.kind()) {
-            (Kind::Way, "")
+            (FailureKind::Route, "")
         } else if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {
-            (Kind::Broken, TRY_LATER)
+            (FailureKind::Broken, TRY_LATER)
         } else {
-            (Kind::Passing, IS_IT_THERE)
+            (FailureKind::Temporary, IS_IT_THERE)
         };
         let is_answer = error.kind() == ConnectionRefused;
         Self { is_answer, ..Self::new(kind, words(&error), hint) }

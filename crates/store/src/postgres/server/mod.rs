@@ -32,12 +32,12 @@ use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
 use crate::system_error::words;
 use crate::watchdog::boottime;
-use connection::{Driver, Handle, Route, Stream, runtime};
+use connection::{ByteStream, Driver, Handle, Route, runtime};
 use endpoint::{Endpoint, endpoints};
-use failure::{Kind, Refusal};
+use failure::{ConnectFailure, FailureKind};
 use parameters::{Parameters, encode};
 
-pub use connection::{Connection, Failure};
+pub use connection::{Connection, RequestError};
 pub use parameters::{certificates, without_password};
 
 /// Time limit of a request to cancel.
@@ -101,7 +101,7 @@ impl Server {
     pub fn connect(self: &Arc<Self>) -> Result<Connection> {
         let (place, mut refusals) = (self.shown(), Vec::new());
         for endpoint in &self.endpoints {
-            let Refusal { kind, message, .. } = match self.connect_to(endpoint) {
+            let ConnectFailure { kind, message, .. } = match self.connect_to(endpoint) {
                 Ok(connection) => return Ok(connection),
                 Err(refusal) => refusal,
             };
@@ -139,12 +139,20 @@ impl Server {
     }
 
     /// Connects with TLS or without, and the other way round where the mode leaves that open.
-    fn connect_to(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<Connection, Refusal> {
+    fn connect_to(
+        self: &Arc<Self>,
+        endpoint: &Arc<Endpoint>,
+    ) -> Result<Connection, ConnectFailure> {
         let modes = if endpoint.is_socket() { &[SslMode::Disable] } else { self.modes };
-        let mut refused = Refusal::no_answer("the host has no address");
+        let mut refused = ConnectFailure::no_answer("the host has no address");
         // The error does not say whether the name is unknown or the resolver is out of reach.
-        let unresolved =
-            |error| Refusal::new(Kind::Passing, words(&error), "; check the name of the host");
+        let unresolved = |error| {
+            ConnectFailure::new(
+                FailureKind::Temporary,
+                words(&error),
+                "; check the name of the host",
+            )
+        };
         for address in endpoint.addresses().map_err(unresolved)? {
             for (index, mode) in modes.iter().enumerate() {
                 let (endpoint, address) = (endpoint.clone(), address.clone());
@@ -152,7 +160,7 @@ impl Server {
                     Ok(connection) => return Ok(connection),
                     Err(refusal) => refusal,
                 };
-                let goes_on = refusal.kind != Kind::Passing;
+                let goes_on = refusal.kind != FailureKind::Temporary;
                 if index == 0 || refusal.kind > refused.kind {
                     refused = refusal;
                 }
@@ -167,11 +175,12 @@ impl Server {
         Err(refused)
     }
 
-    fn attempt(self: &Arc<Self>, route: Route) -> Result<Connection, Refusal> {
+    fn attempt(self: &Arc<Self>, route: Route) -> Result<Connection, ConnectFailure> {
         let endpoint = route.endpoint.clone();
         let limit = endpoint.config.get_connect_timeout().copied();
-        let no_answer =
-            || Refusal::no_answer(format!("no answer within {:?}", limit.unwrap_or_default()));
+        let no_answer = || {
+            ConnectFailure::no_answer(format!("no answer within {:?}", limit.unwrap_or_default()))
+        };
         let open = async { timeout(limit.unwrap_or(Duration::MAX), self.open(route)).await };
         let opened = self.runtime.block_on(open).unwrap_or_else(|_| Err(no_answer()));
         if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
@@ -182,16 +191,16 @@ impl Server {
         // A pool that lends connections for single statements refuses a transaction.
         if !self.is_known.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
-                // Sent together, PgBouncer would drop the first answer as well.
+                // PendingRequest together, PgBouncer would drop the first answer as well.
                 client.batch_execute("").await?;
                 let run = |sql| client.batch_execute(sql);
                 Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
             };
             let begun = connection.wait(begin).map_err(|failure| match failure {
-                Failure::Sql(error) => Refusal::of(error, &endpoint, false),
-                Failure::Silent(_) => no_answer(),
+                RequestError::Sql(error) => ConnectFailure::of(error, &endpoint, false),
+                RequestError::Silent(_) => no_answer(),
             })?;
-            begun.map_err(|error| Refusal::of(error, &endpoint, true))?;
+            begun.map_err(|error| ConnectFailure::of(error, &endpoint, true))?;
             self.is_known.store(true, Ordering::Relaxed);
         }
         let target = endpoint.config.get_target_session_attrs();
@@ -199,20 +208,24 @@ impl Server {
         if target != TargetSessionAttrs::Any && is_read_only(&mut connection) != Some(reads) {
             let cause = if reads { "is not read only" } else { "does not allow writes" };
             let hint = "; target_session_attrs asks for that";
-            return Err(Refusal::new(Kind::Passing, format_args!("database {cause}"), hint));
+            return Err(ConnectFailure::new(
+                FailureKind::Temporary,
+                format_args!("database {cause}"),
+                hint,
+            ));
         }
         connection.limit = None;
         Ok(connection)
     }
 
-    async fn open(self: &Arc<Self>, mut route: Route) -> Result<Connection, Refusal> {
+    async fn open(self: &Arc<Self>, mut route: Route) -> Result<Connection, ConnectFailure> {
         let (stream, socket) = route.open().await?;
         let mut config = route.endpoint.config.clone();
         // TLS was agreed on.
         config.ssl_mode(route.mode).ssl_negotiation(SslNegotiation::Direct);
         let connected = config.connect_raw(stream, self.tls_to(&route.endpoint)).await;
         let is_final = config.get_options().is_some() && !self.is_known.load(Ordering::Relaxed);
-        let refused = |error| Refusal::of(error, &route.endpoint, is_final);
+        let refused = |error| ConnectFailure::of(error, &route.endpoint, is_final);
         let (client, exchange) = connected.map_err(refused)?;
         let handle = self.enlist(Handle {
             cancel: client.cancel_token(),
@@ -227,12 +240,13 @@ impl Server {
 
     fn tls_to(&self, endpoint: &Endpoint) -> Tls {
         let mut tls = self.tls.clone();
-        let Ok(tls) = MakeTlsConnect::<Box<dyn Stream>>::make_tls_connect(&mut tls, &endpoint.host);
+        let Ok(tls) =
+            MakeTlsConnect::<Box<dyn ByteStream>>::make_tls_connect(&mut tls, &endpoint.host);
         tls
     }
 }
 
-type Tls = <MakeRustlsConnect as MakeTlsConnect<Box<dyn Stream>>>::TlsConnect;
+type Tls = <MakeRustlsConnect as MakeTlsConnect<Box<dyn ByteStream>>>::TlsConnect;
 
 /// None if the server does not say so.
 fn is_read_only(connection: &mut Connection) -> Option<bool> {

@@ -16,7 +16,7 @@ use test_support::cluster::{Database, Pgmq, cluster};
 /// A queue with three messages, all read.
 struct Queued {
     database: Database,
-    work: Work,
+    work: PgmqStore,
     records: Vec<Arc<Record>>,
     secs: Arc<AtomicU64>,
     lost: Receiver<Vec<Id>>,
@@ -33,7 +33,7 @@ impl Queued {
         let clock = Clock::at(Instant(1_795_232_400));
         let opened = open(&server, "jobs", &Mapping::default(), Access::ReadWrite, clock).unwrap();
         let queue = opened.engine.queue.clone().unwrap();
-        let mut work = Work::new(queue, opened);
+        let mut work = PgmqStore::new(queue, opened);
         let (secs, (ends, lost)) = (Arc::new(AtomicU64::new(100)), channel());
         let now = secs.clone();
         work.now = Box::new(move || Duration::from_secs(now.load(Ordering::SeqCst)));

@@ -9,8 +9,8 @@ use backlog_schedule::{Instant, Schedule, Shard};
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
-    Access, Clock, Database, Holds, Line, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
-    Table, chain,
+    Access, Clock, Database, Holds, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
+    StoredLine, Table, chain,
 };
 
 use super::{line_name, open, require_columns, state_dir};
@@ -32,7 +32,7 @@ pub struct Assembly {
     /// The column that orders the records, if it is not the insertion date.
     order: Option<String>,
     /// What the passes before have left, if it is known.
-    pub last: Option<Line>,
+    pub last: Option<StoredLine>,
 }
 
 impl Assembly {
@@ -78,7 +78,7 @@ impl Assembly {
         Ok(Self { line, state, name, order, last: None })
     }
 
-    fn continue_from(&mut self, last: Option<Line>, table: &Table) {
+    fn continue_from(&mut self, last: Option<StoredLine>, table: &Table) {
         let Some(mut last) = last else { return };
         let is_same_order = last.state.order == self.order;
         last.state.cursor = last.state.cursor.taken_up(table.id.len(), is_same_order);

@@ -9,7 +9,7 @@ use super::failures::Failed;
 use super::{Console, GONE, find, state_dir};
 use crate::exit::Exit;
 use crate::options::{Resolved, unknown_schedule};
-use crate::report::{self, LinePasses};
+use crate::report::{self, LineReport};
 
 pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
@@ -18,7 +18,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let passes = assembly.as_ref().and_then(|it| {
         let history = it.state.history(&it.name);
         let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
-        history.map(|history| LinePasses { history })
+        history.map(|history| LineReport { history })
     });
     let due = assembly.map(|it| {
         let last = it.last.unwrap_or_default().state;

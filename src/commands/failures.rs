@@ -5,7 +5,9 @@ use std::ops::ControlFlow::Continue;
 
 use anyhow::{Result, bail};
 use backlog_schedule::{Cause, Causes, Id, Order, Record, Status, counted, last_error};
-use backlog_store::{Access, Database, Failures, LineHistory, SlowHandler, StateDir, Table, chain};
+use backlog_store::{
+    Access, Database, LineHistory, SlowHandler, StateDir, StoredFailures, Table, chain,
+};
 
 use super::queue_arguments::table_command;
 use super::{Console, open, state_dir};
@@ -104,7 +106,7 @@ impl CauseFilter {
 
 /// Recognises the failed records of a table, and knows errors that it has no column for, and what is in hand.
 pub struct Failed {
-    pub known: Failures,
+    pub known: StoredFailures,
     /// Whether the table shows which records have failed.
     is_told: bool,
     has_counter: bool,
@@ -176,9 +178,9 @@ impl Failed {
 }
 
 /// The failures of a table in the state directory, which may belong to others.
-fn known(state: &StateDir, table: &Table) -> Failures {
+fn known(state: &StateDir, table: &Table) -> StoredFailures {
     state.failures(&table.name).unwrap_or_else(|error| {
         log::warn!("{}: errors that no column holds are not known", chain(&error));
-        Failures::default()
+        StoredFailures::default()
     })
 }

@@ -8,7 +8,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, anyhow};
 use backlog_schedule::{Instant, fnv1a64};
 use backlog_store::system_error::{chain, words};
-use backlog_store::{Clock, Counts, LineName, StateDir, secure_file};
+use backlog_store::{Clock, LineName, PassCounts, StateDir, secure_file};
 
 use super::assemble::line_policy;
 use super::signals::Signals;
@@ -72,7 +72,7 @@ impl<'a> Monitoring<'a> {
         &mut self,
         exit: Exit,
         took: Duration,
-        totals: Option<Counts>,
+        totals: Option<PassCounts>,
         now: Instant,
     ) {
         let Some(path) = self.settings.options.metrics.as_deref() else { return };

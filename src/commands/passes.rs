@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, cut, rough_span};
 use backlog_store::{
-    Counts, Failing, LineHistory, LineName, NewFailures, PassEnd, PassEntry, PassRecord, StateDir,
-    Table, chain, lock, ownership,
+    Failing, LineHistory, LineName, NewFailures, PassCounts, PassEnd, PassEntry, PassRecord,
+    StateDir, Table, chain, lock, ownership,
 };
 
 use super::archived::ArchivedRecords;
@@ -18,7 +18,7 @@ use super::assemble::{Assembly, line_policy};
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, ExitError};
 use crate::options::{PassSettings, Resolved};
-use crate::report::{GONE_AFTER, LinePasses, Screen};
+use crate::report::{GONE_AFTER, LineReport, Screen};
 
 /// Minimum length of a tick: cron counts in minutes.
 const LEAST_TICK: i64 = 60;
@@ -235,9 +235,9 @@ fn hangs_after(settings: &PassSettings) -> Option<i64> {
     Some(timeout.max(ticks).max(rate.saturating_mul(2)))
 }
 
-fn counts(tally: &Tally) -> Counts {
+fn counts(tally: &Tally) -> PassCounts {
     let Tally { unable, refused, ambiguous, unusable, changed, lost, busy, .. } = tally;
-    Counts {
+    PassCounts {
         succeeded: tally.succeeded,
         failed: tally.failed,
         snoozed: tally.snoozed,
@@ -253,7 +253,7 @@ pub fn of_queue(
     table: &Table,
     histories: Vec<LineHistory>,
     now: Instant,
-) -> Vec<LinePasses> {
+) -> Vec<LineReport> {
     let is_file = resolved.sources.file.is_some();
     let described = resolved.described();
     let described =
@@ -267,7 +267,7 @@ pub fn of_queue(
         let is_forgotten = !is_running && (is_gone || is_old);
         line.queue == resolved.name() && line.table == table.name && !is_forgotten
     };
-    histories.into_iter().filter(is_own).map(|history| LinePasses { history }).collect()
+    histories.into_iter().filter(is_own).map(|history| LineReport { history }).collect()
 }
 
 pub fn host_name() -> String {

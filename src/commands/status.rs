@@ -15,7 +15,7 @@ use crate::cli;
 use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
-    self, BANDS, DueReport, Figure, Labels, LinePasses, Passes, PendingRecord, QueueStatus,
+    self, BANDS, DueReport, Figure, Labels, LineReport, Passes, PendingRecord, QueueStatus,
     RecordFigures, StatusReport, Thresholds, state_line,
 };
 
@@ -179,7 +179,7 @@ impl<'a> Look<'a> {
         let lines = passes::of_queue(resolved, database.table(), histories, now);
         let own = lines.iter().find(|it| name.as_ref() == Some(&it.history.line));
         let (next_pass, last_complete) =
-            (own.and_then(LinePasses::next), own.and_then(LinePasses::last_complete));
+            (own.and_then(LineReport::next), own.and_then(LineReport::last_complete));
         let (mut causes, mut of_records) = (Causes::default(), RecordFigures::default());
         let mut each = |mut record: Record| {
             let facts = record.facts();

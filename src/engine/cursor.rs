@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 
 use backlog_schedule::{
-    Capabilities, Cursor, DAY, DueRule, Id, Instant, Kept, Key, Order, PassTime, Policy, Position,
-    Record, Schedule, Slot, Span, Status,
+    Capabilities, Cursor, DAY, DueRule, Id, Instant, Kept, Order, PassTime, Policy, Position,
+    Record, Schedule, Slot, SortKey, Span, Status,
 };
 
 use super::PassLimits;
-use super::due_queue::{Plan, PlanKind};
+use super::due_queue::{PlanKind, SearchPlan};
 
 /// A crontab line: its schedule, what the table can do, and the cursor that its last pass left.
 #[derive(Debug, Clone)]
@@ -78,7 +78,7 @@ impl CronLine {
     }
 
     /// The order of a pass. By slots, and if a limit may cut it short, it goes on from the last one.
-    pub fn plan(&self, order: Order, limits: &PassLimits) -> Plan {
+    pub fn plan(&self, order: Order, limits: &PassLimits) -> SearchPlan {
         let may_be_cut_short = limits.max_records.is_some()
             || limits.max_runtime.is_some()
             || limits.max_consecutive_failures.is_some();
@@ -95,7 +95,7 @@ impl CronLine {
             Policy::Age(_) | Policy::Counted(_) => PlanKind::Full,
         };
         let (is_unlimited, stuck) = (!may_be_cut_short, self.cursor.stuck.clone());
-        Plan { order, kind, is_unlimited, stuck }
+        SearchPlan { order, kind, is_unlimited, stuck }
     }
 }
 
@@ -112,7 +112,7 @@ pub struct PassCursor {
     last: Option<Position>,
     /// Records whose slots have come and that are still to be tried.
     kept: HashMap<Id, Kept>,
-    pub stuck: Option<Key>,
+    pub stuck: Option<SortKey>,
     is_capped: bool,
     /// Whether a limited pass has come to a failed record.
     is_on_its_way: bool,
@@ -122,7 +122,7 @@ pub struct PassCursor {
 
 impl PassCursor {
     /// Begins where the last pass ended: if new records use up the limit, the place stays as it was.
-    pub fn new(span: Option<Span>, plan: &Plan, kept: HashMap<Id, Kept>) -> Self {
+    pub fn new(span: Option<Span>, plan: &SearchPlan, kept: HashMap<Id, Kept>) -> Self {
         let slot = span.map(|span| Position::Slot(span.after));
         let capped = if let PlanKind::Capped { cursor } = &plan.kind { Some(cursor) } else { None };
         let last = slot.or_else(|| capped?.clone().map(Position::Key));
@@ -203,8 +203,8 @@ mod tests {
         running.handed_out(&record, Some(slot));
     }
 
-    fn by_slots() -> Plan {
-        Plan { order: Order::Newest, kind: PlanKind::Slots, is_unlimited: true, stuck: None }
+    fn by_slots() -> SearchPlan {
+        SearchPlan { order: Order::Newest, kind: PlanKind::Slots, is_unlimited: true, stuck: None }
     }
 
     fn by_slots_cursor() -> PassCursor {

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use anyhow::Result;
 use backlog_schedule::{
-    DueRule, End, Id, Instant, Key, Order, Query, Record, Span, Status, Verdict, Window,
+    DueRule, End, Id, Instant, Order, Query, Record, SortKey, Span, Status, Verdict, Window,
 };
 use backlog_store::Reader;
 
@@ -16,14 +16,14 @@ const FIRST_BLOCK: usize = 64;
 const LARGEST_BLOCK: usize = 4096;
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct SearchPlan {
     pub order: Order,
     pub kind: PlanKind,
     /// Whether no limit may cut the pass short, so that deferred records have their turn.
     pub is_unlimited: bool,
     /// The record after which the pass begins, because those before it got nowhere and ended the last pass: their turn
     /// is at the end.
-    pub stuck: Option<Key>,
+    pub stuck: Option<SortKey>,
 }
 
 #[derive(Debug, Clone)]
@@ -32,24 +32,24 @@ pub enum PlanKind {
     Full,
     /// A limit may cut the pass short: NEW first, then ERROR after the last one that such a pass tried, so that every
     /// record has its turn.
-    Capped { cursor: Option<Key> },
+    Capped { cursor: Option<SortKey> },
     /// NEW first, then ERROR in the order of their slots.
     Slots,
     /// Just these, which a person has named.
     Named(Vec<Id>),
 }
 
-type Search = (Query, Kind);
+type Search = (Query, SearchKind);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SearchKind {
     Due,
     Slots,
     /// Too old: to be archived.
     TooOld,
 }
 
-impl Plan {
+impl SearchPlan {
     pub fn is_named(&self) -> bool {
         matches!(self.kind, PlanKind::Named(_))
     }
@@ -64,9 +64,10 @@ impl Plan {
             limit: PAGE,
         };
         // The search after a key, and the one before it.
-        let behind = |statuses: &[Status], key: Option<&Key>| {
-            let before = key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, Kind::Due));
-            ((Query { after: key.cloned(), ..query(statuses) }, Kind::Due), before)
+        let behind = |statuses: &[Status], key: Option<&SortKey>| {
+            let before =
+                key.map(|_| (Query { up_to: key.cloned(), ..query(statuses) }, SearchKind::Due));
+            ((Query { after: key.cloned(), ..query(statuses) }, SearchKind::Due), before)
         };
         let errors = &[Status::Error];
         if self.is_named() {
@@ -85,14 +86,15 @@ impl Plan {
             PlanKind::Slots if rule.time.span.is_some_and(Span::is_empty) => {}
             PlanKind::Slots => {
                 // Sorted by slot, so all are read at once.
-                searches.push_back((Query { limit: usize::MAX, ..query(errors) }, Kind::Slots));
+                searches
+                    .push_back((Query { limit: usize::MAX, ..query(errors) }, SearchKind::Slots));
             }
         }
         searches.extend(last);
         searches.extend(rule.schedule.limits.max_age_secs.map(|max_age| {
             let until = Some(rule.time.now.saturating_sub(max_age));
             let window = Window::Inserted { from: Instant(i64::MIN), until };
-            (Query { window, ..query(errors) }, Kind::TooOld)
+            (Query { window, ..query(errors) }, SearchKind::TooOld)
         }));
         searches
     }
@@ -136,7 +138,7 @@ pub struct DueQueue {
 }
 
 impl DueQueue {
-    pub fn new(plan: &Plan, rule: DueRule) -> Self {
+    pub fn new(plan: &SearchPlan, rule: DueRule) -> Self {
         let searches = plan.searches(&rule);
         let by_slots = matches!(plan.kind, PlanKind::Slots);
         let mut kept: Vec<_> = rule.kept.values().filter(|_| by_slots).collect();
@@ -166,7 +168,8 @@ impl DueQueue {
     /// The next search of a drain: busy records, then those that are due, without `errors` only NEW.
     pub fn again(order: Order, rule: DueRule, busy: Vec<Candidate>, errors: bool) -> Self {
         let kind = if errors { PlanKind::Full } else { PlanKind::Capped { cursor: None } };
-        let mut due = Self::new(&Plan { order, kind, is_unlimited: false, stuck: None }, rule);
+        let mut due =
+            Self::new(&SearchPlan { order, kind, is_unlimited: false, stuck: None }, rule);
         if !errors {
             due.searches.truncate(1);
         }
@@ -228,12 +231,12 @@ impl DueQueue {
         let page = reader.due(&query, &mut |facts| {
             let verdict = rule.verdict(facts);
             let is_wanted = match verdict {
-                Verdict::Archive(End::Age) => kind == Kind::TooOld,
-                Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != Kind::TooOld,
+                Verdict::Archive(End::Age) => kind == SearchKind::TooOld,
+                Verdict::Due(_) | Verdict::Archive(End::Attempts) => kind != SearchKind::TooOld,
                 Verdict::Wait { .. } | Verdict::Never(_) => false,
             };
             // A record that has kept its slot is a candidate already.
-            let is_kept = kind == Kind::Slots && rule.kept.contains_key(facts.id);
+            let is_kept = kind == SearchKind::Slots && rule.kept.contains_key(facts.id);
             if !is_wanted || is_kept || left_out.contains(facts.id) {
                 return false;
             }
@@ -246,7 +249,7 @@ impl DueQueue {
         let (slots, were_new) = (slots.split_off(asked_before), were_new.split_off(asked_before));
         let candidates = page.ids.into_iter().zip(were_new);
         let candidates = candidates.map(|(id, was_new)| Candidate { id, was_new });
-        if kind == Kind::Slots {
+        if kind == SearchKind::Slots {
             let mut by_slot: Vec<_> = slots.into_iter().zip(candidates).collect();
             by_slot.sort_by_key(|(slot, _)| *slot);
             self.candidates.extend(by_slot.into_iter().map(|(_, it)| it));
@@ -294,8 +297,8 @@ mod tests {
         assert_eq!([(); 8].map(|()| next()), [64, 128, 256, 512, 1024, 2048, 4096, 4096]);
     }
 
-    fn plan() -> Plan {
-        Plan { order: Order::Oldest, kind: PlanKind::Full, is_unlimited: true, stuck: None }
+    fn plan() -> SearchPlan {
+        SearchPlan { order: Order::Oldest, kind: PlanKind::Full, is_unlimited: true, stuck: None }
     }
 
     /// A table in which each search finds the same record.

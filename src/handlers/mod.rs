@@ -197,11 +197,11 @@ fn json_document(
 
 #[cfg(test)]
 pub mod tests {
-    use backlog_schedule::{Id, Record, Row, Value};
+    use backlog_schedule::{Id, Record, RowValues, Value};
 
     /// A record with these columns.
     pub fn record(values: &[(&str, Value)]) -> Record {
-        let row = Row {
+        let row = RowValues {
             columns: values.iter().map(|(name, _)| (*name).to_string()).collect(),
             values: values.iter().map(|(_, value)| value.clone()).collect(),
         };

@@ -2,10 +2,10 @@
 //! these rows, and nothing else calculates a figure.
 
 use backlog_schedule::{Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
-use backlog_store::{Count, Counts, Pause};
+use backlog_store::{Count, PassCounts, Pause};
 use serde::Serialize;
 
-use super::passes::{LinePasses, Passes};
+use super::passes::{LineReport, Passes};
 use super::screen::ScreenColumn;
 
 type Text = &'static str;
@@ -69,13 +69,13 @@ pub const FIGURES: &[Figure] = &[
     Figure::new("paused", Flag(|report| report.paused.is_some()))
         .help("1 if the queue or its table is paused")
         .metric("backlog_paused", "Whether the queue or the table is paused."),
-    Figure::new("last_pass", Since(LinePasses::last_sign))
+    Figure::new("last_pass", Since(LineReport::last_sign))
         .help("time since a pass began or ended, or the running pass got an outcome"),
-    Figure::new("last_success", Since(LinePasses::last_success))
+    Figure::new("last_success", Since(LineReport::last_success))
         .help("time since a pass ended with exit 0"),
     Figure::new("hung_lines", Lines(|line, now| line.history.hangs_for(now)))
         .help("crontab lines whose pass hangs"),
-    Figure::new("overdue_lines", Lines(LinePasses::overdue))
+    Figure::new("overdue_lines", Lines(LineReport::overdue))
         .help("crontab lines without a pass for twice the usual interval, at least an hour"),
 ];
 
@@ -104,13 +104,13 @@ pub enum Source {
     /// 1 or 0.
     Flag(fn(&StatusReport) -> bool),
     /// Number of attempts of the last 24 hours.
-    LastDay(fn(&Counts) -> u64),
+    LastDay(fn(&PassCounts) -> u64),
     /// Number of crontab lines for which the function returns a time.
-    Lines(fn(&LinePasses, Instant) -> Option<i64>),
+    Lines(fn(&LineReport, Instant) -> Option<i64>),
     /// Time since the beginning of a state that lasts, otherwise 0.
     Begun(fn(&Passes) -> Option<Instant>),
     /// Time since the latest event of any line.
-    Since(fn(&LinePasses) -> Option<Instant>),
+    Since(fn(&LineReport) -> Option<Instant>),
 }
 
 use Source::{Begun, Due, Flag, Judged, LastDay, Lines, Oldest, Pending, Since, Statuses};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use backlog_schedule::{DAY, Instant, one_line};
-use backlog_store::{Counts, LineName};
+use backlog_store::{LineName, PassCounts};
 
 use super::figures::{FIGURES, StatusReport};
 use super::status::status_lines;
@@ -99,7 +99,7 @@ impl Metrics {
         took: Duration,
         exit: u8,
         every: Option<i64>,
-        totals: Option<Counts>,
+        totals: Option<PassCounts>,
     ) {
         self.forget_gone_lines(ended_at);
         if let Some(every) = every {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn pass(metrics: &mut Metrics, policy: &str, at: i64, exit: u8, succeeded: Option<u64>) {
-        let totals = succeeded.map(|succeeded| Counts { succeeded, ..Counts::default() });
+        let totals = succeeded.map(|succeeded| PassCounts { succeeded, ..PassCounts::default() });
         let took = Duration::from_millis(1_500);
         metrics.of_pass(&line(policy), Instant(at), took, exit, Some(60), totals);
     }

@@ -28,7 +28,7 @@ pub use failures::{failures_json, failures_text, top_failures};
 pub use figures::{DueReport, FIGURES, Figure, PendingRecord, RecordFigures, StatusReport};
 pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
-pub use passes::{ASKS, LinePasses, Passes};
+pub use passes::{ASKS, LineReport, Passes};
 pub use picture::picture;
 pub use record::{
     RecordView, dry_run_line, in_hand, list_table, next_attempt, result_of, unstored, verdict_line,

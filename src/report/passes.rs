@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backlog_schedule::{DAY, HOUR, Instant, rough_span};
 use backlog_store::{
-    Counts, Failing, INTERVAL_ENTRIES, LineHistory, PassEnd, PassEntry, signal_name,
+    Failing, INTERVAL_ENTRIES, LineHistory, PassCounts, PassEnd, PassEntry, signal_name,
 };
 use serde_json::{Value as Json, json};
 
@@ -20,21 +20,21 @@ pub struct Passes {
     /// User and host, if others may work on the table.
     pub worker: Option<(String, String)>,
     pub errors: Vec<String>,
-    pub lines: Vec<LinePasses>,
+    pub lines: Vec<LineReport>,
     /// Number of the last passes that are listed.
     pub recent: usize,
 }
 
 impl Passes {
     /// The lines with scheduled or running passes, or all if none is scheduled.
-    fn lines(&self) -> impl Iterator<Item = &LinePasses> {
-        let is_any = self.lines.iter().any(LinePasses::is_scheduled);
-        let is_line = |line: &&LinePasses| line.is_scheduled() || line.history.running().is_some();
+    fn lines(&self) -> impl Iterator<Item = &LineReport> {
+        let is_any = self.lines.iter().any(LineReport::is_scheduled);
+        let is_line = |line: &&LineReport| line.is_scheduled() || line.history.running().is_some();
         self.lines.iter().filter(move |line| !is_any || is_line(line))
     }
 
     /// Number of attempts of the last 24 hours that one of the counts has. A running pass counts with what it has noted.
-    pub(super) fn of_last_day(&self, count: fn(&Counts) -> u64) -> u64 {
+    pub(super) fn of_last_day(&self, count: fn(&PassCounts) -> u64) -> u64 {
         let begin = self.now.saturating_sub(DAY);
         let entries = self.lines.iter().flat_map(|line| &line.history.entries);
         let entries = entries.filter(|entry| entry.ended.unwrap_or(entry.began) >= begin);
@@ -59,11 +59,11 @@ const MIN_PASSES: u64 = 5;
 /// A question about a line without passes.
 pub const ASKS: &str = "is cron running, is the line installed?";
 
-pub struct LinePasses {
+pub struct LineReport {
     pub history: LineHistory,
 }
 
-impl LinePasses {
+impl LineReport {
     /// Whether cron or another scheduler has started a pass.
     pub fn is_scheduled(&self) -> bool {
         !self.scheduled().is_empty()
@@ -237,7 +237,7 @@ const SKEW_SECS: i64 = 60;
 
 /// `running since 01:12 (pid 9383), last outcome 4 m ago`
 pub fn running_text(history: &LineHistory, running: &PassEntry, screen: &Screen) -> String {
-    let last = match running.counts == Counts::default() {
+    let last = match running.counts == PassCounts::default() {
         true => "no outcome yet".into(),
         false => format!("last outcome {}", screen.distance(running.last_outcome)),
     };
@@ -295,8 +295,8 @@ fn came_to(entry: &PassEntry) -> String {
     format!("took {took}: {done}")
 }
 
-fn counts_text(counts: &Counts) -> String {
-    let Counts { succeeded, failed, snoozed, archived, interrupted, left } = *counts;
+fn counts_text(counts: &PassCounts) -> String {
+    let PassCounts { succeeded, failed, snoozed, archived, interrupted, left } = *counts;
     let counts = [
         (succeeded, "succeeded"),
         (failed, "failed"),
@@ -366,7 +366,7 @@ pub fn passes_text(passes: &Passes, screen: &Screen) -> String {
 
 /// All sentences about the passes. Those about a line follow its policy if there are several.
 pub(super) fn sentences(passes: &Passes, screen: &Screen) -> Vec<(String, bool)> {
-    let of_line = |line: &LinePasses| {
+    let of_line = |line: &LineReport| {
         let policy = format!("{}: ", screen.brief(&line.history.line.policy));
         let policy = if passes.lines().count() > 1 { policy } else { String::new() };
         let sentences = line.sentences(screen);
@@ -412,13 +412,13 @@ pub fn passes_in_short(passes: &Passes, screen: &Screen) -> String {
     }
     let last = lines().filter_map(|line| line.history.last()).max_by_key(|it| it.last_began());
     let Some(last) = last else { return "none is known".into() };
-    let counts = Counts { succeeded: 0, ..last.counts };
+    let counts = PassCounts { succeeded: 0, ..last.counts };
     let end = match (last.end, &passes.failing) {
         (None, _) => "killed".into(),
         (Some(PassEnd::Failed), _) => "failed".into(),
         (Some(PassEnd::Paused), _) if last.did_nothing() => "paused".into(),
         (Some(_), Some(failing)) => format!("no success since {}", screen.at(failing.since)),
-        (Some(_), None) if counts != Counts::default() => counts_text(&counts),
+        (Some(_), None) if counts != PassCounts::default() => counts_text(&counts),
         (Some(_), None) => match passes.of_last_day(|day| day.archived) {
             0 => "ok".into(),
             archived => format!("{} archived in 24 h", grouped(archived)),

@@ -12,7 +12,7 @@ use backlog_schedule::{
 use backlog_store::{LineState, SlowHandler};
 use serde_json::json;
 
-use super::passes::{ASKS, LinePasses, running_text};
+use super::passes::{ASKS, LineReport, running_text};
 use super::screen::{Screen, ScreenColumn, ScreenTable};
 use crate::engine::SettledAttempt;
 
@@ -158,7 +158,7 @@ impl RecordView<'_> {
         &self,
         rule: &DueRule,
         last: &LineState,
-        line: Option<&LinePasses>,
+        line: Option<&LineReport>,
     ) -> String {
         let Self { record, in_hand, screen, .. } = self;
         let (now, facts) = (rule.time.now, record.facts());
@@ -171,7 +171,7 @@ impl RecordView<'_> {
                 self.verdict_now(verdict),
             ),
         };
-        let running = line.and_then(|LinePasses { history }| {
+        let running = line.and_then(|LineReport { history }| {
             let running = running_text(history, history.running()?, screen);
             Some(format!("{running}; nothing else of this line is tried meanwhile"))
         });
@@ -260,7 +260,7 @@ impl RecordView<'_> {
     }
 
     /// What the last pass of the line did with the record, as far as the row shows it.
-    fn last_pass(&self, rule: &DueRule, last: &LineState, line: Option<&LinePasses>) -> String {
+    fn last_pass(&self, rule: &DueRule, last: &LineState, line: Option<&LineReport>) -> String {
         let Self { record, screen, .. } = self;
         // A message of a queue does not show what the last pass did.
         let began_at = last.began_at.filter(|_| !rule.capabilities.keeps_schedule);

@@ -232,7 +232,7 @@ mod tests {
     use crate::report::figures::{DueReport, PendingRecord};
     use crate::report::metrics::{Labels, Metrics};
     use crate::report::page::page;
-    use crate::report::passes::{LinePasses, Passes};
+    use crate::report::passes::{LineReport, Passes};
     use crate::report::thresholds::Thresholds;
 
     const NOW: Instant = Instant(1_795_219_200);
@@ -298,7 +298,7 @@ mod tests {
             ..PassEntry::new("a".into(), NOW)
         };
         let history = LineHistory { entries: vec![last], ..LineHistory::default() };
-        report.passes.lines.push(LinePasses { history });
+        report.passes.lines.push(LineReport { history });
         let mut failing = Failing::default();
         failing.since = Instant(NOW.0 - 7_000);
         (report.paused, report.passes.failing) = (None, Some(failing));

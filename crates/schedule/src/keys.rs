@@ -22,15 +22,13 @@ pub struct Form {
     pub example: &'static str,
 }
 
-type Parse<T> = fn(&str) -> Result<T, String>;
-
-pub struct Keys<'a> {
+pub struct PolicyKeys<'a> {
     form: &'a Form,
     values: BTreeMap<&'a str, &'a str>,
     entries: Vec<&'a str>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> PolicyKeys<'a> {
     pub fn parse(form: &'a Form, text: &'a str) -> Result<Self, String> {
         let legal: Vec<_> = form.keys.iter().chain(&COMMON).copied().collect();
         let (mut values, mut entries) = (BTreeMap::new(), Vec::new());
@@ -70,13 +68,17 @@ impl<'a> Keys<'a> {
         ))
     }
 
-    pub fn get<T>(&self, key: &str, parse: Parse<T>) -> Result<Option<T>, String> {
+    pub fn get<T>(
+        &self,
+        key: &str,
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
         let Some(value) = self.values.get(key) else { return Ok(None) };
         let wrong = |error| format!("{}: {key}={value}: {error}", self.form.name);
         parse(value).map(Some).map_err(wrong)
     }
 
-    pub fn need<T>(&self, key: &str, parse: Parse<T>) -> Result<T, String> {
+    pub fn need<T>(&self, key: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, String> {
         let Form { name, example, .. } = self.form;
         self.get(key, parse)?.ok_or_else(|| format!("{name} needs {key}=, as in: {example}"))
     }

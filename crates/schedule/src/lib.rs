@@ -44,8 +44,8 @@ pub use query::{
     Cursor, Kept, Order, Position, Query, Shard, Slot, SlotStretch, Window, merge_ranges,
 };
 pub use record::{
-    Attempt, Capabilities, Counter, Facts, Key, Outcome, Reach, Record, Row, Settlement, Status,
-    Transition, Value, counted,
+    Attempt, Capabilities, Counter, Facts, Outcome, Reach, Record, RowValues, Settlement, SortKey,
+    Status, Transition, Value, counted,
 };
 pub use settle::{End, RetryLimits, charge, exhausted, expire, settle};
 pub use slots::{CATCH_UP, DEFAULT_TIERS, PROGRESSIVE_EVERY_SECS, Slots, Span, Tiers};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::exact_id;
 use crate::hash::{draw, mulhi};
 use crate::id::Id;
-use crate::record::{Key, Status};
+use crate::record::{SortKey, Status};
 use crate::time::Instant;
 
 /// The pending records that can be due. A store may return more than that, never fewer.
@@ -78,9 +78,9 @@ pub struct Query {
     pub statuses: Vec<Status>,
     pub order: Order,
     /// Excluded.
-    pub after: Option<Key>,
+    pub after: Option<SortKey>,
     /// Included.
-    pub up_to: Option<Key>,
+    pub up_to: Option<SortKey>,
     pub limit: usize,
 }
 
@@ -105,7 +105,7 @@ impl Slot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Position {
     /// The failed record that a limited pass tried last.
-    Key(Key),
+    Key(SortKey),
     /// All slots up to and with this one.
     Slot(Slot),
 }
@@ -115,7 +115,7 @@ impl Position {
         if let Self::Slot(slot) = self { Some(*slot) } else { None }
     }
 
-    pub fn key(&self) -> Option<&Key> {
+    pub fn key(&self) -> Option<&SortKey> {
         if let Self::Key(key) = self { Some(key) } else { None }
     }
 }
@@ -128,14 +128,14 @@ pub struct Cursor {
     /// Records whose slots were passed, and that are still to be tried for them.
     pub kept: Vec<Kept>,
     /// The last of the records that got nowhere and so ended the pass: the next begins behind it.
-    pub stuck: Option<Key>,
+    pub stuck: Option<SortKey>,
 }
 
 impl Cursor {
     /// The cursor without records of a table with another number of id columns or with another order.
     pub fn taken_up(self, id_columns: usize, is_same_order: bool) -> Self {
         let fits = |id: &Id| id.parts().len() == id_columns;
-        let has_place = |key: &Key| is_same_order && fits(&key.id);
+        let has_place = |key: &SortKey| is_same_order && fits(&key.id);
         Self {
             reached: self.reached.filter(|it| it.key().is_none_or(has_place)),
             kept: self.kept.into_iter().filter(|kept| fits(&kept.id)).collect(),

@@ -168,7 +168,7 @@ pub struct Record {
     pub max_attempts: Option<u32>,
     pub last_error: Option<String>,
     /// Every column of the row, for the handler; what is only shown lacks the payload.
-    pub row: Row,
+    pub row: RowValues,
     /// Why it cannot be handed to a handler: a value of its row is too large to be read.
     pub too_large: Option<String>,
 }
@@ -204,7 +204,7 @@ impl Record {
             due_at: None,
             max_attempts: None,
             last_error: None,
-            row: Row { columns: Arc::default(), values: Vec::new() },
+            row: RowValues { columns: Arc::default(), values: Vec::new() },
             too_large: None,
         }
     }
@@ -244,15 +244,15 @@ impl Record {
         self.failures.saturating_add(1)
     }
 
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> SortKey {
         let order_value = self.order_value.as_ref().unwrap_or(&self.inserted).clone();
-        Key { order_value, id: self.id.clone() }
+        SortKey { order_value, id: self.id.clone() }
     }
 }
 
 /// A record's place in the order of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Key {
+pub struct SortKey {
     /// The insertion date, or the value of the column that the records are ordered by.
     #[serde(alias = "inserted")]
     pub order_value: Value,
@@ -261,12 +261,12 @@ pub struct Key {
 }
 
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct RowValues {
     pub columns: Arc<[String]>,
     pub values: Vec<Value>,
 }
 
-impl Row {
+impl RowValues {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.columns.iter().map(String::as_str).zip(&self.values)
     }

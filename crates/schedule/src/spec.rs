@@ -6,7 +6,9 @@ use std::time::Duration;
 use num_bigint::BigUint;
 
 use crate::backoff::{Backoff, Delays, Jitter};
-use crate::keys::{Form, Keys, MAX_MS, above_zero, milliseconds, parse_percent, ratio, retries};
+use crate::keys::{
+    Form, MAX_MS, PolicyKeys, above_zero, milliseconds, parse_percent, ratio, retries,
+};
 use crate::names::unknown_name;
 use crate::time::DAY;
 use crate::zaqar;
@@ -50,7 +52,7 @@ pub fn format_secs(secs: i64) -> String {
 /// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
 pub type Shape = (Delays, Option<(Delays, Jitter)>);
 
-type Formula = fn(&Keys, PolicyOptions) -> Result<Shape, String>;
+type Formula = fn(&PolicyKeys, PolicyOptions) -> Result<Shape, String>;
 
 const FORMS: [(Form, Formula); 10] = [
     form("constant", &["delay"], "constant:delay=5m", constant),
@@ -116,7 +118,7 @@ pub fn parse_policy(
     let Some((form, formula)) = FORMS.iter().find(|(form, _)| form.name == name) else {
         return Err(unknown_name("policy", name, policy_names()));
     };
-    let keys = Keys::parse(form, rest)?;
+    let keys = PolicyKeys::parse(form, rest)?;
     let (base, drawn) = formula(&keys, options)?;
     let percent = keys.get("spread", parse_percent)?.or(options.spread);
     let (base, jitter) = match (drawn, percent) {
@@ -155,13 +157,13 @@ pub fn plain_fibonacci(options: PolicyOptions) -> Backoff {
 
 const MINUTE_MS: u64 = 60_000;
 
-fn constant(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+fn constant(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let delay = keys.need("delay", milliseconds)?;
     keys.max_above("delay", delay)?;
     Ok((Delays::listed([delay]), None))
 }
 
-fn fibonacci(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+fn fibonacci(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
     Ok((fibonacci_up_to(unit, keys.max_above("unit", unit)?), None))
 }
@@ -173,7 +175,7 @@ fn fibonacci_up_to(unit: u64, max: u64) -> Delays {
 }
 
 /// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
-fn exponential(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Exponential);
     }
@@ -194,7 +196,7 @@ fn exponential(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
 }
 
 /// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
-fn geometric(keys: &Keys, options: PolicyOptions) -> Result<Shape, String> {
+fn geometric(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Geometric);
     }
@@ -204,7 +206,7 @@ fn geometric(keys: &Keys, options: PolicyOptions) -> Result<Shape, String> {
 }
 
 /// [`geometric`] with so small a ratio that the load of records that fail together falls evenly.
-fn even(keys: &Keys, options: PolicyOptions) -> Result<Shape, String> {
+fn even(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
     let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
     let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));
     let max = keys.get("max", milliseconds)?.unwrap_or(DAY.unsigned_abs() * 1000);
@@ -224,14 +226,14 @@ fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOpti
 }
 
 /// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
-fn sidekiq(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+fn sidekiq(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let low = |n: u64| n.saturating_pow(4).saturating_add(15);
     let high = |n| low(n).saturating_add(30 * (n + 1));
     Ok(drawn_in_secs(keys.max()?, low, high, None))
 }
 
 /// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
-fn buckets(keys: &Keys, _: PolicyOptions) -> Result<Shape, String> {
+fn buckets(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let max = keys.max()?;
     let bound = |n: u64| n.saturating_pow(3);
     let mean = |n| (2 * bound(n)).saturating_add(3 * n * n + 2 * n + 1) / 2 * 1000;
@@ -253,7 +255,7 @@ fn drawn_in_secs(
     (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
 }
 
-fn between(keys: &Keys, curve: Curve) -> Result<Shape, String> {
+fn between(keys: &PolicyKeys, curve: Curve) -> Result<Shape, String> {
     keys.only(&["min", "retries"])?;
     let min = match curve {
         Curve::Linear | Curve::Arithmetic => keys.need("min", milliseconds)?,

@@ -71,9 +71,9 @@ pub use retry::Retry;
 pub use scheme::is_url;
 pub use sqlite::kept_beside;
 pub use state_dir::{
-    Counts, Failing, Failures, INTERVAL_ENTRIES, Line, LineHistory, LineName, LineState,
-    NewFailures, PASSES_OF_A_DAY, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler,
-    StateDir,
+    Failing, INTERVAL_ENTRIES, LineHistory, LineName, LineState, NewFailures, PASSES_OF_A_DAY,
+    PassCounts, PassEnd, PassEntry, PassRecord, Pause, PauseScope, SlowHandler, StateDir,
+    StoredFailures, StoredLine,
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use stoppable::{OwnedThread, Stoppable};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use backlog_schedule::{Id, Key, Query, counted};
+use backlog_schedule::{Id, Query, SortKey, counted};
 use log::Level;
 
 use super::table::{Cells, Membership, Places};
@@ -47,7 +47,8 @@ impl<'a> PageBuilder<'a> {
             return true;
         }
         if self.page.ids.len() + 1 == self.selection.limit {
-            self.page.next = Some(Key { order_value: columns.order_value(row), id: id.clone() });
+            self.page.next =
+                Some(SortKey { order_value: columns.order_value(row), id: id.clone() });
         }
         self.page.ids.push(id);
         !self.is_full()

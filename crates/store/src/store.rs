@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Result;
-use backlog_schedule::{Facts, Id, Key, Query, Record};
+use backlog_schedule::{Facts, Id, Query, Record, SortKey};
 
 use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
@@ -160,7 +160,7 @@ pub type Interrupter = Box<dyn FnMut() + Send>;
 pub struct Page {
     pub ids: Vec<Id>,
     /// Where to go on; `None` if this was all.
-    pub next: Option<Key>,
+    pub next: Option<SortKey>,
     /// Why there may be more that could not be read, if so.
     pub broken: Option<String>,
     /// How many rows were left out whose id is none; that was said.

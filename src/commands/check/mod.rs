@@ -24,7 +24,7 @@ use crate::handlers::{Signing, StreamSettings};
 #[cfg(feature = "webhook")]
 use crate::handlers::{Webhook, probe};
 use crate::options::{Environment, Handler, Queue, Resolved};
-use crate::report::{ASKS, CheckFinding, Findings, Level, LinePasses, Screen};
+use crate::report::{ASKS, CheckFinding, Findings, Level, LineReport, Screen};
 
 use lines::program_file;
 
@@ -197,7 +197,7 @@ fn check_passes(
         }
     };
     let mut lines = passes::of_queue(resolved, table, histories, screen.now);
-    lines.retain(LinePasses::is_scheduled);
+    lines.retain(LineReport::is_scheduled);
     if lines.is_empty() {
         findings.warning("passes", format!("no pass yet: {ASKS}"));
     }

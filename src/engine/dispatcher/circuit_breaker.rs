@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use backlog_schedule::{Attempt, Id, Key, Outcome, Record, Slot, Status, counted};
+use backlog_schedule::{Attempt, Id, Outcome, Record, Slot, SortKey, Status, counted};
 use backlog_store::Found;
 
 use super::{Dispatcher, first_of};
@@ -21,7 +21,7 @@ pub struct CircuitBreaker {
     /// Records that got nowhere since the last one that got further.
     in_a_row: HashSet<Id>,
     /// The key of the last of them. The next pass begins after it if this one is cut short.
-    pub last: Option<Key>,
+    pub last: Option<SortKey>,
     /// Answers of handlers that could not be run, until another record gets further or the pass ends.
     pub doubtful: Vec<Attempt>,
     pub others_got_further: bool,
@@ -129,7 +129,7 @@ impl Dispatcher {
     }
 
     /// The key after which the next pass begins, unless failed records have an order of their own.
-    fn restart_key(&self, record: &Record) -> Option<Key> {
+    fn restart_key(&self, record: &Record) -> Option<SortKey> {
         let is_in_order = record.status == Status::New || matches!(self.plan.kind, PlanKind::Full);
         is_in_order.then(|| record.key())
     }

@@ -15,7 +15,7 @@ use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, cou
 use backlog_store::{Charged, RowConstraints, Until, chain};
 
 use super::cursor::PassCursor;
-use super::due_queue::{Candidate, Plan};
+use super::due_queue::{Candidate, SearchPlan};
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
 use crate::exit::{self, Exit};
@@ -37,7 +37,7 @@ const MOST_SLOW: usize = 1_000;
 pub struct Dispatcher {
     pass: Pass,
     rule: DueRule,
-    plan: Plan,
+    plan: SearchPlan,
     handlers: Handlers,
     row_constraints: RowConstraints,
     wake: Wake,
@@ -105,7 +105,7 @@ impl Dispatcher {
     pub fn new(
         pass: Pass,
         rule: DueRule,
-        plan: Plan,
+        plan: SearchPlan,
         due: DueQueue,
         wake: Wake,
         handlers: Handlers,

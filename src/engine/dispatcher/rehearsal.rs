@@ -7,13 +7,17 @@ use anyhow::{Result, ensure};
 use backlog_schedule::{Outcome, Record, settle};
 use backlog_store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
-use super::round::Due;
+use super::round::DueRecord;
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
 
 impl Dispatcher {
     /// Returns the records whose outcomes the table accepts besides those of `claimed`, and releases the others.
-    pub(super) fn rehearse(&mut self, due: Vec<Due>, claimed: &[Due]) -> Result<Vec<Due>> {
+    pub(super) fn rehearse(
+        &mut self,
+        due: Vec<DueRecord>,
+        claimed: &[DueRecord],
+    ) -> Result<Vec<DueRecord>> {
         let ids: Vec<_> = due.iter().map(|it| it.record.id.clone()).collect();
         let accepted = self.accepted(due, claimed);
         let kept: HashSet<_> = accepted.iter().flatten().map(|it| &it.record.id).collect();
@@ -22,7 +26,7 @@ impl Dispatcher {
     }
 
     /// The first record that is accepted stands for all, unless constraints may refuse single rows.
-    fn accepted(&mut self, due: Vec<Due>, claimed: &[Due]) -> Result<Vec<Due>> {
+    fn accepted(&mut self, due: Vec<DueRecord>, claimed: &[DueRecord]) -> Result<Vec<DueRecord>> {
         let (mut accepted, mut due) = (Vec::with_capacity(due.len()), due.into_iter());
         while self.takes_errors.is_none()
             && let Some(first) = due.next()
@@ -53,11 +57,11 @@ impl Dispatcher {
     /// Rehearses each of these records, after the successes of others.
     fn rehearse_each(
         &mut self,
-        due: Vec<Due>,
+        due: Vec<DueRecord>,
         others: &[(Arc<Record>, Option<Charged>)],
-    ) -> Result<Vec<Due>> {
+    ) -> Result<Vec<DueRecord>> {
         let now = self.pass.clock.now();
-        let possible_writes = |it: &Due| {
+        let possible_writes = |it: &DueRecord| {
             let chains = self.rule.possible_writes(&it.record, now);
             let writes = PossibleWrites { record: it.record.clone(), chains };
             if self.takes_errors == Some(false) { writes.without_errors() } else { writes }
@@ -81,7 +85,7 @@ impl Dispatcher {
 
     fn is_accepted(
         &mut self,
-        due: &Due,
+        due: &DueRecord,
         writes: &PossibleWrites,
         rehearsal: Rehearsal,
     ) -> Result<bool> {

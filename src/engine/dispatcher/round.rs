@@ -24,7 +24,7 @@ const FEW: usize = 64;
 const MOST_NEXT: usize = 128;
 
 /// A record that is due under its claim.
-pub(super) struct Due {
+pub(super) struct DueRecord {
     pub record: Arc<Record>,
     pub slot: Option<Slot>,
 }
@@ -56,7 +56,7 @@ impl Dispatcher {
     fn fill(&mut self, free: usize, ended: &[Attempt], submit: &Submit) -> Result<(usize, usize)> {
         let mut claimed = Vec::new();
         if let Err(error) = self.claim(free, &mut claimed) {
-            claimed.drain(..).for_each(|it: Due| self.pass.store.release(&it.record.id));
+            claimed.drain(..).for_each(|it: DueRecord| self.pass.store.release(&it.record.id));
             self.begin_no_more(error);
         }
         let count = claimed.len();
@@ -85,7 +85,7 @@ impl Dispatcher {
         self.pass.store.limits().most_claims.saturating_sub(self.in_hand.len())
     }
 
-    fn claim(&mut self, free: usize, claimed: &mut Vec<Due>) -> Result<()> {
+    fn claim(&mut self, free: usize, claimed: &mut Vec<DueRecord>) -> Result<()> {
         (self.is_held_back, self.is_held_off) = (false, false);
         if free > 0 {
             self.obey_pause();
@@ -176,7 +176,7 @@ impl Dispatcher {
         &mut self,
         candidates: &[Candidate],
         wanted: Wanted<'_>,
-        claimed: &mut Vec<Due>,
+        claimed: &mut Vec<DueRecord>,
     ) -> Result<bool> {
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();
         let claims = self.pass.store.claim(wanted)?;
@@ -218,7 +218,7 @@ impl Dispatcher {
         Ok(has_left_out)
     }
 
-    fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<Due>> {
+    fn inspect(&mut self, candidate: Candidate, claim: Claim) -> Result<Option<DueRecord>> {
         let Candidate { id, was_new } = candidate;
         match claim {
             Claim::Held(record) => {
@@ -297,7 +297,7 @@ impl Dispatcher {
     }
 
     /// Checks again whether a record is due: another pass may have settled it.
-    fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<Due>> {
+    fn recheck(&mut self, record: Arc<Record>, was_new: bool) -> Result<Option<DueRecord>> {
         if self.is_cut_short() {
             return Ok(None);
         }
@@ -329,7 +329,7 @@ impl Dispatcher {
                 record.id
             );
         }
-        Ok(Some(Due { record, slot: verdict.slot() }))
+        Ok(Some(DueRecord { record, slot: verdict.slot() }))
     }
 
     /// Whether another pass may have tried a record since it was selected. By age and by slots a failed record may still
@@ -382,7 +382,7 @@ impl Dispatcher {
 
     /// Writes, in one transaction, the outcomes of the answered records, which it books, and the
     /// charges of the claimed ones; says how those went. Where nothing is charged, all went well.
-    fn write(&mut self, ended: &[Attempt], claimed: &[Due]) -> Result<Vec<WriteResult>> {
+    fn write(&mut self, ended: &[Attempt], claimed: &[DueRecord]) -> Result<Vec<WriteResult>> {
         let now = self.pass.clock.now();
         let rule = &self.rule;
         let (capabilities, limits) = (rule.capabilities, rule.schedule.limits);
@@ -403,7 +403,7 @@ impl Dispatcher {
             if self.takes_errors == Some(false) { charge.without_error() } else { charge }
         };
         let charged = claimed.iter().filter(|_| capabilities.has_charge());
-        changes.extend(charged.map(|Due { record, .. }| {
+        changes.extend(charged.map(|DueRecord { record, .. }| {
             let charge = charge(record);
             // Killed, the pass leaves the record to wait as if it had failed.
             let retry_at = Some(()).filter(|()| capabilities.has_due_column);
@@ -456,13 +456,13 @@ impl Dispatcher {
     /// as interrupted, and the next round reverts their charge.
     fn hand_out(
         &mut self,
-        claimed: impl Iterator<Item = (Due, WriteResult)>,
+        claimed: impl Iterator<Item = (DueRecord, WriteResult)>,
         now: Instant,
         submit: &Submit,
     ) -> usize {
         let (mut jobs, mut too_large) = (Vec::new(), Vec::new());
         let began = self.pass.clock.monotonic();
-        for (Due { record, slot }, charged) in claimed {
+        for (DueRecord { record, slot }, charged) in claimed {
             let charged = match charged {
                 WriteResult::Written | WriteResult::WrittenAfterLoss => None,
                 WriteResult::Charged(charged) => Some(charged),

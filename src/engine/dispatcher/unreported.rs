@@ -21,14 +21,14 @@ pub struct Unreported {
 }
 
 struct Waiting {
-    begun: Begun,
+    begun: AttemptColumns,
     /// Number of further claims that succeeded.
     asked: u32,
     is_asked: bool,
 }
 
 /// The columns that identify an attempt: the count, the last failure and the error.
-type Begun = (u32, Option<Instant>, Option<String>);
+type AttemptColumns = (u32, Option<Instant>, Option<String>);
 
 impl Unreported {
     pub fn is_empty(&self) -> bool {

@@ -22,7 +22,7 @@ use crate::error::{DbError, DbResult, Kind, StoreError};
 use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
-use crate::state_dir::{ClaimsPlace, StateDir};
+use crate::state_dir::{ClaimsFile, StateDir};
 use crate::store::{Claim, Heartbeat, Limits, Until, Wanted};
 use crate::table::{Column, Selected, Table, joined};
 use crate::watchdog::Watchdog;
@@ -37,7 +37,7 @@ pub struct SqliteLocks {
     claims: Arc<Mutex<Claims>>,
     /// In WAL mode; otherwise every commit is durable by itself.
     wal_sync: Option<WalSync>,
-    place: ClaimsPlace,
+    place: ClaimsFile,
     /// Reads the row with an id.
     by_id: String,
 }

@@ -39,7 +39,7 @@ const STATE_DAMAGED: &str = "state.db.damaged";
 
 /// The path of a state directory, and the database that it is for.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct StateLocation {
     pub path: PathBuf,
     /// Whether links on the path are followed: unless it is beside a database.
     pub is_named: bool,
@@ -50,7 +50,7 @@ pub struct Place {
 /// A state directory that is fit for use.
 #[derive(Debug)]
 pub struct Directory {
-    place: Place,
+    place: StateLocation,
     descriptor: OwnedFd,
     found: Stat,
 }
@@ -66,7 +66,7 @@ pub enum Purpose {
 
 impl Directory {
     /// `None` if there is none. Fails if others could have put something there that does not belong.
-    pub fn open(place: &Place) -> Result<Option<Self>> {
+    pub fn open(place: &StateLocation) -> Result<Option<Self>> {
         let opened = place
             .parent()
             .and_then(|(parent, name)| Ok(openat(&parent, &name, OPEN_DIRECTORY, Mode::empty())?));
@@ -82,7 +82,7 @@ impl Directory {
     }
 
     /// The same; makes it with the owner and the mode of the database. Its owner may always write to it.
-    pub fn make(place: &Place) -> Result<Self> {
+    pub fn make(place: &StateLocation) -> Result<Self> {
         if let Some(directory) = Self::open(place)? {
             let mode = Mode::from_raw_mode(directory.found.st_mode);
             if directory.is_mine() && !mode.contains(Mode::RWXU) {
@@ -280,7 +280,7 @@ impl Directory {
     }
 }
 
-impl Place {
+impl StateLocation {
     /// Whether members of a group may write the database, and whether everybody may.
     fn is_shared(&self, gid: u32) -> (bool, bool) {
         self.database.as_ref().map_or((false, false), |(_, database)| {

@@ -1,4 +1,4 @@
-//! Failures that a table does not hold: when causes were seen, and errors without a column for them.
+//! StoredFailures that a table does not hold: when causes were seen, and errors without a column for them.
 
 use std::collections::HashMap;
 
@@ -27,13 +27,13 @@ struct LastError {
 
 /// What is known of the failures of a table.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct StoredFailures {
     /// When the causes were first and last seen, by their ids.
     pub causes: HashMap<String, (Instant, Instant)>,
     errors: HashMap<Id, LastError>,
 }
 
-impl Failures {
+impl StoredFailures {
     /// Fills in what the row of a failed record does not hold. Returns why the table did not take the error.
     pub fn fill_in(&self, record: &mut Record) -> Option<&str> {
         let known = self.errors.get(&record.id).filter(|_| record.status != Status::Success)?;
@@ -133,9 +133,9 @@ impl NewFailures {
 }
 
 impl StateDir {
-    pub fn failures(&self, table: &str) -> Result<Failures> {
+    pub fn failures(&self, table: &str) -> Result<StoredFailures> {
         let read = self.read_state(COMMAND_WAIT, &|connection| {
-            let mut failures = Failures::default();
+            let mut failures = StoredFailures::default();
             let sql = "SELECT * FROM causes WHERE scope = ?1 AND table_name = ?2";
             let mut causes = connection.prepare(sql)?;
             let causes = causes.query_map([&*self.scope, table], |row| {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::StateDir;
 use super::directory::{LINES, Purpose};
 use super::lines::LineName;
-use super::passes::{Counts, PASS_COLUMNS, PassEntry, pass_entry};
+use super::passes::{PASS_COLUMNS, PassCounts, PassEntry, pass_entry};
 use super::state_db::{COMMAND_WAIT, Json, together};
 use crate::claims;
 
@@ -22,7 +22,7 @@ pub const INTERVAL_ENTRIES: usize = 100;
 pub struct LineHistory {
     pub line: LineName,
     /// All attempts of the line, also of passes that are not kept any more.
-    pub totals: Counts,
+    pub totals: PassCounts,
     /// The last entries, the latest at the end.
     pub entries: Vec<PassEntry>,
     /// Whether a pass of the line runs now. If so, a last entry without an end is its entry.
@@ -275,7 +275,7 @@ mod tests {
         };
         let mut record = pass(&state, &line, 1);
         record.begin();
-        let counts = Counts { archived: u64::MAX, left: 1, ..Counts::default() };
+        let counts = PassCounts { archived: u64::MAX, left: 1, ..PassCounts::default() };
         record.entry = PassEntry {
             counts,
             errors: vec!["7: no route\n".into()],
@@ -294,7 +294,7 @@ mod tests {
         };
         state.change_state(PASS_WAIT, &damage).unwrap();
         let found = state.history(&line).unwrap().unwrap();
-        assert_eq!((found.entries[0].counts, found.entries[0].pid), (Counts::default(), 0));
+        assert_eq!((found.entries[0].counts, found.entries[0].pid), (PassCounts::default(), 0));
     }
 
     #[test]

@@ -87,7 +87,7 @@ const WITHOUT: &str = "the pass continues, but `backlog status` will not show al
 
 #[cfg(test)]
 mod tests {
-    use backlog_schedule::{Id, Kept, Key, Position, Value};
+    use backlog_schedule::{Id, Kept, Position, SortKey, Value};
 
     use super::*;
 
@@ -107,7 +107,7 @@ mod tests {
             let bytes = Id::Bytes([0, 255].into());
             let composite = Id::Composite([number.clone(), text.clone(), bytes.clone()].into());
             [number, text, bytes, composite]
-                .map(|id| Position::Key(Key { order_value: inserted.clone(), id }))
+                .map(|id| Position::Key(SortKey { order_value: inserted.clone(), id }))
         });
         let slots = [Slot::end_of(i64::MIN), Slot { tick: 5_984_108, phase: 1 << 63 }];
         let kept = |id, begun| Kept { id, slot: slots[1], begun };

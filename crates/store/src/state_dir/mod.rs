@@ -30,20 +30,20 @@ use rustix::fs::{Access, AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, accessat
 use super::claims::LineLock;
 use crate::secure_file::is_same;
 use crate::system_error::chain;
-use directory::{CLAIMS, Directory, LINES, PASSES, Place, Purpose, not_opened};
+use directory::{CLAIMS, Directory, LINES, PASSES, Purpose, StateLocation, not_opened};
 use state_db::StateDb;
 
 pub use failing::Failing;
-pub use failures::{Failures, NewFailures};
+pub use failures::{NewFailures, StoredFailures};
 pub use history::{INTERVAL_ENTRIES, LineHistory, PASSES_OF_A_DAY, SlowHandler};
 pub use lines::{LineName, LineState};
 pub use pass_note::PassNote;
-pub use passes::{Counts, Line, PassEnd, PassEntry, PassRecord};
+pub use passes::{PassCounts, PassEnd, PassEntry, PassRecord, StoredLine};
 pub use pause::{Pause, PauseScope};
 
 #[derive(Clone, Default)]
 pub struct StateDir {
-    place: Place,
+    place: StateLocation,
     /// A prefix that separates the databases of a shared directory.
     scope: String,
     /// Whether a pass goes on without it.
@@ -59,13 +59,13 @@ impl StateDir {
     /// A directory of the user's choice, which several databases may share.
     pub fn shared(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
         let scope = format!("{}-{} ", database.1.dev(), database.1.ino());
-        let place = Place { path, is_named: true, database: Some(database) };
+        let place = StateLocation { path, is_named: true, database: Some(database) };
         Self { place, scope, ..Self::default() }
     }
 
     /// For databases that are no files; `identity` tells one of them from others.
     pub fn own(path: PathBuf, identity: &str) -> Self {
-        let place = Place { path, is_named: true, database: None };
+        let place = StateLocation { path, is_named: true, database: None };
         Self { place, scope: format!("{identity} "), ..Self::default() }
     }
 
@@ -76,7 +76,7 @@ impl StateDir {
 
     /// The directory beside a database, which is its own.
     pub fn beside(path: PathBuf, database: (PathBuf, Metadata)) -> Self {
-        let place = Place { path, is_named: false, database: Some(database) };
+        let place = StateLocation { path, is_named: false, database: Some(database) };
         Self { place, ..Self::default() }
     }
 
@@ -146,11 +146,11 @@ impl StateDir {
     }
 
     /// The file of the claims on the records of `table`, and its place.
-    pub fn claims_file(&self, table: &str) -> Result<(File, ClaimsPlace)> {
+    pub fn claims_file(&self, table: &str) -> Result<(File, ClaimsFile)> {
         let name = self.claims_name(table);
         let (file, path) = (self.file(&name)?, self.path().join(name));
         let held = file.metadata().context("could not look at the claims")?;
-        Ok((file, ClaimsPlace { path, held }))
+        Ok((file, ClaimsFile { path, held }))
     }
 
     /// The lock of a crontab line; see [`LineLock::take`].
@@ -239,12 +239,12 @@ impl StateDir {
 }
 
 /// The place where passes look for the claims of a table, and the file that this pass found there.
-pub struct ClaimsPlace {
+pub struct ClaimsFile {
     pub path: PathBuf,
     held: Metadata,
 }
 
-impl ClaimsPlace {
+impl ClaimsFile {
     /// Fails if that file is not there any more.
     pub fn require_in_place(&self) -> Result<()> {
         ensure!(

@@ -22,7 +22,7 @@ const CURSORS: u32 = 50;
 /// Attempts of one pass, or of all passes, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Counts {
+pub struct PassCounts {
     pub succeeded: u64,
     pub failed: u64,
     pub snoozed: u64,
@@ -32,7 +32,7 @@ pub struct Counts {
     pub left: u64,
 }
 
-impl Counts {
+impl PassCounts {
     fn plus(&self, more: &Self) -> Self {
         // Stored numbers may be damaged.
         Self {
@@ -75,7 +75,7 @@ pub struct PassEntry {
     #[serde(skip)]
     pub exit: Option<u8>,
     #[serde(skip)]
-    pub counts: Counts,
+    pub counts: PassCounts,
     /// The first failures, each after the id of its record.
     #[serde(skip)]
     pub errors: Vec<String>,
@@ -115,7 +115,7 @@ pub(super) fn pass_entry(row: &Row<'_>) -> rusqlite::Result<PassEntry> {
     Ok(PassEntry { run, began, ended, end, exit, counts, errors, ..more })
 }
 
-fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
+fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<StoredLine> {
     let mut read = connection.prepare_cached(&format!(
         "SELECT cursor, totals, {PASS_COLUMNS} FROM lines LEFT JOIN passes ON line = id
          WHERE id = ?1 ORDER BY number DESC LIMIT 1"
@@ -126,7 +126,7 @@ fn read_line(connection: &Connection, id: i64) -> rusqlite::Result<Line> {
             Some(number) => Some((number, pass_entry(row)?)),
             None => None,
         };
-        Ok(Line { state, totals, last })
+        Ok(StoredLine { state, totals, last })
     });
     Ok(line.optional()?.unwrap_or_default())
 }
@@ -153,7 +153,7 @@ impl PassEntry {
     /// Whether it found nothing due, or a pause before it began anything.
     pub fn did_nothing(&self) -> bool {
         let is_paused = self.end == Some(PassEnd::Paused);
-        self.end == Some(PassEnd::Idle) || is_paused && self.counts == Counts::default()
+        self.end == Some(PassEnd::Idle) || is_paused && self.counts == PassCounts::default()
     }
 
     fn write(&self, connection: &Connection, line: i64, number: i64) -> rusqlite::Result<()> {
@@ -179,9 +179,9 @@ impl PassEntry {
 
 /// What a pass reads of the passes before it.
 #[derive(Debug, Clone, Default)]
-pub struct Line {
+pub struct StoredLine {
     pub state: LineState,
-    pub(super) totals: Counts,
+    pub(super) totals: PassCounts,
     /// The last pass, and its number.
     pub(super) last: Option<(i64, PassEntry)>,
 }
@@ -192,7 +192,7 @@ pub struct PassRecord {
     state: StateDir,
     name: LineName,
     /// `None` until it could be read.
-    before: Option<Line>,
+    before: Option<StoredLine>,
     pub entry: PassEntry,
     /// What the next pass continues from.
     pub next: LineState,
@@ -214,7 +214,7 @@ impl PassRecord {
     pub fn new(
         state: StateDir,
         name: LineName,
-        before: Option<Line>,
+        before: Option<StoredLine>,
         next: LineState,
         entry: PassEntry,
     ) -> Self {
@@ -229,7 +229,7 @@ impl PassRecord {
     }
 
     /// All attempts of the line, including those of this pass. `None` if those before are unknown.
-    pub fn totals(&self) -> Option<Counts> {
+    pub fn totals(&self) -> Option<PassCounts> {
         Some(self.before.as_ref()?.totals.plus(&self.entry.counts))
     }
 
@@ -296,7 +296,7 @@ impl PassRecord {
     /// The pass has ended, as its entry says.
     pub fn end(&mut self) {
         let entry = &mut self.entry;
-        if let Some(Line { last: Some((_, before)), .. }) = &self.before
+        if let Some(StoredLine { last: Some((_, before)), .. }) = &self.before
             && before.end == entry.end
             && before.did_nothing()
             && before.by_hand == entry.by_hand
@@ -363,13 +363,13 @@ impl PassRecord {
 
 impl StateDir {
     /// What a pass reads of the passes before it. `None` if state.db cannot be used.
-    pub fn line(&self, name: &LineName, now: Instant) -> Option<Line> {
+    pub fn line(&self, name: &LineName, now: Instant) -> Option<StoredLine> {
         let id = self.line_id(name);
         self.or_report(self.change_state(PASS_WAIT, &|connection| read_line(connection, id)), now)
     }
 
     /// The same for a report. Creates nothing.
-    pub fn line_to_read(&self, name: &LineName) -> Result<Line> {
+    pub fn line_to_read(&self, name: &LineName) -> Result<StoredLine> {
         let id = self.line_id(name);
         let read = self.read_state(PASS_WAIT, &|connection| read_line(connection, id))?;
         Ok(read.unwrap_or_default())

@@ -4,7 +4,7 @@ use std::iter;
 use std::sync::Arc;
 
 use backlog_schedule::{
-    BEYOND, Facts, Id, Instant, Record, Row, Status, Value, Window, last_error,
+    BEYOND, Facts, Id, Instant, Record, RowValues, Status, Value, Window, last_error,
 };
 
 use super::lookup::is_never;
@@ -194,7 +194,7 @@ impl Table {
     }
 
     /// A row as a record. At `first` is its [`Table::head`], and behind that what became `row`.
-    pub fn record(&self, cells: &impl Cells, first: usize, row: Row) -> Option<Record> {
+    pub fn record(&self, cells: &impl Cells, first: usize, row: RowValues) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
         let date = self.date_expression().map(|column| column.name.as_str());
         let places = Places::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
@@ -277,7 +277,7 @@ impl<'a> Selected<'a> {
     pub fn record(&self, row: &impl Cells, first: usize) -> Option<Record> {
         let places = self.columns.iter().zip(first + self.table.head_columns()..);
         let values = places.map(|(column, index)| row.value(column, index)).collect();
-        self.table.record(row, first, Row { columns: self.names.clone(), values })
+        self.table.record(row, first, RowValues { columns: self.names.clone(), values })
     }
 }
 

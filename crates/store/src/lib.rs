@@ -11,6 +11,7 @@
 )]
 
 mod claims;
+mod clauses;
 mod clock;
 mod database;
 mod date;

@@ -9,9 +9,10 @@ use tokio_postgres::Row;
 
 use super::dialect::{Param, Postgres, Request, number, param};
 use super::session::{Session, values_set_in_query};
+use crate::clauses::Clauses;
 use crate::engine::{Changes, RowAfter, RowState};
 use crate::error::DbError;
-use crate::sql::{EVERY, id_param};
+use crate::sql::id_param;
 use crate::store::Claim;
 use crate::table::{
     Cells, Column, Dialect, Holds, Role, Selected, Table, Term, Verb, joined, quote,
@@ -372,9 +373,8 @@ fn charged(table: &Table, row: &Row) -> Charged {
 /// pending after it, and if an attempt begins, which guards what follows, the columns that show whether it is
 /// still the same.
 fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
-    let Clauses { ids, guards, sets, number, rows, .. } = Clauses::of(table, group, params);
-    let (name, sets) = (&table.sql, sets.join(", "));
-    let condition = [ids, guards].concat().join(" AND ");
+    let GroupClauses { clauses, number, rows } = GroupClauses::new(table, group, params);
+    let (name, sets, condition) = (&table.sql, clauses.sets.join(", "), clauses.condition());
     let is_pending = is_pending(table, group);
     let charged = charged_columns(table, group.first.begins());
     let rows_after = |word: &str| match rows.is_empty() {
@@ -399,18 +399,16 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
 }
 
 fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
-    let Clauses { ids, guards, written, number, rows, .. } = Clauses::of(table, group, params);
-    let all =
-        |terms: Vec<String>| if terms.is_empty() { EVERY.into() } else { terms.join(" AND ") };
+    let GroupClauses { clauses, number, rows } = GroupClauses::new(table, group, params);
     let rows = if rows.is_empty() { rows } else { format!(", {rows}") };
     format!(
         "SELECT {number}, {}{}, ({}), ({}) FROM {}{rows} WHERE {}",
         is_pending(table, group),
         charged_columns(table, true),
-        all(guards),
-        all(written),
+        clauses.is_expected(),
+        clauses.is_written(),
         table.sql,
-        ids.join(" AND ")
+        clauses.has_id()
     )
 }
 
@@ -427,30 +425,22 @@ fn charged_columns(table: &Table, is_read: bool) -> String {
     table.charge_columns().into_iter().map(column).collect()
 }
 
-/// Parts of the statement for one group.
-struct Clauses {
-    ids: Vec<String>,
-    guards: Vec<String>,
-    sets: Vec<String>,
-    /// Conditions that hold once the sets are made.
-    written: Vec<String>,
+/// The clauses of the statement for one group.
+struct GroupClauses {
+    clauses: Clauses,
+    /// The number of the change in SQL.
     number: String,
     /// The given rows, which are joined with the table; empty for one row.
     rows: String,
 }
 
-impl Clauses {
-    fn of(table: &Table, group: &Group, params: &mut usize) -> Self {
-        let [mut ids, mut guards, mut sets, mut written] = [const { Vec::new() }; 4];
+impl GroupClauses {
+    fn new(table: &Table, group: &Group, params: &mut usize) -> Self {
+        let mut clauses = Clauses::default();
         let mut given = Given { params: *params, ..Given::default() };
         for (index, (term, values)) in group.terms.iter().zip(&group.values).enumerate() {
-            let (declared, column) = (&term.column.declared, quote(&term.column.name));
-            let own = format!("{}.{column}", table.sql);
-            if let Role::Grow(more) = term.role {
-                sets.push(format!("{column} = coalesce({own}, 0) + {more}"));
-                continue;
-            }
-            let value = match values {
+            let declared = &term.column.declared;
+            let value = || match values {
                 GroupValues::Same => format!("{}::{declared}", given.scalar()),
                 GroupValues::Each(_) => {
                     given.add(index, "text");
@@ -460,16 +450,9 @@ impl Clauses {
             // As text, because not every type can be compared, and the very spelling counts:
             // where it does not, a comparison without it is twice as fast.
             let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
-            let is = || format!("{own}{text} IS NOT DISTINCT FROM {value}{text}");
-            match term.role {
-                Role::Grow(_) => {}
-                Role::Id => ids.push(format!("{own} = {value}")),
-                Role::Guard => guards.push(is()),
-                Role::Set => {
-                    written.push(is());
-                    sets.push(format!("{column} = {value}"));
-                }
-            }
+            clauses.add(term, &format!("{}.", table.sql), value, |column, value| {
+                format!("{column}{text} IS NOT DISTINCT FROM {value}{text}")
+            });
         }
         // The statement for one row joins the table with nothing.
         let (number, rows) = if group.numbers.len() == 1 {
@@ -479,7 +462,7 @@ impl Clauses {
             (NUMBER.into(), given.rows())
         };
         *params = given.params;
-        Self { ids, guards, sets, written, number, rows }
+        Self { clauses, number, rows }
     }
 }
 

@@ -7,6 +7,7 @@ use backlog_schedule::{Instant, Order, Query, Value, Window};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Params, Row, params_from_iter};
 
+use crate::clauses::Clauses;
 use crate::date::{Format, Stretch};
 use crate::sql::{EVERY, due_params, number_has_phase};
 use crate::table::{Cell, Cells, Column, Dialect, Holds, Role, Table, Term, Verb, names, quote};
@@ -194,7 +195,7 @@ pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
 
 /// A statement that writes one row. It changes no row, or the one that is meant.
 pub fn write(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
-    let (name, clauses) = (&table.sql, Clauses::of(table, terms));
+    let (name, clauses) = (&table.sql, clauses(table, terms));
     let begin = match verb {
         Verb::Update if or_abort => {
             format!("UPDATE OR ABORT {name} SET {}", clauses.sets.join(", "))
@@ -203,58 +204,34 @@ pub fn write(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> S
         Verb::Delete => format!("DELETE FROM {name}"),
         Verb::Select => format!("SELECT 1 FROM {name}"),
     };
-    let conditions = [clauses.ids, clauses.guards].concat();
-    format!("{begin} WHERE {}", conditions.join(" AND "))
+    format!("{begin} WHERE {}", clauses.condition())
 }
 
 /// A query for the guards of one row, whether they are as expected, and whether the row is as it is written.
 pub fn state(table: &Table, terms: &[Term<'_>]) -> String {
-    let Clauses { ids, guards, written, .. } = Clauses::of(table, terms);
-    let all =
-        |terms: Vec<String>| if terms.is_empty() { EVERY.into() } else { terms.join(" AND ") };
+    let clauses = clauses(table, terms);
     let columns = names(table.guard_columns());
     let columns = if columns.is_empty() { columns } else { columns + ", " };
-    let (guards, written, name) = (all(guards), all(written), &table.sql);
-    format!("SELECT {columns}{guards}, {written} FROM {name} WHERE {}", ids.join(" AND "))
+    let [guards, written, has_id] = [clauses.is_expected(), clauses.is_written(), clauses.has_id()];
+    format!("SELECT {columns}{guards}, {written} FROM {} WHERE {has_id}", table.sql)
 }
 
-/// Parts of a statement about one row, whose parameters have the numbers of their terms.
-#[derive(Default)]
-struct Clauses {
-    ids: Vec<String>,
-    guards: Vec<String>,
-    sets: Vec<String>,
-    /// Conditions that hold once the sets are made.
-    written: Vec<String>,
-}
-
-impl Clauses {
-    fn of(table: &Table, terms: &[Term<'_>]) -> Self {
-        let status = table.statuses.column.as_ref().map(|column| &column.name);
-        let (mut clauses, mut number) = (Self::default(), 1);
-        for term in terms {
-            let column = quote(&term.column.name);
-            // The status is as the store writes it, and other columns are as they were read.
-            let is = match Some(&term.column.name) == status {
-                true => format!("{column} IS ?{number}"),
-                false => format!("backlog_value({column}) IS ?{number}"),
-            };
-            match term.role {
-                Role::Grow(more) => {
-                    clauses.sets.push(format!("{column} = coalesce({column}, 0) + {more}"));
-                    continue;
-                }
-                Role::Set => {
-                    clauses.sets.push(format!("{column} = ?{number}"));
-                    clauses.written.push(is);
-                }
-                Role::Id => clauses.ids.push(format!("{column} = ?{number}")),
-                Role::Guard => clauses.guards.push(is),
-            }
+/// The clauses of a statement about one row, whose parameters have the numbers of their terms.
+fn clauses(table: &Table, terms: &[Term<'_>]) -> Clauses {
+    let status = table.statuses.column.as_ref().map(|column| &column.name);
+    let (mut clauses, mut number) = (Clauses::default(), 0);
+    for term in terms {
+        let value = || {
             number += 1;
-        }
-        clauses
+            format!("?{number}")
+        };
+        // The status is as the store writes it, and other columns are as they were read.
+        clauses.add(term, "", value, |column, value| match Some(&term.column.name) == status {
+            true => format!("{column} IS {value}"),
+            false => format!("backlog_value({column}) IS {value}"),
+        });
     }
+    clauses
 }
 
 /// The facts of the row with a number of SQLite's, the last parameter, if the search wants it.

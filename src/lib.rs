@@ -36,7 +36,7 @@ use anyhow::Result;
 use backlog_schedule::Instant;
 use backlog_store::{Clock, system_error};
 
-use cli::{Cli, Command, Typed};
+use cli::{Cli, CliCommand, Typed};
 use commands::{Console, Endings, Signals};
 use exit::Exit;
 use options::Environment;
@@ -60,7 +60,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => error.exit(),
     };
     let Cli { global, command } = &typed.cli;
-    let is_quiet = matches!(command, Command::Process(args) if args.quiet);
+    let is_quiet = matches!(command, CliCommand::Process(args) if args.quiet);
     let terminal = Terminal::new(global.verbose, is_quiet);
     finish(dispatch(typed, &terminal), &terminal)
 }

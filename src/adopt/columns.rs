@@ -5,69 +5,73 @@ use std::collections::BTreeSet;
 use backlog_schedule::{DAY, Instant, Value, counted};
 use backlog_store::{Counted, Dates, Explored, Format, Holds, Outline, quoted_if_needed};
 
-use super::words::{Meaning, Role, is_dated, meaning, role};
+use super::words::{ColumnRole, Meaning, is_dated, meaning, role};
 
 /// The first of January 2000, before which no date of a record is plausible.
 const YEAR_2000: Instant = Instant(946_684_800);
 const TWENTY_YEARS: i64 = 20 * 365 * DAY;
 
-pub struct Columns<'a> {
+pub struct TableProfile<'a> {
     pub outline: &'a Outline,
-    pub all: Vec<Column<'a>>,
+    pub all: Vec<ProfiledColumn<'a>>,
     /// A day later than now, because the dates here have no zone.
     pub tomorrow: Instant,
     /// The format of the insertion date, once that is known.
     pub inserted: Option<Format>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> TableProfile<'a> {
     pub fn new(outline: &'a Outline, now: Instant) -> Self {
         let all = outline.columns.iter().map(|explored| {
             let Explored { column, cells, values } = explored;
             let formats = formats(column, cells, now);
             let values = if formats.is_empty() { &values[..] } else { &[] };
             let is_of_key = outline.keys.iter().any(|key| key.contains(&column.name));
-            Column { column, role: role(&column.name), cells, formats, is_of_key, values }
+            ProfiledColumn { column, role: role(&column.name), cells, formats, is_of_key, values }
         });
         let (all, tomorrow) = (all.collect(), now.saturating_add(DAY));
         Self { outline, all, tomorrow, inserted: None }
     }
 
-    pub fn filter(&self, is: impl Fn(&Column<'a>) -> bool) -> Vec<&Column<'a>> {
+    pub fn filter(&self, is: impl Fn(&ProfiledColumn<'a>) -> bool) -> Vec<&ProfiledColumn<'a>> {
         self.all.iter().filter(|column| is(column)).collect()
     }
 
     /// The only column of a role for which something holds.
-    pub fn only(&self, role: Role, is: impl Fn(&Column<'a>) -> bool) -> Option<&Column<'a>> {
+    pub fn only(
+        &self,
+        role: ColumnRole,
+        is: impl Fn(&ProfiledColumn<'a>) -> bool,
+    ) -> Option<&ProfiledColumn<'a>> {
         match self.filter(|column| column.is(role) && is(column))[..] {
             [only] => Some(only),
             _ => None,
         }
     }
 
-    pub fn counter(&self) -> Option<&Column<'a>> {
-        self.only(Role::Attempts, Column::counts)
+    pub fn counter(&self) -> Option<&ProfiledColumn<'a>> {
+        self.only(ColumnRole::Attempts, ProfiledColumn::counts)
     }
 
-    pub fn most_attempts(&self) -> Option<&Column<'a>> {
-        self.only(Role::MostAttempts, Column::counts)
+    pub fn most_attempts(&self) -> Option<&ProfiledColumn<'a>> {
+        self.only(ColumnRole::MostAttempts, ProfiledColumn::counts)
     }
 
     /// The date of a role that can be written: in ISO, or as the insertion date is.
-    pub fn date_of(&self, role: Role) -> Option<&'a str> {
+    pub fn date_of(&self, role: ColumnRole) -> Option<&'a str> {
         let legal = [Some(Format::Iso), Some(Format::Compact), self.inserted];
-        let is_written = |it: &Column<'a>| {
+        let is_written = |it: &ProfiledColumn<'a>| {
             !it.column.is_generated
                 && it.is_date()
                 && it.formats.iter().all(|(format, _)| legal.contains(&Some(*format)))
         };
-        self.only(role, is_written).map(Column::name)
+        self.only(role, is_written).map(ProfiledColumn::name)
     }
 }
 
-pub struct Column<'a> {
+pub struct ProfiledColumn<'a> {
     pub column: &'a backlog_store::Column,
-    pub role: Option<Role>,
+    pub role: Option<ColumnRole>,
     /// Its value in each row of the sample.
     pub cells: &'a [Value],
     /// The formats in which every value is a plausible date, with the newest date.
@@ -77,12 +81,12 @@ pub struct Column<'a> {
     pub values: &'a [Counted],
 }
 
-impl<'a> Column<'a> {
+impl<'a> ProfiledColumn<'a> {
     pub fn name(&self) -> &'a str {
         &self.column.name
     }
 
-    pub fn is(&self, role: Role) -> bool {
+    pub fn is(&self, role: ColumnRole) -> bool {
         self.role == Some(role)
     }
 
@@ -91,10 +95,10 @@ impl<'a> Column<'a> {
         let declared = self.column.declared.to_ascii_uppercase();
         let is_typed = matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
             || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
-        let of_dates = [Role::Created, Role::Due, Role::Updated].map(Some);
+        let of_dates = [ColumnRole::Created, ColumnRole::Due, ColumnRole::Updated].map(Some);
         // `sent` may be a flag or a number.
         let is_named =
-            of_dates.contains(&self.role) || self.is(Role::Done) && is_dated(self.name());
+            of_dates.contains(&self.role) || self.is(ColumnRole::Done) && is_dated(self.name());
         !self.formats.is_empty()
             || self.column.holds.dates()
                 && self.cells.iter().all(is_empty)
@@ -157,8 +161,8 @@ impl<'a> Column<'a> {
 
     /// How many pending rows it is set in, if it may divide them, and the conditions of both parts.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
-        let is_open = matches!(self.role, None | Some(Role::Done));
-        let is_flag = self.is(Role::Due) && self.values.iter().all(Counted::is_truth);
+        let is_open = matches!(self.role, None | Some(ColumnRole::Done));
+        let is_flag = self.is(ColumnRole::Due) && self.values.iter().all(Counted::is_truth);
         let is_two = is_open && self.is_date()
             || (is_open || is_flag) && self.distinct() == 2 && !self.is_of_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
@@ -169,7 +173,7 @@ impl<'a> Column<'a> {
     }
 
     pub fn is_named_as_status(&self) -> bool {
-        self.is(Role::Status) || self.is(Role::Done) && !self.is_date()
+        self.is(ColumnRole::Status) || self.is(ColumnRole::Done) && !self.is_date()
     }
 
     /// Whether usual words name most of its values.
@@ -182,7 +186,8 @@ impl<'a> Column<'a> {
     fn is_truth(&self) -> bool {
         let is_declared = self.column.declared.to_ascii_uppercase().starts_with("BOOL");
         let is_named = self.name().to_ascii_lowercase().starts_with("is");
-        self.is(Role::Done) && (is_declared || is_named || self.column.holds == Holds::Booleans)
+        self.is(ColumnRole::Done)
+            && (is_declared || is_named || self.column.holds == Holds::Booleans)
     }
 
     /// Meaning of one of its values as that of a status, if that may be written.

@@ -5,10 +5,10 @@ use backlog_schedule::listed;
 use backlog_store::{Counted, Listed};
 use toml::{Table, Value};
 
-use super::columns::{Column, Columns};
+use super::columns::{ProfiledColumn, TableProfile};
 use super::pending::ADD_CONDITION;
 use super::proposal::Proposal;
-use super::words::{Role, role};
+use super::words::{ColumnRole, role};
 use crate::terminal::Terminal;
 
 const TABLES: &str = include_str!("../../docs/job-tables.toml");
@@ -50,7 +50,8 @@ impl Known {
         Self::all().find(|known| {
             let has = |name: &&str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
             let is_further = |name: &&str| {
-                matches!(role(name), Some(Role::Status | Role::Done)) && !known.mentions(name)
+                matches!(role(name), Some(ColumnRole::Status | ColumnRole::Done))
+                    && !known.mentions(name)
             };
             known.has_name(table)
                 && known.columns().iter().all(has)
@@ -97,14 +98,15 @@ impl Known {
 
     pub fn proposal<'t>(
         &self,
-        columns: &Columns<'_>,
+        columns: &TableProfile<'_>,
         terminal: &'t Terminal,
     ) -> Result<Proposal<'t>> {
         let mut proposal = Proposal::new(&self.name, columns.outline, terminal);
         proposal.comment(&self.prose);
         let further = columns.filter(|column| !self.mentions(column.name()));
         let rows: Vec<_> = (0..columns.outline.rows).collect();
-        let is_flag = |it: &&&Column<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
+        let is_flag =
+            |it: &&&ProfiledColumn<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
         let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
         let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));

@@ -13,7 +13,7 @@ use backlog_store::Outline;
 
 use crate::terminal::Terminal;
 
-use columns::Columns;
+use columns::TableProfile;
 use known::Known;
 pub use known::is_known;
 use proposal::Proposal;
@@ -24,7 +24,7 @@ pub fn propose<'a>(
     now: Instant,
     terminal: &'a Terminal,
 ) -> Result<Proposal<'a>> {
-    let columns = Columns::new(outline, now);
+    let columns = TableProfile::new(outline, now);
     match Known::of(&outline.name, outline.columns.iter().map(|it| &it.column)) {
         Some(known) => known.proposal(&columns, terminal),
         None => propose::by_columns(columns, terminal),

@@ -5,13 +5,13 @@ use backlog_schedule::{Value, listed};
 use backlog_store::{Counted, quoted_if_needed};
 use toml::Value as Toml;
 
-use super::columns::{Column, Columns, display};
+use super::columns::{ProfiledColumn, TableProfile, display};
 use super::proposal::{Proposal, toml};
-use super::words::{Meaning, Role, meaning};
+use super::words::{ColumnRole, Meaning, meaning};
 
 /// What the lines about pending records leave for later ones.
 #[derive(Default)]
-pub struct Pending {
+pub struct PendingMapping {
     /// The line of what a success writes besides.
     pub on_success: String,
     /// Whether a value says that a record is given up.
@@ -31,12 +31,12 @@ const KEYS: [(&str, Meaning, &str); 4] = [
 pub const ADD_CONDITION: &str = "If so, add it to this condition:";
 const DELETE: &str = "on_success = \"delete\"";
 
-impl Columns<'_> {
-    pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<Pending> {
+impl TableProfile<'_> {
+    pub fn pending(&self, proposal: &mut Proposal<'_>) -> Result<PendingMapping> {
         let statuses = self.statuses();
         let dates = self.filter(|it| {
             let may_be_empty = !it.column.not_null || it.empty_rows() > 0;
-            it.is(Role::Done) && it.is_date() && may_be_empty
+            it.is(ColumnRole::Done) && it.is_date() && may_be_empty
         });
         match (&statuses[..], &dates[..]) {
             // A name or values alone may be those of anything else.
@@ -48,7 +48,8 @@ impl Columns<'_> {
             }
             ([], [date]) => self.by_date(date, proposal),
             ([], []) => {
-                let is_any = |it: &Column<'_>| matches!(it.role, None | Some(Role::Done));
+                let is_any =
+                    |it: &ProfiledColumn<'_>| matches!(it.role, None | Some(ColumnRole::Done));
                 let few = self.filter(|it| it.distinct() > 1 && is_any(it));
                 let dates = self.filter(|it| it.is_date() && !it.is_full() && is_any(it));
                 self.choose(&few, &dates, proposal)
@@ -58,12 +59,12 @@ impl Columns<'_> {
     }
 
     /// The columns that may be the status, by their names or their values. One that is called so is it.
-    fn statuses(&self) -> Vec<&Column<'_>> {
+    fn statuses(&self) -> Vec<&ProfiledColumn<'_>> {
         let mut all = self.filter(|it| {
             !it.values.is_empty() && it.is_named_as_status()
                 || it.role.is_none() && it.has_usual_values()
         });
-        let is_status = |it: &&Column<'_>| it.name().eq_ignore_ascii_case("status");
+        let is_status = |it: &&ProfiledColumn<'_>| it.name().eq_ignore_ascii_case("status");
         if all.iter().any(is_status) {
             all.retain(is_status);
         }
@@ -73,17 +74,17 @@ impl Columns<'_> {
     /// Asks which column it is, or whether all rows are pending.
     fn choose(
         &self,
-        statuses: &[&Column<'_>],
-        dates: &[&Column<'_>],
+        statuses: &[&ProfiledColumn<'_>],
+        dates: &[&ProfiledColumn<'_>],
         proposal: &mut Proposal<'_>,
-    ) -> Result<Pending> {
-        let of_status = |it: &&Column<'_>| {
+    ) -> Result<PendingMapping> {
+        let of_status = |it: &&ProfiledColumn<'_>| {
             let name = it.name();
             let line = format!("column = {}, new = ?, error = ?, success = ?", toml(name));
             let answer = format!("{name} is the status: {}", display(it.values));
             (answer, format!("status = {{ {line} }}\n"))
         };
-        let of_date = |it: &&Column<'_>| {
+        let of_date = |it: &&ProfiledColumn<'_>| {
             let [is_empty, _] = it.conditions();
             let lines = format!("where = {}\n{}", toml(&is_empty), self.set_now(Some(it.name())));
             (format!("a record is pending while {is_empty}"), lines)
@@ -100,12 +101,16 @@ impl Columns<'_> {
             Some((column, _)) => self.by_date(column, proposal),
             None => {
                 proposal.answer(question, &choices, "where = ?\non_success = ?", chosen);
-                Ok(Pending::default())
+                Ok(PendingMapping::default())
             }
         }
     }
 
-    fn by_status(&self, column: &Column<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
+    fn by_status(
+        &self,
+        column: &ProfiledColumn<'_>,
+        proposal: &mut Proposal<'_>,
+    ) -> Result<PendingMapping> {
         let (name, is_large) = (column.name(), self.outline.is_large);
         let values = self.meanings(column, proposal)?;
         let with = |meaning| -> Vec<&Counted> {
@@ -182,21 +187,21 @@ impl Columns<'_> {
         let new = rows(Meaning::New);
         let waiting = [&new[..], &rows(Meaning::Failed)].concat();
         self.narrow(column, None, &waiting, archives, proposal)?;
-        let done = self.filter(|it| it.is(Role::Done) && it.is_date());
+        let done = self.filter(|it| it.is(ColumnRole::Done) && it.is_date());
         if done.len() > 1 {
             let names = listed(done.iter().map(|it| it.name()));
             let why = format!("a success sets none of {names}: add the right one to on_success");
             proposal.comment(&why);
         }
-        let set_now = || self.set_now(self.date_of(Role::Done));
+        let set_now = || self.set_now(self.date_of(ColumnRole::Done));
         let on_success = if deletes { format!("{DELETE}\n") } else { set_now() };
-        Ok(Pending { on_success, archives, new })
+        Ok(PendingMapping { on_success, archives, new })
     }
 
     /// The values of a status, each with its meaning by a usual word or as somebody answers, if any.
     fn meanings<'c>(
         &self,
-        column: &'c Column<'_>,
+        column: &'c ProfiledColumn<'_>,
         proposal: &Proposal<'_>,
     ) -> Result<Vec<(Option<Meaning>, &'c Counted)>> {
         let is_given_up = |it: &Counted| column.meaning(it) == Some(Meaning::GivenUp);
@@ -224,20 +229,27 @@ impl Columns<'_> {
         meanings.collect()
     }
 
-    fn by_date(&self, column: &Column<'_>, proposal: &mut Proposal<'_>) -> Result<Pending> {
+    fn by_date(
+        &self,
+        column: &ProfiledColumn<'_>,
+        proposal: &mut Proposal<'_>,
+    ) -> Result<PendingMapping> {
         let [is_empty, _] = column.conditions();
         let rows = column.emptiness();
         proposal.comment(&format!("a record is pending while {is_empty}: it is {rows}"));
         let rows = 0..column.cells.len();
         let waiting: Vec<_> = rows.filter(|row| column.is_empty_at(*row)).collect();
         self.narrow(column, Some(is_empty), &waiting, false, proposal)?;
-        Ok(Pending { on_success: self.set_now(Some(column.name())), ..Pending::default() })
+        Ok(PendingMapping {
+            on_success: self.set_now(Some(column.name())),
+            ..PendingMapping::default()
+        })
     }
 
     /// Writes the condition of pending rows, and asks what else may take rows out of the queue.
     fn narrow(
         &self,
-        column: &Column<'_>,
+        column: &ProfiledColumn<'_>,
         condition: Option<String>,
         waiting: &[usize],
         archives: bool,
@@ -284,7 +296,7 @@ impl Columns<'_> {
 
 /// The values of one meaning as TOML, with the one that is written first. If several could be, it asks.
 fn written(
-    column: &Column<'_>,
+    column: &ProfiledColumn<'_>,
     word: &str,
     mut values: Vec<&Counted>,
     proposal: &mut Proposal<'_>,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use backlog_store::Outline;
 use toml::Value;
 
-use super::columns::Column;
+use super::columns::ProfiledColumn;
 use crate::options::LONGEST_NAME;
 use crate::report::wrapped;
 use crate::terminal::Terminal;
@@ -22,7 +22,7 @@ pub struct Proposal<'a> {
 }
 
 /// An answer to a question, and the lines of the section that it stands for.
-pub type Choice = (String, String);
+pub type AnswerLines = (String, String);
 
 impl<'a> Proposal<'a> {
     pub fn new(queue: &str, outline: &Outline, terminal: &'a Terminal) -> Self {
@@ -44,8 +44,12 @@ impl<'a> Proposal<'a> {
         self.lines.extend([line, "\n"]);
     }
 
-    pub fn facts<'c>(&mut self, about: &str, columns: impl Iterator<Item = &'c Column<'c>>) {
-        let facts: Vec<_> = columns.filter_map(Column::facts).collect();
+    pub fn facts<'c>(
+        &mut self,
+        about: &str,
+        columns: impl Iterator<Item = &'c ProfiledColumn<'c>>,
+    ) {
+        let facts: Vec<_> = columns.filter_map(ProfiledColumn::facts).collect();
         if !facts.is_empty() {
             self.comment(about);
         }
@@ -76,7 +80,7 @@ impl<'a> Proposal<'a> {
     pub fn choose(
         &mut self,
         question: &str,
-        choices: &[Choice],
+        choices: &[AnswerLines],
         open: &str,
     ) -> Result<Option<usize>> {
         let answers: Vec<_> = choices.iter().map(|(answer, _)| answer.clone()).collect();
@@ -88,7 +92,7 @@ impl<'a> Proposal<'a> {
     pub fn answer(
         &mut self,
         question: &str,
-        choices: &[Choice],
+        choices: &[AnswerLines],
         open: &str,
         chosen: Option<usize>,
     ) {

@@ -5,13 +5,16 @@ use backlog_schedule::counted;
 use backlog_store::{Format, Holds};
 use toml::{Table, Value as Toml};
 
-use super::columns::{Column, Columns};
-use super::pending::Pending;
-use super::proposal::{Choice, Proposal, toml};
-use super::words::Role;
+use super::columns::{ProfiledColumn, TableProfile};
+use super::pending::PendingMapping;
+use super::proposal::{AnswerLines, Proposal, toml};
+use super::words::ColumnRole;
 use crate::terminal::Terminal;
 
-pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Result<Proposal<'t>> {
+pub fn by_columns<'t>(
+    mut columns: TableProfile<'_>,
+    terminal: &'t Terminal,
+) -> Result<Proposal<'t>> {
     let outline = columns.outline;
     let name = outline.name.rsplit('.').next().unwrap_or(&outline.name);
     let mut proposal = Proposal::new(&name.to_ascii_lowercase(), outline, terminal);
@@ -27,7 +30,7 @@ pub fn by_columns<'t>(mut columns: Columns<'_>, terminal: &'t Terminal) -> Resul
     Ok(proposal)
 }
 
-impl<'a> Columns<'a> {
+impl<'a> TableProfile<'a> {
     fn describe(&self, proposal: &mut Proposal<'_>) {
         let rows = self.outline.rows;
         if let Some(why) = &self.outline.unread {
@@ -48,7 +51,7 @@ impl<'a> Columns<'a> {
 
     /// The unique key with the fewest columns, the primary key before others.
     fn id(&self, proposal: &mut Proposal<'_>) {
-        let can_be = |column: &Column<'a>| {
+        let can_be = |column: &ProfiledColumn<'a>| {
             let holds = column.column.holds;
             matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers | Holds::Bytes)
                 || column.column.declared.eq_ignore_ascii_case("uuid")
@@ -72,10 +75,10 @@ impl<'a> Columns<'a> {
     /// The insertion date; whether somebody says that there is none.
     fn date(&mut self, proposal: &mut Proposal<'_>) -> Result<bool> {
         let is_past =
-            |it: &Column<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
+            |it: &ProfiledColumn<'a>| it.formats.iter().any(|(_, newest)| *newest <= self.tomorrow);
         let has_rows = self.outline.rows > 0;
-        let is_full = |it: &Column<'a>| it.is_full() && is_past(it) || !has_rows;
-        let mut dates = self.filter(|it| it.is_date() && it.is(Role::Created));
+        let is_full = |it: &ProfiledColumn<'a>| it.is_full() && is_past(it) || !has_rows;
+        let mut dates = self.filter(|it| it.is_date() && it.is(ColumnRole::Created));
         if let [only] = dates[..]
             && only.formats.len() < 2
             && is_full(only)
@@ -89,7 +92,7 @@ impl<'a> Columns<'a> {
         if dates.is_empty() {
             dates = self.filter(|it| it.is_date() && is_full(it));
         }
-        let (mut choices, mut formats) = (Vec::<Choice>::new(), Vec::new());
+        let (mut choices, mut formats) = (Vec::<AnswerLines>::new(), Vec::new());
         for column in dates {
             let (name, empty) = (column.name(), column.empty_rows());
             let none = format!(", none in {}", counted(empty as u64, "row"));
@@ -117,7 +120,7 @@ impl<'a> Columns<'a> {
         Ok(chosen.is_some_and(|at| at >= formats.len()))
     }
 
-    fn counters(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
+    fn counters(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
         if let Some(counter) = self.counter() {
             let column = toml(counter.name());
             let attempts = format!("failures = {{ column = {column}, counts = \"attempts\" }}\n");
@@ -127,7 +130,7 @@ impl<'a> Columns<'a> {
                 [] => counter.is_full(),
                 new => new.iter().all(|row| !counter.is_empty_at(*row)),
             };
-            let choices: [Choice; 3] = [
+            let choices: [AnswerLines; 3] = [
                 ("it counts failures".into(), format!("failures = {column}\n")),
                 ("it counts attempts".into(), attempts),
                 ("none of these".into(), String::new()),
@@ -146,8 +149,9 @@ impl<'a> Columns<'a> {
             proposal.comment("each record has a maximum");
             proposal.line(&format!("max_attempts = {{ column = {} }}", toml(most.name())));
         }
-        let is_text = |it: &Column<'a>| it.column.holds == Holds::Text && it.formats.is_empty();
-        if let Some(error) = self.only(Role::Error, is_text) {
+        let is_text =
+            |it: &ProfiledColumn<'a>| it.column.holds == Holds::Text && it.formats.is_empty();
+        if let Some(error) = self.only(ColumnRole::Error, is_text) {
             proposal.comment("the last error, by its name");
             proposal.line(&format!("last_error = {}", toml(error.name())));
         }
@@ -155,17 +159,18 @@ impl<'a> Columns<'a> {
     }
 
     /// What is written besides: when it was done, when it is due next, and that it was changed.
-    fn writes(&self, proposal: &mut Proposal<'_>, pending: &Pending) -> Result<()> {
+    fn writes(&self, proposal: &mut Proposal<'_>, pending: &PendingMapping) -> Result<()> {
         proposal.lines += &pending.on_success;
-        let is_to_come = |it: &Column<'a>| {
+        let is_to_come = |it: &ProfiledColumn<'a>| {
             it.role.is_none()
                 && it.formats.first().is_some_and(|(_, newest)| *newest > self.tomorrow)
         };
         // One with `9999-12-31` says it too, though that date is not plausible.
-        let is_named = |it: &Column<'a>| it.is(Role::Due) || it.is(Role::PerhapsDue);
-        let is_due = |it: &Column<'a>| is_named(it) && (it.is_date() || !it.counts());
+        let is_named =
+            |it: &ProfiledColumn<'a>| it.is(ColumnRole::Due) || it.is(ColumnRole::PerhapsDue);
+        let is_due = |it: &ProfiledColumn<'a>| is_named(it) && (it.is_date() || !it.counts());
         let due = self.filter(|it| is_due(it) || is_to_come(it));
-        let next = self.date_of(Role::Due);
+        let next = self.date_of(ColumnRole::Due);
         let on_failure = |due| self.set("on_failure", due, "{next}");
         if next.is_none() && !due.is_empty() {
             let names = due.iter().map(|it| (it.name().into(), on_failure(Some(it.name()))));
@@ -187,7 +192,7 @@ impl<'a> Columns<'a> {
 
     /// The line that sets a column, if there is one, and the date of the last change.
     fn set(&self, key: &str, column: Option<&str>, value: &str) -> String {
-        let updated = self.date_of(Role::Updated).map(|name| (name, "{now}"));
+        let updated = self.date_of(ColumnRole::Updated).map(|name| (name, "{now}"));
         let columns = column.map(|name| (name, value)).into_iter().chain(updated);
         let columns = Table::from_iter(columns.map(|(name, to)| (name.into(), Toml::from(to))));
         match columns.is_empty() {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The words of words.toml.
 #[derive(Default, Deserialize)]
 struct Words {
-    names: BTreeMap<Role, String>,
+    names: BTreeMap<ColumnRole, String>,
     values: BTreeMap<Meaning, String>,
 }
 
@@ -18,7 +18,7 @@ static WORDS: LazyLock<Words> =
     LazyLock::new(|| toml::from_str(include_str!("words.toml")).unwrap_or_default());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum Role {
+pub enum ColumnRole {
     Status,
     Created,
     Done,
@@ -53,24 +53,24 @@ pub fn is_dated(name: &str) -> bool {
     without_date(&letters) != letters
 }
 
-pub fn role(name: &str) -> Option<Role> {
+pub fn role(name: &str) -> Option<ColumnRole> {
     let letters = letters(name);
     let core = without_date(&letters);
     let is_named =
         |words: &str| words.split_whitespace().any(|word| word == letters || word == core);
     let by_word = WORDS.names.iter().find(|(_, words)| is_named(words)).map(|(role, _)| *role);
     let by_part = || match &*letters {
-        name if name.contains("last") => Some(Role::Tried),
-        name if name.starts_with("next") || name.contains("before") => Some(Role::PerhapsDue),
+        name if name.contains("last") => Some(ColumnRole::Tried),
+        name if name.starts_with("next") || name.contains("before") => Some(ColumnRole::PerhapsDue),
         _ if ["after", "until", "due"].iter().any(|end| core.ends_with(end)) => {
-            Some(Role::PerhapsDue)
+            Some(ColumnRole::PerhapsDue)
         }
-        name if name.contains("status") || name.ends_with("state") => Some(Role::Status),
+        name if name.contains("status") || name.ends_with("state") => Some(ColumnRole::Status),
         // `timestamp`, and a truth such as `is_sent`
-        _ if core.is_empty() => Some(Role::Created),
+        _ if core.is_empty() => Some(ColumnRole::Created),
         name => {
             let of_truth = name.strip_prefix("is").and_then(role);
-            of_truth.filter(|role| *role == Role::Done)
+            of_truth.filter(|role| *role == ColumnRole::Done)
         }
     };
     by_word.or_else(by_part)
@@ -79,7 +79,7 @@ pub fn role(name: &str) -> Option<Role> {
 /// Whether a table has columns of a queue: one that says what is pending, and another one.
 pub fn is_like_a_queue(table: &Listed) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
-    let tells = [Role::Status, Role::Done, Role::Attempts];
+    let tells = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
     roles.len() > 1 && tells.iter().any(|role| roles.contains(role))
 }
 
@@ -106,27 +106,27 @@ mod tests {
     #[test]
     fn names_are_read_in_every_case() {
         for (name, expected) in [
-            ("created_at", Role::Created),
-            ("OccurredOn", Role::Created),
-            ("timecreated", Role::Created),
-            ("date_entered", Role::Created),
-            ("CreatedOnUtc", Role::Created),
-            ("timestamp", Role::Created),
-            ("run_at", Role::Due),
-            ("next_attempt_at", Role::Due),
-            ("nextattempttime", Role::Due),
-            ("DontSendBefore", Role::PerhapsDue),
-            ("valid_until", Role::PerhapsDue),
-            ("due_date", Role::PerhapsDue),
-            ("next_birthday", Role::PerhapsDue),
-            ("scheduled_date_gmt", Role::Due),
-            ("ProcessedOn", Role::Done),
-            ("is_sent", Role::Done),
-            ("last_attempt_at", Role::Tried),
-            ("max_attempts", Role::MostAttempts),
-            ("job_state", Role::Status),
-            ("number_of_retries", Role::Attempts),
-            ("error_message", Role::Error),
+            ("created_at", ColumnRole::Created),
+            ("OccurredOn", ColumnRole::Created),
+            ("timecreated", ColumnRole::Created),
+            ("date_entered", ColumnRole::Created),
+            ("CreatedOnUtc", ColumnRole::Created),
+            ("timestamp", ColumnRole::Created),
+            ("run_at", ColumnRole::Due),
+            ("next_attempt_at", ColumnRole::Due),
+            ("nextattempttime", ColumnRole::Due),
+            ("DontSendBefore", ColumnRole::PerhapsDue),
+            ("valid_until", ColumnRole::PerhapsDue),
+            ("due_date", ColumnRole::PerhapsDue),
+            ("next_birthday", ColumnRole::PerhapsDue),
+            ("scheduled_date_gmt", ColumnRole::Due),
+            ("ProcessedOn", ColumnRole::Done),
+            ("is_sent", ColumnRole::Done),
+            ("last_attempt_at", ColumnRole::Tried),
+            ("max_attempts", ColumnRole::MostAttempts),
+            ("job_state", ColumnRole::Status),
+            ("number_of_retries", ColumnRole::Attempts),
+            ("error_message", ColumnRole::Error),
         ] {
             assert_eq!(role(name), Some(expected), "{name}");
         }

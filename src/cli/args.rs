@@ -11,7 +11,7 @@ use crate::options::value::{Since, age, at_least_one, finished_age, named, since
 use crate::report::{FIGURES, Figure};
 
 #[derive(Args)]
-pub struct Init {
+pub struct InitArgs {
     /// Create only ID, STATUS, DATE_INSERTED and PAYLOAD
     #[arg(long)]
     pub minimal: bool,
@@ -22,7 +22,7 @@ pub struct Init {
 }
 
 #[derive(Args)]
-pub struct Adopt {
+pub struct AdoptArgs {
     /// Name of the table [default: the one that looks like a queue]
     #[arg(value_name = "TABLE")]
     pub name: Option<String>,
@@ -33,7 +33,7 @@ pub struct Adopt {
 }
 
 #[derive(Args)]
-pub struct Add {
+pub struct AddArgs {
     /// JSON documents; or a file with one in each line, or - for standard input
     #[arg(required = true, value_name = "PAYLOAD", value_hint = ValueHint::FilePath)]
     pub payloads: Vec<String>,
@@ -58,7 +58,7 @@ pub struct TableArgs {
 
 #[derive(Args)]
 #[command(next_help_heading = "Pass")]
-pub struct Process {
+pub struct ProcessArgs {
     /// Ids of records to try now, due or not
     ///
     /// Only pending records are tried. Prints what became of each, and exits with 0 if all succeeded. The
@@ -101,7 +101,7 @@ pub struct Process {
 }
 
 #[derive(Args)]
-pub struct Pause {
+pub struct PauseArgs {
     /// How long to pause [default: until `resume`]
     #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
     pub span: Option<i64>,
@@ -118,17 +118,17 @@ pub struct Pause {
 }
 
 #[derive(Args, Default)]
-pub struct Format {
+pub struct FormatArgs {
     /// Print one line of JSON for each queue
     #[arg(long)]
     pub json: bool,
 
     #[command(flatten)]
-    pub queues: AllQueues,
+    pub queues: AllQueuesArgs,
 }
 
 #[derive(Args, Default)]
-pub struct Check {
+pub struct CheckArgs {
     /// Try all writes of a pass, and roll them back
     ///
     /// Claims one NEW and one ERROR record, and makes all changes that a pass may make to them. The triggers
@@ -137,11 +137,11 @@ pub struct Check {
     pub rehearse: bool,
 
     #[command(flatten)]
-    pub format: Format,
+    pub format: FormatArgs,
 }
 
 #[derive(Args)]
-pub struct Status {
+pub struct StatusArgs {
     /// Show the last N passes of all crontab lines too
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
@@ -178,7 +178,7 @@ pub struct Status {
     pub html: Option<PathBuf>,
 
     #[command(flatten)]
-    pub format: Format,
+    pub format: FormatArgs,
 }
 
 /// The help of `--warn-if`, with all figures.
@@ -195,7 +195,7 @@ fn warn_if() -> String {
     text
 }
 
-impl Status {
+impl StatusArgs {
     /// Whether monitoring asks: it gets one line and its own exit codes.
     pub fn has_limits(&self) -> bool {
         self.warn_if.is_some() || self.fail_if.is_some()
@@ -203,14 +203,14 @@ impl Status {
 }
 
 #[derive(Args, Default)]
-pub struct AllQueues {
+pub struct AllQueuesArgs {
     /// Use all queues of backlog.toml
     #[arg(long, conflicts_with = "queue")]
     pub all_queues: bool,
 }
 
 #[derive(Args)]
-pub struct List {
+pub struct ListArgs {
     /// Only NEW, ERROR, SUCCESS or ARCHIVED records
     #[arg(long, value_name = "STATUS,...", value_parser = named::<RecordStatus>(RecordStatus::OURS.map(RecordStatus::name)))]
     #[arg(hide_possible_values = true, value_delimiter = ',', ignore_case = true)]
@@ -242,7 +242,7 @@ pub struct List {
 }
 
 #[derive(Args)]
-pub struct Failures {
+pub struct FailuresArgs {
     /// Only NEW, ERROR or ARCHIVED records
     ///
     /// By default, pending records are grouped, and ARCHIVED ones below them. NEW records may have failed too,
@@ -256,11 +256,11 @@ pub struct Failures {
     pub json: bool,
 
     #[command(flatten)]
-    pub queues: AllQueues,
+    pub queues: AllQueuesArgs,
 }
 
 #[derive(Args)]
-pub struct Show {
+pub struct ShowArgs {
     /// Ids of records, or their first six or more characters
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
@@ -272,14 +272,14 @@ pub struct Show {
 
 // The records that `explain` and `stop` are about.
 #[derive(Args)]
-pub struct Ids {
+pub struct IdsArgs {
     /// Ids of records, or their first six or more characters
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 }
 
 #[derive(Args)]
-pub struct Edit {
+pub struct EditArgs {
     /// Ids of records, or their first six or more characters
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["all", "failure", "older_than"])]
@@ -318,7 +318,7 @@ pub struct Edit {
 }
 
 #[derive(Args)]
-pub struct Prune {
+pub struct PruneArgs {
     /// Delete records that were finished longer ago: 30d, 1y
     ///
     /// The date is in the column `finished_at`, or for ARCHIVED records the last failure. Without this option, the
@@ -352,7 +352,7 @@ pub enum Systemd {
 }
 
 #[derive(Args)]
-pub struct Crontab {
+pub struct CrontabArgs {
     /// Print six lines, one for each range of ages
     #[arg(long)]
     pub classic: bool,
@@ -365,11 +365,11 @@ pub struct Crontab {
     pub systemd: Option<Systemd>,
 
     #[command(flatten)]
-    pub queues: AllQueues,
+    pub queues: AllQueuesArgs,
 }
 
 #[derive(Args)]
-pub struct Simulate {
+pub struct SimulateArgs {
     /// Number of records that fail at the same time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub records: u32,

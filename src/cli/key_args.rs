@@ -4,7 +4,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ValueHint};
 
 use crate::options::Key;
-use crate::options::key::Kind;
+use crate::options::key::KeyKind;
 use crate::options::keys::{self, MONITORING, PASS, SCHEDULE, TABLE};
 use crate::options::value::tiers_or_switch;
 
@@ -96,7 +96,7 @@ fn arg(key: &'static Key) -> Arg {
         .help(key.help[0])
         .help_heading(key.group())
         .hide_short_help(!key.is_in_short_help);
-    if key.kind == Kind::Flag {
+    if key.kind == KeyKind::Flag {
         return arg.action(ArgAction::SetTrue);
     }
     let arg = arg
@@ -106,11 +106,15 @@ fn arg(key: &'static Key) -> Arg {
         .value_parser(ValueParser::os_string());
     match key.kind {
         // Parsed here, because the next word may not be its value.
-        Kind::Optional => {
+        KeyKind::Optional => {
             arg.num_args(0..=1).default_missing_value("true").value_parser(tiers_or_switch)
         }
-        Kind::Path => arg.value_hint(ValueHint::AnyPath),
-        Kind::Command => arg.value_hint(ValueHint::CommandString),
-        Kind::Flag | Kind::Value | Kind::List | Kind::Column(_) | Kind::Assignments => arg,
+        KeyKind::Path => arg.value_hint(ValueHint::AnyPath),
+        KeyKind::Command => arg.value_hint(ValueHint::CommandString),
+        KeyKind::Flag
+        | KeyKind::Value
+        | KeyKind::List
+        | KeyKind::Column(_)
+        | KeyKind::Assignments => arg,
     }
 }

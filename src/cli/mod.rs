@@ -24,8 +24,8 @@ use key_args::{
 };
 
 pub use args::{
-    Add, Adopt, Check, Crontab, Edit, Failures, Ids, Init, List, Pause, Process, Prune, Show,
-    Simulate, Status, Systemd,
+    AddArgs, AdoptArgs, CheckArgs, CrontabArgs, EditArgs, FailuresArgs, IdsArgs, InitArgs,
+    ListArgs, PauseArgs, ProcessArgs, PruneArgs, ShowArgs, SimulateArgs, StatusArgs, Systemd,
 };
 pub use completion::{REQUEST, answer, registration};
 pub use help::document;
@@ -46,15 +46,15 @@ pub use typed::Typed;
 #[command(help_template = "{about-with-newline}{usage-heading} {usage}\n\n{all-args}{after-help}")]
 pub struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
 
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
-pub struct Global {
+pub struct GlobalArgs {
     /// File that describes the queues
     ///
     /// Without it, the first default file that exists is read.
@@ -101,67 +101,67 @@ pub struct Global {
 // The options of a subcommand are only built if it is named (`defer`): a program that starts every minute starts fast.
 #[derive(Subcommand)]
 #[command(defer = true)]
-pub enum Command {
+pub enum CliCommand {
     /// Propose a backlog.toml for an existing table
     ///
     /// Lists the columns with few values, and maps those whose names and values are usual ones. Everything
     /// else is a question: at a terminal you are asked, otherwise a ? takes the place of the answer, and no
     /// command accepts the file until you replace it. Nothing is written to the database.
-    Adopt(Box<Adopt>),
+    Adopt(Box<AdoptArgs>),
     /// Create the table
-    Init(Box<Init>),
+    Init(Box<InitArgs>),
     /// Add records
-    Add(Box<Add>),
+    Add(Box<AddArgs>),
     /// Hand the due records to a command or a webhook
-    Process(Box<Process>),
+    Process(Box<ProcessArgs>),
     /// Suspend new attempts until `resume`
     ///
     /// Pauses all crontab lines of the named queue, or of the table if no queue is named. A running pass
     /// starts no more handlers, and lets running handlers finish.
-    Pause(Box<Pause>),
+    Pause(Box<PauseArgs>),
     /// End a pause
     Resume,
     /// Count the records and show what is due
-    Status(Box<Status>),
+    Status(Box<StatusArgs>),
     /// List the records
-    List(Box<List>),
+    List(Box<ListArgs>),
     /// Group failed records by cause, with counts and dates
-    Failures(Box<Failures>),
+    Failures(Box<FailuresArgs>),
     /// Print records with all their columns
     ///
     /// Text and numbers are printed as they are, JSON is indented, and bytes are hexadecimal.
-    Show(Box<Show>),
+    Show(Box<ShowArgs>),
     /// Explain when records are tried, and why
     ///
     /// Shows why each record was or was not tried, and its next attempts.
-    Explain(Box<Ids>),
+    Explain(Box<IdsArgs>),
     /// Stop handlers that hang
     ///
     /// The pass that has the record sends its handler SIGTERM, and SIGKILL after --grace. The attempt does not
     /// count, and the pass goes on. It looks for requests when a handler has run for 10 seconds. A co-process
     /// is started anew, and a webhook is no longer waited for.
-    Stop(Box<Ids>),
+    Stop(Box<IdsArgs>),
     /// Stop trying pending records, and keep them
-    Archive(Box<Edit>),
+    Archive(Box<EditArgs>),
     /// Make archived records NEW again, without failures
-    Restore(Box<Edit>),
+    Restore(Box<EditArgs>),
     /// Make failed or archived records due now
     ///
     /// The number of failures is kept.
-    Retry(Box<Edit>),
+    Retry(Box<EditArgs>),
     /// Delete finished records that are old enough
     ///
     /// Deletes SUCCESS and ARCHIVED records, 1,000 in a transaction. Pending records are never deleted.
-    Prune(Box<Prune>),
+    Prune(Box<PruneArgs>),
     /// Check the table, the handler and the crontab
     ///
     /// Reads crontab lines from `crontab -l`, /etc/crontab and /etc/cron.d, and as root from the crontabs of
     /// all users. Lines are read as cron and the shell read them. Nothing is written, except with --rehearse.
-    Check(Box<Check>),
+    Check(Box<CheckArgs>),
     /// Print the crontab lines for a queue
-    Crontab(Box<Crontab>),
+    Crontab(Box<CrontabArgs>),
     /// Show the load of policies before you use them
-    Simulate(Box<Simulate>),
+    Simulate(Box<SimulateArgs>),
     /// Print a completion script for a shell
     Completions {
         /// Name of the shell
@@ -190,7 +190,7 @@ fn augment(command: clap::Command) -> clap::Command {
     let command = command.args(args_of(&name)).args(database);
     // The ids come before the handler.
     let command = match &*name {
-        "process" => Process::augment_args(command.defer(std::convert::identity)),
+        "process" => ProcessArgs::augment_args(command.defer(std::convert::identity)),
         _ => command,
     };
     let command = command.args(takes_handler(&name).then(handler_arg));

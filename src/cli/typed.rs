@@ -10,8 +10,8 @@ use toml::Value;
 use super::args::TableArgs;
 use super::errors::{looks_like_program, with_synonym};
 use super::key_args::{DATABASE, HANDLER, is_about_a_queue, keys_of};
-use super::{Cli, Command, command};
-use crate::options::key::{DB, EXEC, Kind};
+use super::{Cli, CliCommand, command};
+use crate::options::key::{DB, EXEC, KeyKind};
 use crate::options::raw::Raw;
 use crate::options::{Key, Origin, TypedOptions};
 
@@ -62,8 +62,8 @@ impl Typed {
         }
         options.takes_all_queues = matches.try_contains_id("all_queues").is_ok();
         options.works_without_queue =
-            matches!(&cli.command, Command::Simulate(args) if !args.from_table);
-        if let Command::Process(args) = &cli.command {
+            matches!(&cli.command, CliCommand::Simulate(args) if !args.from_table);
+        if let CliCommand::Process(args) = &cli.command {
             options.works_without_schedule = !args.ids.is_empty();
             let program = args.ids.iter().find(|id| looks_like_program(id));
             if let (None, Some(program)) = (options.layer.get(EXEC), program) {
@@ -77,7 +77,7 @@ impl Typed {
 }
 
 fn value(key: &Key, matches: &ArgMatches) -> Raw {
-    if key.kind == Kind::Flag {
+    if key.kind == KeyKind::Flag {
         return Raw::Toml(Value::Boolean(true));
     }
     let words = matches.get_raw(key.name).into_iter().flatten();

@@ -12,14 +12,14 @@ use backlog_store::{Access, Listed, chain, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
 use crate::adopt::{is_known, is_like_a_queue, propose};
-use crate::cli::{Adopt, Check};
+use crate::cli::{AdoptArgs, CheckArgs};
 use crate::exit::{Exit, usage};
 use crate::options::keys::all;
 use crate::options::{DEFAULT_QUEUE, Environment, File, Resolved, Sources, TypedOptions, location};
 
 pub fn run(
     typed: &TypedOptions,
-    args: &Adopt,
+    args: &AdoptArgs,
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
@@ -137,7 +137,7 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
         let (endings, signals) = (Endings::default(), Signals::default());
         let out = &mut io::stderr();
         let mut console = Console { clock, terminal, screen, out, endings, signals };
-        exit = check::run(resolved, &Check::default(), &mut console)?;
+        exit = check::run(resolved, &CheckArgs::default(), &mut console)?;
     }
     let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };
     let table = database.table();

@@ -159,7 +159,8 @@ pub fn context(
     ];
     let most = settings.schedule.limits.max_attempts;
     let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));
-    let goes_by_series = settings.handler.as_ref().is_some_and(options::Handler::goes_by_series);
+    let goes_by_series =
+        settings.handler.as_ref().is_some_and(options::HandlerSpec::goes_by_series);
     let own: Vec<_> = own.into_iter().chain(most).collect();
     Ok(HandlerContext {
         queue: queue.name.clone(),
@@ -187,9 +188,14 @@ fn columns(table: &Table) -> placeholders::Columns<'_> {
 }
 
 /// Fails if a command could run a value of a record as code, or if a placeholder is no column.
-pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Table) -> Result<()> {
+pub fn refuse_placeholders(
+    handler: &options::HandlerSpec,
+    queue: &Queue,
+    table: &Table,
+) -> Result<()> {
     let columns = columns(table);
-    let exec = if let options::Handler::Exec { argv, .. } = handler { Some(argv) } else { None };
+    let exec =
+        if let options::HandlerSpec::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
     for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
         if let Err(why) = placeholders::check(argv, &columns) {
@@ -202,7 +208,7 @@ pub fn refuse_placeholders(handler: &options::Handler, queue: &Queue, table: &Ta
 }
 
 /// Fails if the table lacks what the handler needs, or a command could run a value of a record as code.
-pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table) -> Result<()> {
+pub fn require(handler: Option<&options::HandlerSpec>, queue: &Queue, table: &Table) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
     refuse_placeholders(handler, queue, table)?;
     // Otherwise the error would come after the first record is archived.
@@ -212,7 +218,7 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
     if handler.gives_up() {
         table.require_archived("--give-up-on")?;
     }
-    let options::Handler::Post(webhook) = handler else { return Ok(()) };
+    let options::HandlerSpec::Post(webhook) = handler else { return Ok(()) };
     #[cfg(feature = "webhook")]
     {
         Proxy::chosen(&webhook.proxies, webhook.target.is_https)?;
@@ -234,7 +240,7 @@ pub fn require(handler: Option<&options::Handler>, queue: &Queue, table: &Table)
 
 /// The handlers of a pass. Those of records heed a part of its stop, `of_pass`.
 pub fn handlers(
-    handler: Option<options::Handler>,
+    handler: Option<options::HandlerSpec>,
     on_archive: Option<Vec<OsString>>,
     context: &HandlerContext,
     of_pass: Arc<Stop>,
@@ -242,15 +248,15 @@ pub fn handlers(
     let part = of_pass.part().context("could not make an eventfd")?;
     let (all, stop) =
         (HandlerContext { jobs: fitting(context.jobs), ..context.clone() }, part.clone());
-    let handler: Arc<dyn Handler> = match handler.ok_or_else(options::Handler::none)? {
-        options::Handler::Exec { argv, give_up_on } => {
+    let handler: Arc<dyn Handler> = match handler.ok_or_else(options::HandlerSpec::none)? {
+        options::HandlerSpec::Exec { argv, give_up_on } => {
             Arc::new(Exec::start_workers(argv, give_up_on, all, stop)?)
         }
-        options::Handler::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
+        options::HandlerSpec::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
-        options::Handler::Post(_) => return Err(options::Handler::none().into()),
+        options::HandlerSpec::Post(_) => return Err(options::HandlerSpec::none().into()),
         #[cfg(feature = "webhook")]
-        options::Handler::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
+        options::HandlerSpec::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let context = HandlerContext { jobs: 1, ..context.clone() };

@@ -11,19 +11,19 @@ use super::assemble::refuse_placeholders;
 use super::passes::user_name;
 use super::queue_arguments::{make_absolute, queue_arguments, utf8};
 use super::{Console, open};
-use crate::cli::{Crontab, Systemd};
+use crate::cli::{CrontabArgs, Systemd};
 use crate::crontab::Period;
 use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
-use crate::options::key::{EXEC, Key, Role, variable};
+use crate::options::key::{EXEC, Key, KeyRole, variable};
 use crate::options::raw::Raw;
-use crate::options::{Environment, Handler, Queue, Resolved, WEBHOOK_SECRET};
+use crate::options::{Environment, HandlerSpec, Queue, Resolved, WEBHOOK_SECRET};
 
-pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &CrontabArgs, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let chosen = resolved.handler()?.ok_or_else(Handler::none)?;
+    let chosen = resolved.handler()?.ok_or_else(HandlerSpec::none)?;
     let mut text = String::new();
-    let argv = if let Handler::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
+    let argv = if let HandlerSpec::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());
     // Where there is no such table yet, a pass looks again.
     if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{'))
@@ -96,7 +96,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Crontab, console: &mut Console<'_>) -
 }
 
 fn variables(
-    handler: &Handler,
+    handler: &HandlerSpec,
     queue: &Queue,
     has_login: bool,
     sets_ping: bool,
@@ -111,7 +111,7 @@ fn variables(
         variables.sort();
     }
     // They are for the user to fill in: secrets are not printed. As they stand no pass begins.
-    let webhook = if let Handler::Post(webhook) = handler { Some(webhook) } else { None };
+    let webhook = if let HandlerSpec::Post(webhook) = handler { Some(webhook) } else { None };
     if webhook.is_some_and(|webhook| matches!(webhook.signing, Signing::Shared(_))) {
         variables.push((WEBHOOK_SECRET.into(), "whsec_...".into()));
     }
@@ -137,11 +137,11 @@ fn assignment(name: &str, value: &str) -> Result<String> {
 }
 
 fn is_of_schedule(key: &Key) -> bool {
-    [Role::Schedule, Role::ScheduleDetail].contains(&key.role)
+    [KeyRole::Schedule, KeyRole::ScheduleDetail].contains(&key.role)
 }
 
 /// Of each line what it is about, its period in seconds, and what is typed for its schedule.
-fn lines(args: &Crontab, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
+fn lines(args: &CrontabArgs, resolved: &Resolved<'_>) -> Result<Vec<(String, i64, Vec<String>)>> {
     let options = PolicyOptions { every_secs: PROGRESSIVE_EVERY_SECS, spread: None };
     let tiers = Tiers::parse(DEFAULT_TIERS, options).map_err(usage)?;
     let steps: Vec<_> = tiers.steps().collect();

@@ -21,14 +21,14 @@ use serde::de::IgnoredAny;
 use super::assemble::Assembly;
 use super::failures::CauseFilter;
 use super::{AMBIGUOUS, Console, GONE, find, open, state_dir};
-use crate::cli::{Edit, Init};
+use crate::cli::{EditArgs, InitArgs};
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 use crate::report::{Screen, next_attempt};
 
 const TABLE: &str = "BACKLOG";
 
-pub fn init(queue: &Queue, args: &Init, console: &mut Console<'_>) -> Result<Exit> {
+pub fn init(queue: &Queue, args: &InitArgs, console: &mut Console<'_>) -> Result<Exit> {
     if !queue.mapping.table_name().eq_ignore_ascii_case(TABLE) {
         bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
     }
@@ -203,7 +203,7 @@ pub const MANY: usize = 1_000;
 pub fn edit(
     resolved: &Resolved<'_>,
     verb: &EditCommand,
-    args: &Edit,
+    args: &EditArgs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let (queue, dry_run) = (resolved.queue()?, args.dry_run);
@@ -264,7 +264,7 @@ pub fn edit(
     Ok(work.exit)
 }
 
-impl Edit {
+impl EditArgs {
     /// The statuses of the records to change. A typed condition chooses records; those of backlog.toml only narrow.
     fn statuses(&self, verb: &EditCommand, conditions: &[String]) -> Result<Vec<Status>> {
         let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();

@@ -11,12 +11,16 @@ use backlog_store::{
 
 use super::queue_arguments::table_command;
 use super::{Console, open, state_dir};
-use crate::cli::Failures as Args;
+use crate::cli::FailuresArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 use crate::report::{self, RecordView, Screen};
 
-pub fn run(resolved: &Resolved<'_>, args: &Args, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &FailuresArgs,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let failed = Failed::of(&queue, &*database)?;

@@ -8,12 +8,12 @@ use backlog_schedule::{Record, Status, Verdict};
 use super::Console;
 use super::assemble::open_to_read;
 use super::failures::{CauseFilter, Failed};
-use crate::cli::List;
+use crate::cli::ListArgs;
 use crate::exit::{Exit, usage};
 use crate::options::Resolved;
 use crate::report;
 
-pub fn run(resolved: &Resolved<'_>, args: &List, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (queue, schedule) = (resolved.queue()?, resolved.schedule()?);
     if args.due && schedule.is_none() {
         bail!(usage("--due goes by --ndays, --fibonacci, --policy or --progressive; say which"));

@@ -36,7 +36,7 @@ use backlog_store::{
 pub use monitoring::Endings;
 pub use signals::Signals;
 
-use crate::cli::{self, Cli, Command, Global, Process, Typed};
+use crate::cli::{self, Cli, CliCommand, GlobalArgs, ProcessArgs, Typed};
 use crate::exit::{self, Exit, ExitError, usage};
 use crate::options::raw::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedOptions};
@@ -71,7 +71,9 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         return Ok(Exit::Signal(signal));
     }
     match (&cli.command, &result) {
-        (Command::Status(args), Err(error)) if args.has_limits() => status::unknown(error, console),
+        (CliCommand::Status(args), Err(error)) if args.has_limits() => {
+            status::unknown(error, console)
+        }
         _ => result,
     }
 }
@@ -86,45 +88,45 @@ fn run_command(
     let one = || queues.one();
     let heading = |is_json: bool| (!is_json).then_some(HEADING);
     match &cli.command {
-        Command::Process(args) => {
+        CliCommand::Process(args) => {
             let heading = if args.dry_run { HEADING } else { "" };
             queues.run(args.all_queues, Some(heading), &**args, pass, console)
         }
-        Command::Status(args) => match queues.of_status(args)? {
+        CliCommand::Status(args) => match queues.of_status(args)? {
             Some(names) => status::overview(&names, sources, options, args, console),
             None => status::run(&one()?, args, console),
         },
-        Command::Failures(args) => {
+        CliCommand::Failures(args) => {
             queues.run(args.queues.all_queues, heading(args.json), &**args, failures::run, console)
         }
-        Command::Check(args) => {
+        CliCommand::Check(args) => {
             let (all, heading) = (args.format.queues.all_queues, heading(args.format.json));
             queues.run(all, heading, &**args, check::run, console)
         }
-        Command::Crontab(args) => {
+        CliCommand::Crontab(args) => {
             let heading = Some("\n# Queue {}.\n");
             queues.run(args.queues.all_queues, heading, &**args, crontab::run, console)
         }
-        Command::Adopt(args) => adopt::run(options, args, &sources.environment, console),
-        Command::Init(args) => edit::init(&one()?.queue()?, args, console),
-        Command::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
-        Command::List(args) => list::run(&one()?, args, console),
-        Command::Stop(args) => stop::run(&one()?, args, console),
-        Command::Show(args) => show::run(&one()?, args, console),
-        Command::Explain(args) => explain::run(&one()?, &args.ids, console),
-        Command::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
-        Command::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
-        Command::Retry(args) => edit::edit(&one()?, &edit::RETRY, args, console),
-        Command::Prune(args) => prune::run(&one()?, args, console),
-        Command::Pause(args) => pause::pause(&one()?, args, console),
-        Command::Resume => pause::resume(&one()?, console),
-        Command::Simulate(args) => simulate::run(&one()?, args, console),
-        Command::Completions { shell } => {
+        CliCommand::Adopt(args) => adopt::run(options, args, &sources.environment, console),
+        CliCommand::Init(args) => edit::init(&one()?.queue()?, args, console),
+        CliCommand::Add(args) => edit::add(&one()?.queue()?, &args.payloads, console),
+        CliCommand::List(args) => list::run(&one()?, args, console),
+        CliCommand::Stop(args) => stop::run(&one()?, args, console),
+        CliCommand::Show(args) => show::run(&one()?, args, console),
+        CliCommand::Explain(args) => explain::run(&one()?, &args.ids, console),
+        CliCommand::Archive(args) => edit::edit(&one()?, &edit::ARCHIVE, args, console),
+        CliCommand::Restore(args) => edit::edit(&one()?, &edit::RESTORE, args, console),
+        CliCommand::Retry(args) => edit::edit(&one()?, &edit::RETRY, args, console),
+        CliCommand::Prune(args) => prune::run(&one()?, args, console),
+        CliCommand::Pause(args) => pause::pause(&one()?, args, console),
+        CliCommand::Resume => pause::resume(&one()?, console),
+        CliCommand::Simulate(args) => simulate::run(&one()?, args, console),
+        CliCommand::Completions { shell } => {
             console.out.write_all(&cli::registration(shell)?)?;
             Ok(Exit::Done)
         }
-        Command::Man { directory } => man(directory, console),
-        Command::Watchdog => backlog_store::run_watchdog().map(|()| Exit::Done),
+        CliCommand::Man { directory } => man(directory, console),
+        CliCommand::Watchdog => backlog_store::run_watchdog().map(|()| Exit::Done),
     }
 }
 
@@ -134,7 +136,7 @@ type OnQueue<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
 
 /// The environment with root's rule as the command applies it.
 fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
-    let is_check = matches!(cli.command, Command::Check(_));
+    let is_check = matches!(cli.command, CliCommand::Check(_));
     let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
     let rule = owner_rule(usual, &cli.global, &environment)?;
     Ok(Environment { rule, ..environment })
@@ -143,7 +145,7 @@ fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
 /// The rule for owners of files, which the option or its variable waives.
 fn owner_rule(
     usual: OwnerRule,
-    global: &Global,
+    global: &GlobalArgs,
     environment: &Environment,
 ) -> Result<OwnerRule, ExitError> {
     let set = environment.option("trust-owner")?.map(|text| {
@@ -176,7 +178,7 @@ impl Queues<'_> {
     }
 
     /// The queues of an overview by `status`. Passes are those of one queue.
-    fn of_status(&self, args: &cli::Status) -> Result<Option<Vec<String>>> {
+    fn of_status(&self, args: &cli::StatusArgs) -> Result<Option<Vec<String>>> {
         if args.format.queues.all_queues {
             return self.all().map(Some);
         }
@@ -248,7 +250,7 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn pass(resolved: &Resolved<'_>, args: &Process, console: &mut Console<'_>) -> Result<Exit> {
+fn pass(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_>) -> Result<Exit> {
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
     }

@@ -10,7 +10,7 @@ use super::edit::confirm;
 use super::passes::user_name;
 use super::queue_arguments::table_command;
 use super::{Console, open, state_dir};
-use crate::cli::Pause as PauseArgs;
+use crate::cli::PauseArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 

@@ -22,12 +22,12 @@ use super::monitoring::Monitoring;
 use super::passes::{PassLog, find_busy};
 use super::signals::StoppedBySignals;
 use super::{AMBIGUOUS, Console, SUCCESS_DELETES, find, open, prune};
-use crate::cli::Process;
+use crate::cli::ProcessArgs;
 use crate::engine::{
     self, Candidate, DueQueue, Observer, PassLimits, SettledAttempt, Stopped, Tally,
 };
 use crate::exit::{self, Exit, usage};
-use crate::options::{Handler, PassSettings, Queue, Resolved};
+use crate::options::{HandlerSpec, PassSettings, Queue, Resolved};
 use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::terminal::Terminal;
 
@@ -87,7 +87,7 @@ fn locked(
     if makes_up && log.record(PassRecord::begin) == Some(false) {
         assembly.line.cursor = Cursor::default();
     }
-    let is_webhook = matches!(settings.handler, Some(Handler::Post(_)));
+    let is_webhook = matches!(settings.handler, Some(HandlerSpec::Post(_)));
     let result = run_locked(database, assembly, queue, settings, console, &log, signals);
     let elapsed = clock.monotonic().saturating_duration_since(began);
     let (ended, exit) = match result {
@@ -144,7 +144,7 @@ fn run_locked(
     let token = random_hex::<16>()?;
     let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
     let capabilities = &mut assembly.line.capabilities;
-    capabilities.may_give_up = settings.handler.as_ref().is_some_and(Handler::gives_up);
+    capabilities.may_give_up = settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
     capabilities.series = context.series;
     let policy = &assembly.line.schedule.policy;
     // Others cannot read a new one: errors may quote records.
@@ -164,7 +164,7 @@ fn run_locked(
         joblog_result: Ok(()),
         log: log.clone(),
         is_named: !settings.limits.named.is_empty(),
-        is_webhook: matches!(settings.handler, Some(Handler::Post(_))),
+        is_webhook: matches!(settings.handler, Some(HandlerSpec::Post(_))),
         clock,
         terminal: console.terminal.clone(),
         most: settings.limits.max_records.unwrap_or(u64::MAX),
@@ -193,7 +193,7 @@ pub fn run_named(
     resolved: &Resolved<'_>,
     queue: &Queue,
     mut settings: PassSettings,
-    args: &Process,
+    args: &ProcessArgs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let (clock, signals) = (console.clock, console.signals.begin_pass());

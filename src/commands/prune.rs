@@ -13,7 +13,7 @@ use backlog_store::{
 
 use super::edit::{MANY, confirm, confirmed};
 use super::{AMBIGUOUS, Console, line_name, open, state_dir};
-use crate::cli::Prune;
+use crate::cli::PruneArgs;
 use crate::exit::{Exit, usage};
 use crate::options::{Queue, Resolved};
 
@@ -44,7 +44,7 @@ struct Deleted {
     is_cut: bool,
 }
 
-pub fn run(resolved: &Resolved<'_>, args: &Prune, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let ages = match (args.older_than, &queue.prune_after) {
         (Some(age), _) => Status::FINISHED.map(|status| (status, age)).to_vec(),

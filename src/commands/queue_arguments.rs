@@ -9,7 +9,7 @@ use backlog_store::ownership::OwnerRule;
 
 use crate::exit::{ExitError, usage};
 use crate::handlers::without_login;
-use crate::options::key::{EXEC, Key, Kind};
+use crate::options::key::{EXEC, Key, KeyKind};
 use crate::options::raw::Raw;
 use crate::options::{Environment, Origin, Resolved};
 
@@ -42,7 +42,8 @@ pub fn queue_arguments(
         layers.insert(key, Raw::text(&absolute(environment, path)?), Origin::CommandLine);
     }
     for (key, raw, _) in layers.iter() {
-        if key.kind == Kind::Flag || key.kind == Kind::Optional && raw.as_bool() == Some(true) {
+        if key.kind == KeyKind::Flag || key.kind == KeyKind::Optional && raw.as_bool() == Some(true)
+        {
             words.extend(option(key.long, None));
             continue;
         }
@@ -92,7 +93,7 @@ fn from_anywhere(environment: &Environment, key: &Key, value: &str) -> Result<St
             let joined = shlex::try_join(words.iter().map(String::as_str));
             joined.map_err(|error| usage(format!("{value:?} is no command: {error}")))?
         }
-        _ if key.kind == Kind::Path => absolute(environment, Path::new(value))?,
+        _ if key.kind == KeyKind::Path => absolute(environment, Path::new(value))?,
         _ => match file {
             Some(file) => value.replace(file, &absolute(environment, Path::new(file))?),
             None => value.into(),

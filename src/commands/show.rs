@@ -6,12 +6,12 @@ use backlog_store::{Access, Found};
 
 use super::failures::Failed;
 use super::{Console, GONE, find, open};
-use crate::cli::Show;
+use crate::cli::ShowArgs;
 use crate::exit::Exit;
 use crate::handlers::document;
 use crate::options::Resolved;
 
-pub fn run(resolved: &Resolved<'_>, args: &Show, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &ShowArgs, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let columns = database.table().id.len();

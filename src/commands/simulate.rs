@@ -11,14 +11,18 @@ use backlog_store::{Access, Clock, secure_file};
 
 use super::assemble::Assembly;
 use super::{Console, open};
-use crate::cli::Simulate;
+use crate::cli::SimulateArgs;
 use crate::engine::CronLine;
 use crate::exit::Exit;
 use crate::options::{Resolved, simulated};
 use crate::report;
 use crate::simulation::{self, Run, Scenario};
 
-pub fn run(resolved: &Resolved<'_>, args: &Simulate, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &SimulateArgs,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     let Console { clock, screen, out, .. } = console;
     let schedules = simulated(&resolved.settings)?;
     let ((rows, lines), start, usual_secs) = if args.from_table {

@@ -27,12 +27,16 @@ struct Looked {
 
 /// The reader of queues for the options of `status`.
 struct Look<'a> {
-    args: &'a cli::Status,
+    args: &'a cli::StatusArgs,
     thresholds: Thresholds,
     clock: Clock,
 }
 
-pub fn run(resolved: &Resolved<'_>, args: &cli::Status, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(
+    resolved: &Resolved<'_>,
+    args: &cli::StatusArgs,
+    console: &mut Console<'_>,
+) -> Result<Exit> {
     if let Some(policy) = &args.forget {
         return forget(resolved, policy, console);
     }
@@ -67,7 +71,7 @@ pub fn overview(
     queues: &[String],
     sources: &Sources,
     typed: &TypedOptions,
-    args: &cli::Status,
+    args: &cli::StatusArgs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
     let look = Look::new(args, console.clock)?;
@@ -95,7 +99,7 @@ fn write_metrics(path: &Path, mode: u32, looked: &[Looked], now: Instant) -> Res
 }
 
 impl<'a> Look<'a> {
-    fn new(args: &'a cli::Status, clock: Clock) -> Result<Self> {
+    fn new(args: &'a cli::StatusArgs, clock: Clock) -> Result<Self> {
         let thresholds = Thresholds::parse(args.warn_if.as_deref(), args.fail_if.as_deref());
         Ok(Self { args, thresholds: thresholds.map_err(usage)?, clock })
     }

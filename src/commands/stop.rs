@@ -10,7 +10,7 @@ use backlog_store::{Access, Clock, Database, Found, SlowHandler, StateDir};
 use super::assemble::Assembly;
 use super::failures::Failed;
 use super::{Console, find, open, state_dir};
-use crate::cli::Ids;
+use crate::cli::IdsArgs;
 use crate::exit::Exit;
 use crate::options::Resolved;
 use crate::report::next_attempt;
@@ -20,7 +20,7 @@ const LEEWAY: Duration = Duration::from_secs(5);
 const ENDED: &str = "not stopped: its handler ended by itself";
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub fn run(resolved: &Resolved<'_>, args: &Ids, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (queue, clock) = (resolved.queue()?, console.clock);
     let mut database = open(&queue, Access::ReadOnly, clock)?;
     let state = state_dir(&queue, &*database)?;

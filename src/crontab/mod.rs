@@ -3,7 +3,7 @@
 mod reader;
 mod times;
 
-pub use reader::{CRON_PATH, Command, Crontab, LONGEST, Line};
+pub use reader::{CRON_PATH, CronCommand, CronLine, Crontab, LONGEST};
 
 /// The period of a line, as far as cron can say it.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ pub struct Crontab {
 }
 
 /// A line that names the program and its subcommand `process`.
-pub struct Line {
+pub struct CronLine {
     /// `line 3`, `/etc/cron.d/shop line 3`
     pub place: String,
     pub times: String,
@@ -35,11 +35,11 @@ pub struct Line {
     /// The variables that the crontab sets above it.
     pub variables: HashMap<String, String>,
     /// `None` if not even the program's own words are plain.
-    pub command: Option<Command>,
+    pub command: Option<CronCommand>,
 }
 
 #[derive(Default)]
-pub struct Command {
+pub struct CronCommand {
     pub words: Vec<String>,
     /// The files that its output goes to, instead of cron's mail.
     pub stdout: Option<String>,
@@ -50,7 +50,7 @@ pub struct Command {
 
 impl Crontab {
     /// The lines that name the program. Cron ignores a file that it may not trust, and one with a bad line.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<CronLine> {
         let (mut lines, mut variables) = (Vec::new(), HashMap::new());
         let mut fault = self.fault.clone();
         for (text, number) in self.text.split('\n').zip(1..) {
@@ -81,7 +81,7 @@ impl Crontab {
         text: &str,
         number: usize,
         variables: &HashMap<String, String>,
-    ) -> (Line, Option<String>) {
+    ) -> (CronLine, Option<String>) {
         let mut rest = text;
         let fields = if text.starts_with('@') { 1 } else { 5 };
         let times: Vec<_> = (0..fields).map(|_| word(&mut rest)).collect();
@@ -119,8 +119,8 @@ impl Crontab {
         }
         let path = self.path.as_ref().map_or_else(String::new, |path| format!("{path} "));
         let (place, variables) = (format!("{path}line {number}"), variables.clone());
-        let command = Command::read(&command);
-        (Line { place, times, user, faults, variables, command }, bad)
+        let command = CronCommand::read(&command);
+        (CronLine { place, times, user, faults, variables, command }, bad)
     }
 }
 
@@ -172,7 +172,7 @@ fn unescaped(command: &str) -> (String, bool) {
     (text, is_cut)
 }
 
-impl Command {
+impl CronCommand {
     fn read(text: &str) -> Option<Self> {
         let text = behind_condition(text).unwrap_or(text);
         let before = text.get(..end_of_words(text)?)?;
@@ -249,7 +249,7 @@ mod tests {
 
     const GOOD: &str = "* * * * * backlog process\n";
 
-    fn lines(text: &str) -> Vec<Line> {
+    fn lines(text: &str) -> Vec<CronLine> {
         let crontab = Crontab { path: None, text: text.into(), fault: None };
         crontab.lines()
     }
@@ -330,7 +330,7 @@ mod tests {
             ("'2>/dev/null' \">\" x", "", ""),
         ] {
             let line = lines(&format!("@daily backlog process {redirections}\n")).remove(0);
-            let Command { stdout: out, stderr: err, .. } = line.command.unwrap();
+            let CronCommand { stdout: out, stderr: err, .. } = line.command.unwrap();
             let found = (out.unwrap_or_default(), err.unwrap_or_default());
             assert_eq!(found, (stdout.into(), stderr.into()), "{redirections}");
         }

@@ -8,7 +8,7 @@ use backlog_schedule::listed;
 use backlog_store::TOKEN;
 use backlog_store::ownership::{self, OwnerRule};
 
-use super::key::{Key, Kind, variable};
+use super::key::{Key, KeyKind, variable};
 use super::layers::{Layers, Origin};
 use super::raw::Raw;
 use super::value::at_least_one;
@@ -135,7 +135,7 @@ impl Environment {
 
 /// A list has a line for each value.
 fn words(key: &Key, value: &OsString) -> Raw {
-    match value.to_str().filter(|_| key.kind == Kind::List) {
+    match value.to_str().filter(|_| key.kind == KeyKind::List) {
         Some(lines) => Raw::Words(lines.lines().map(OsString::from).collect()),
         None => Raw::Words(vec![value.clone()]),
     }

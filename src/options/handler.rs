@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use backlog_store::chain;
 
 use super::environment::{Environment, utf8};
-use super::key::Role;
+use super::key::KeyRole;
 use super::layers::Layers;
 use super::settings::Settings;
 use super::value::{exit_codes, refusals};
@@ -16,7 +16,7 @@ use crate::handlers::{
 };
 
 #[derive(Clone)]
-pub enum Handler {
+pub enum HandlerSpec {
     Exec { argv: Vec<OsString>, give_up_on: Vec<i32> },
     Stream(StreamSettings),
     Post(Box<Webhook>),
@@ -106,7 +106,7 @@ fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, Ex
         .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {}", chain(&error))))
 }
 
-impl Handler {
+impl HandlerSpec {
     pub fn chosen(
         settings: &Settings,
         layers: &Layers,
@@ -119,9 +119,9 @@ impl Handler {
         for (key, ..) in layers.iter() {
             let required = if key.name == "window" && !settings.stream {
                 "--stream"
-            } else if key.role == Role::Webhook && settings.post.is_none() {
+            } else if key.role == KeyRole::Webhook && settings.post.is_none() {
                 "--post"
-            } else if key.role == Role::GiveUpOn && settings.stream {
+            } else if key.role == KeyRole::GiveUpOn && settings.stream {
                 "a command for each record, or --post"
             } else {
                 continue;

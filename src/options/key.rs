@@ -10,7 +10,7 @@ pub struct Key {
     /// The name of the option, without hyphens before it.
     pub long: &'static str,
     pub short: Option<char>,
-    pub kind: Kind,
+    pub kind: KeyKind,
     /// Parses a value into its field of the settings.
     pub parse: Parse,
     /// What stands for the value in the help; empty for flags, and for keys that are no options.
@@ -23,7 +23,7 @@ pub struct Key {
     pub example: &'static str,
     /// A phrase for `-h`, and sentences for `--help`. A key that is no option has only sentences.
     pub help: [&'static str; 2],
-    pub role: Role,
+    pub role: KeyRole,
     pub is_option: bool,
     pub is_in_short_help: bool,
     /// Whether the value may hold a password, so that no message repeats it.
@@ -34,7 +34,7 @@ type Parse = fn(&mut Settings, Raw) -> Result<(), String>;
 
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// True or false; an option without a value.
     Flag,
     Value,
@@ -61,7 +61,7 @@ pub enum KeyDefault {
 
 /// The subject of a key. A schedule or a handler in a layer replaces the one of lower layers as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum KeyRole {
     Independent,
     /// Chooses the schedule.
     Schedule,
@@ -79,7 +79,7 @@ pub const EXEC: &str = "exec";
 pub const POST: &str = "post";
 
 impl Key {
-    const fn new(name: &'static str, kind: Kind, parse: Parse) -> Self {
+    const fn new(name: &'static str, kind: KeyKind, parse: Parse) -> Self {
         Self {
             name,
             long: name,
@@ -91,7 +91,7 @@ impl Key {
             default: KeyDefault::None,
             example: "",
             help: ["", ""],
-            role: Role::Independent,
+            role: KeyRole::Independent,
             is_option: false,
             is_in_short_help: false,
             is_secret: false,
@@ -100,13 +100,13 @@ impl Key {
 
     /// An option without a value.
     pub const fn flag(name: &'static str, parse: Parse, help: [&'static str; 2]) -> Self {
-        let flag = Self::option(name, Kind::Flag, "", parse, help);
+        let flag = Self::option(name, KeyKind::Flag, "", parse, help);
         Self { default: KeyDefault::Text("false"), ..flag.takes("true or false", "true") }
     }
 
     pub const fn option(
         name: &'static str,
-        kind: Kind,
+        kind: KeyKind,
         placeholder: &'static str,
         parse: Parse,
         help: [&'static str; 2],
@@ -117,7 +117,7 @@ impl Key {
     /// A key that is no option: part of the mapping, or the handler, which follows `--`.
     pub const fn file_only(
         name: &'static str,
-        kind: Kind,
+        kind: KeyKind,
         parse: Parse,
         help: &'static str,
     ) -> Self {
@@ -136,7 +136,7 @@ impl Key {
         Self { default: KeyDefault::Text(text), ..self }
     }
 
-    pub const fn role(self, role: Role) -> Self {
+    pub const fn role(self, role: KeyRole) -> Self {
         Self { role, ..self }
     }
 

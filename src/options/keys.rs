@@ -2,8 +2,8 @@
 
 use backlog_schedule::parse_duration;
 
-use super::key::Kind::{Assignments, Column, Command, List, Optional, Path, Value};
-use super::key::{EXEC, Key, POST, Role};
+use super::key::KeyKind::{Assignments, Column, Command, List, Optional, Path, Value};
+use super::key::{EXEC, Key, KeyRole, POST};
 use super::ping::Ping;
 use super::settings::Settings;
 use super::table::{COLUMNS_TO_SET, assignments};
@@ -211,7 +211,7 @@ pub const SCHEDULE: &[Key] = &[
          each range of ages, each with its own frequency. Needs no column.",
     ])
     .takes("number of days", "7")
-    .role(Role::Schedule)
+    .role(KeyRole::Schedule)
     .in_short_help(),
     Key::option("min_ndays", Value, "M", |to, raw| set(&mut to.min_ndays, raw.parse(days)), [
         "With --ndays: skip records of the last M days",
@@ -220,12 +220,12 @@ pub const SCHEDULE: &[Key] = &[
     .long_name("min-ndays")
     .takes("number of days", "1")
     .default_text("0")
-    .role(Role::ScheduleDetail),
+    .role(KeyRole::ScheduleDetail),
     Key::flag("fibonacci", |to, raw| replace(&mut to.fibonacci, raw.into_bool()), [
         "Wait Fibonacci(f) minutes after f failures",
         "Needs the columns FAILURES and LAST_FAILURE. This is --policy fibonacci:unit=1m,spread=0%.",
     ])
-    .role(Role::Schedule)
+    .role(KeyRole::Schedule)
     .in_short_help(),
     Key::option("policy", Value, "SPEC", |to, raw| replace(&mut to.policies, raw.into_texts()), [
         "Back off according to a policy, such as even",
@@ -235,7 +235,7 @@ pub const SCHEDULE: &[Key] = &[
          compares several.",
     ])
     .takes("policy with its parameters", "\"exponential:first=1m,base=2,max=1h\"")
-    .role(Role::Schedule)
+    .role(KeyRole::Schedule)
     .in_short_help(),
     Key::option("progressive", Optional, "TIERS", |to, raw| set(&mut to.progressive, tiers(raw)), [
         "Try older records less often",
@@ -245,21 +245,21 @@ pub const SCHEDULE: &[Key] = &[
     ])
     .takes("true, or tiers of age/interval", "\"1d/5m,30d/1d,360d/8d\"")
     .default_text("false")
-    .role(Role::Schedule)
+    .role(KeyRole::Schedule)
     .in_short_help(),
     Key::flag("by_age", |to, raw| replace(&mut to.by_age, raw.into_bool()), [
         "With --policy: use the age instead of the failures",
         "The policy then needs no column.",
     ])
     .long_name("by-age")
-    .role(Role::ScheduleDetail),
+    .role(KeyRole::ScheduleDetail),
     Key::option("every", Value, "DURATION", |to, raw| set(&mut to.every, raw.parse(whole_secs)), [
         "Interval at which cron runs this",
         "Delays are counted in ticks of this length, so a pass that starts a little early misses no record.",
     ])
     .takes(DURATION, "\"5m\"")
     .default_text("1m; 5m with --progressive")
-    .role(Role::ScheduleDetail),
+    .role(KeyRole::ScheduleDetail),
     Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(parse_percent)), [
         "How far to spread the retries of records that fail together",
         "At 0%, the retries stay together. At 100%, they fill the time between two delays of the policy \
@@ -267,7 +267,7 @@ pub const SCHEDULE: &[Key] = &[
     ])
     .takes("percentage", "\"50%\"")
     .default_text("100%; 0% with --fibonacci")
-    .role(Role::ScheduleDetail),
+    .role(KeyRole::ScheduleDetail),
     Key::option("max_attempts", Value, "N", Settings::set_max_attempts, [
         "Archive a record when its N-th attempt fails",
         "Needs the column FAILURES. In the environment, MAX_EMAILS_RETRY_ATTEMPTS is the limit of the queue \
@@ -393,7 +393,7 @@ pub const HANDLER: &[Key] = &[
          is replaced by the value of that column, and {id} by the id.",
     )
     .takes("command and arguments", "[\"/usr/local/bin/send-mail\", \"--id={id}\"]")
-    .role(Role::Command),
+    .role(KeyRole::Command),
     Key::option("give_up_on", List, "CODE,...", |to, raw| replace(&mut to.give_up_on, give_up_on(raw)), [
         "Exit codes or HTTP statuses that archive a record immediately",
         "A command has exit codes: 65,100. With --post, use HTTP statuses from 300 to 599, which apply even \
@@ -401,13 +401,13 @@ pub const HANDLER: &[Key] = &[
     ])
     .long_name("give-up-on")
     .takes("exit codes, from 1 to 255; with post 4xx and HTTP statuses, from 300 to 599", "[65, 100]")
-    .role(Role::GiveUpOn),
+    .role(KeyRole::GiveUpOn),
     Key::flag("stream", |to, raw| replace(&mut to.stream, raw.into_bool()), [
         "Start the command once for many records",
         "It reads a line of JSON for each record, and answers with a line of JSON. This saves starting a \
          process for each record.",
     ])
-    .role(Role::Command)
+    .role(KeyRole::Command)
     .in_short_help(),
     Key::option("window", Value, "N", |to, raw| replace(&mut to.window, raw.parse(up_to_1024)), [
         "With --stream: maximum number of unanswered records per process",
@@ -415,14 +415,14 @@ pub const HANDLER: &[Key] = &[
     ])
     .takes(UP_TO_1024, "256")
     .default("64")
-    .role(Role::Command),
+    .role(KeyRole::Command),
     Key::option(POST, Value, "URL", |to, raw| set(&mut to.post, raw.into_text()), [
         "Send each record to a webhook",
         "{column} in the URL is replaced by the value of that column, percent-encoded. If the environment \
          variable BACKLOG_WEBHOOK_SECRET is set, requests are signed with that secret.",
     ])
     .takes("URL", "\"https://example.com/orders/{id}\"")
-    .role(Role::Webhook)
+    .role(KeyRole::Webhook)
     .in_short_help()
     .secret(),
     Key::option("header", List, "HEADER", |to, raw| replace(&mut to.header, raw.into_texts()), [
@@ -431,7 +431,7 @@ pub const HANDLER: &[Key] = &[
          command line. The variable has one header on each line.",
     ])
     .takes("header, or several", "[\"X-Source: shop\"]")
-    .role(Role::Webhook)
+    .role(KeyRole::Webhook)
     .secret(),
     Key::option("allow_hosts", List, "HOST", |to, raw| replace(&mut to.allow_hosts, raw.into_texts()), [
         "With --post: allow a host that a column names; repeatable",
@@ -440,14 +440,14 @@ pub const HANDLER: &[Key] = &[
     ])
     .long_name("allow-host")
     .takes("host, or several", "[\"*.example.com\"]")
-    .role(Role::Webhook),
+    .role(KeyRole::Webhook),
     Key::option("secret_column", Value, "COLUMN", |to, raw| set(&mut to.secret_column, raw.into_text()), [
         "With --post: column with the secret of each record",
         "Requests are signed with that secret instead of BACKLOG_WEBHOOK_SECRET. The secret is not sent.",
     ])
     .long_name("secret-column")
     .takes("column", "\"webhook_secret\"")
-    .role(Role::Webhook),
+    .role(KeyRole::Webhook),
     Key::option("idempotency_key", Value, "KEY", |to, raw| set(&mut to.idempotency_key, raw.into_text()), [
         "With --post: Idempotency-Key of all attempts of a record",
         "{column} is replaced by the value of that column. An empty key omits the header. By default, the key \
@@ -458,7 +458,7 @@ pub const HANDLER: &[Key] = &[
     .long_name("idempotency-key")
     .takes("text", "\"shop-eu/{id}\"")
     .default_text("the table, the id, the date")
-    .role(Role::Webhook),
+    .role(KeyRole::Webhook),
     Key::option("ca_file", Path, "FILE", |to, raw| set(&mut to.ca_file, raw.into_path()), [
         "With --post: PEM file of trusted certificate authorities",
         "",
@@ -466,7 +466,7 @@ pub const HANDLER: &[Key] = &[
     .long_name("ca-file")
     .takes("path of a file", "\"/etc/ssl/intranet.pem\"")
     .default_text("those of the system")
-    .role(Role::Webhook),
+    .role(KeyRole::Webhook),
 ];
 
 impl Key {

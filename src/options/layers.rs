@@ -7,7 +7,7 @@ use backlog_schedule::{one_line, unknown_name};
 use backlog_store::{is_url, without_password};
 use toml::{Table, Value};
 
-use super::key::{EXEC, Key, KeyDefault, Kind, POST, Role, variable};
+use super::key::{EXEC, Key, KeyDefault, KeyKind, KeyRole, POST, variable};
 use super::keys::all;
 use super::raw::Raw;
 use super::settings::Settings;
@@ -51,14 +51,14 @@ impl Layers {
         origin: Origin,
     ) -> Result<(), String> {
         let value = match (key.kind, value) {
-            (Kind::Column(legal), Value::Table(parts)) => {
+            (KeyKind::Column(legal), Value::Table(parts)) => {
                 let is_legal = |part: &&String| legal.contains(&part.as_str());
                 if let Some(part) = parts.keys().find(|part| !is_legal(part)) {
                     return Err(unknown_name("key", part, legal.iter().copied()));
                 }
                 Value::Table(parts)
             }
-            (Kind::Column(_), value) if !value.is_bool() => {
+            (KeyKind::Column(_), value) if !value.is_bool() => {
                 Value::Table(Table::from_iter([("column".into(), value)]))
             }
             (_, value) => value,
@@ -100,16 +100,16 @@ impl Layers {
 
     /// The values that apply if `self` is above `lower`.
     pub fn over(self, mut lower: Self) -> Self {
-        let has_schedule = self.has_any(|key| key.role == Role::Schedule);
+        let has_schedule = self.has_any(|key| key.role == KeyRole::Schedule);
         let (has_exec, has_post) = (self.has(EXEC), self.has(POST));
         let has_exec_below = lower.has(EXEC);
         lower.retain(|key| match key.role {
-            Role::Independent => true,
-            Role::Schedule | Role::ScheduleDetail => !has_schedule,
-            Role::Command => !has_exec && !has_post,
+            KeyRole::Independent => true,
+            KeyRole::Schedule | KeyRole::ScheduleDetail => !has_schedule,
+            KeyRole::Command => !has_exec && !has_post,
             // A webhook keeps the headers of lower layers: without them a token would be missing.
-            Role::Webhook => !has_exec,
-            Role::GiveUpOn => !has_exec && (!has_post || !has_exec_below),
+            KeyRole::Webhook => !has_exec,
+            KeyRole::GiveUpOn => !has_exec && (!has_post || !has_exec_below),
         });
         for (key, raw, origin) in self.values.into_values() {
             lower.insert(key, raw, origin);
@@ -124,7 +124,7 @@ impl Layers {
 
     /// The values, without switches that are off.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Raw, Origin)> {
-        let is_switch = |key: &Key| matches!(key.kind, Kind::Flag | Kind::Optional);
+        let is_switch = |key: &Key| matches!(key.kind, KeyKind::Flag | KeyKind::Optional);
         let is_off = move |key: &Key, raw: &Raw| is_switch(key) && raw.as_bool() == Some(false);
         let values = self.values.values().map(|(key, raw, origin)| (*key, raw, *origin));
         values.filter(move |(key, raw, _)| !is_off(key, raw))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backlog_schedule::{AgeWindow, DAY, Policy, RetryLimits, Schedule, Shard};
 
-use super::handler::Handler;
+use super::handler::HandlerSpec;
 use super::ping::Ping;
 use super::resolved::Resolved;
 use super::schedule::no_schedule;
@@ -23,7 +23,7 @@ pub struct PassSettings<'a> {
     /// With the proxies to the service.
     pub ping: Option<(Ping, Proxies)>,
     /// None if no record is handled.
-    pub handler: Option<Handler>,
+    pub handler: Option<HandlerSpec>,
     pub timeout: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> PassSettings<'a> {
         }
         let environment = &resolved.sources.environment;
         let proxies = || Proxies::from_env(&|name| environment.text(name));
-        let default_secs = if matches!(handler, Some(Handler::Post(_))) { 30 } else { 3_600 };
+        let default_secs = if matches!(handler, Some(HandlerSpec::Post(_))) { 30 } else { 3_600 };
         Ok(Self {
             options: settings,
             schedule: schedule.ok_or_else(no_schedule)?,

@@ -10,7 +10,7 @@ use backlog_store::{certificates, is_url, kept_beside, without_password};
 
 use super::environment::{Environment, attempts_variable};
 use super::file::{File, require_queue_name};
-use super::key::{EXEC, Key, POST, Role};
+use super::key::{EXEC, Key, KeyRole, POST};
 use super::keys::MAPPING;
 use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
@@ -18,7 +18,7 @@ use super::raw::Raw;
 use super::schedule::{chosen_schedule, no_schedule};
 use super::settings::Settings;
 use super::toml_layer::{Setting, layer};
-use super::{DEFAULT_QUEUE, Handler};
+use super::{DEFAULT_QUEUE, HandlerSpec};
 use crate::exit::{ExitError, usage};
 
 /// The defaults of a pgmq queue, which are those of usual queue workers.
@@ -308,10 +308,10 @@ impl Resolved<'_> {
     pub fn require_all(&self, is_dry: bool) -> Result<(), ExitError> {
         let has = |is_meant: fn(&Key) -> bool| self.layers.has_any(is_meant);
         let has_schedule =
-            self.typed.works_without_schedule || has(|key| key.role == Role::Schedule);
+            self.typed.works_without_schedule || has(|key| key.role == KeyRole::Schedule);
         let missing = [
             (self.layers.has("db"), no_database()),
-            (is_dry || has(|key| [EXEC, POST].contains(&key.name)), Handler::none()),
+            (is_dry || has(|key| [EXEC, POST].contains(&key.name)), HandlerSpec::none()),
             (has_schedule, no_schedule()),
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
@@ -329,7 +329,7 @@ impl Resolved<'_> {
         let words = handler.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
         let mut names = words.map(|word| word.split('=').next().unwrap_or_default());
         let is_missing = |key: &Key| {
-            (key.name == "db" || key.role == Role::Schedule) && !self.layers.has(key.name)
+            (key.name == "db" || key.role == KeyRole::Schedule) && !self.layers.has(key.name)
         };
         let name = names.find(|name| Key::of_option(name).is_some_and(is_missing))?;
         Some(format!(
@@ -407,8 +407,8 @@ impl Resolved<'_> {
         Some((schedule, layer.conditions, settings.shard))
     }
 
-    pub fn handler(&self) -> Result<Option<Handler>, ExitError> {
-        Handler::chosen(&self.settings, &self.layers, &self.sources.environment)
+    pub fn handler(&self) -> Result<Option<HandlerSpec>, ExitError> {
+        HandlerSpec::chosen(&self.settings, &self.layers, &self.sources.environment)
     }
 
     /// The settings of the queue's passes, and the errors in them.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use toml::{Table, Value};
 
-use super::key::{Key, Kind};
+use super::key::{Key, KeyKind};
 use super::keys::require;
 use super::layers::{Layers, Origin};
 use super::raw::{OPEN, text};
@@ -39,11 +39,11 @@ pub fn layer(
 
 /// Makes a path start from the directory of its file, unless it is a URL or a program in PATH.
 fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), String> {
-    let is_program = key.kind == Kind::Command;
+    let is_program = key.kind == KeyKind::Command;
     let path = if is_program {
         value.as_array_mut().and_then(|words| words.first_mut())
     } else {
-        Some(value).filter(|_| key.kind == Kind::Path)
+        Some(value).filter(|_| key.kind == KeyKind::Path)
     };
     if let Some(Value::String(text)) = path
         && if is_program { text.contains('/') } else { !text.contains("://") }
@@ -87,10 +87,10 @@ impl FromStr for Setting {
 /// Whether a value that starts with a bracket is a table or an array. Elsewhere it may be text.
 fn is_structured(key: &Key, path: &[&str]) -> bool {
     match key.kind {
-        Kind::Assignments => path.is_empty(),
-        Kind::Column(_) | Kind::List | Kind::Command => true,
-        Kind::Value => key.name == "max_attempts",
-        Kind::Flag | Kind::Optional | Kind::Path => false,
+        KeyKind::Assignments => path.is_empty(),
+        KeyKind::Column(_) | KeyKind::List | KeyKind::Command => true,
+        KeyKind::Value => key.name == "max_attempts",
+        KeyKind::Flag | KeyKind::Optional | KeyKind::Path => false,
     }
 }
 

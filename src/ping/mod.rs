@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use crate::handlers::Proxies;
 use crate::options::{Event, Ping};
+#[cfg(not(feature = "webhook"))]
+use NoPingClient as PingClient;
 #[cfg(feature = "webhook")]
-use request::Reporter;
+use request::PingClient;
 
 /// Pause before the second try of a request.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -31,10 +33,10 @@ impl Pings {
     pub fn new(ping: Ping, proxies: Proxies, line: String, run: String) -> Self {
         let (events, told) = channel();
         let (answer, result) = channel();
-        let reporter = Reporter::new(ping, proxies, line, run);
+        let client = PingClient::new(ping, proxies, line, run);
         // Without a thread there is no result, which is reported at the end.
         let _ = thread::Builder::new().name("ping".into()).spawn(move || {
-            let _ = answer.send(report_all(reporter, &told));
+            let _ = answer.send(report_all(client, &told));
         });
         Self { events, result }
     }
@@ -60,21 +62,21 @@ fn cut(summary: &str) -> String {
 }
 
 /// Why an event was not reported, and whether another try is worth it.
-struct Failure {
+struct PingError {
     message: String,
     is_lasting: bool,
 }
 
 /// Reports events up to the end of the pass, each with at most two tries. Returns the first failure.
-fn report_all(mut reporter: Reporter, told: &Receiver<(Event, String)>) -> Result<(), String> {
+fn report_all(mut client: PingClient, told: &Receiver<(Event, String)>) -> Result<(), String> {
     let (mut result, mut next) = (Ok(()), told.recv().ok());
     while let Some((event, summary)) = next.take() {
-        let mut reported = reporter.report(event, &summary);
+        let mut reported = client.report(event, &summary);
         if reported.as_ref().is_err_and(|failure| !failure.is_lasting) {
             // Once the pass has ended, its begin need not be reported.
             next = told.recv_timeout(PAUSE).ok();
             if next.is_none() {
-                reported = reporter.report(event, &summary);
+                reported = client.report(event, &summary);
             }
         }
         result = result.and(reported.map_err(|failure| failure.message));
@@ -85,17 +87,17 @@ fn report_all(mut reporter: Reporter, told: &Receiver<(Event, String)>) -> Resul
     result
 }
 
-/// A program without webhooks makes no requests: its options refuse pings.
+/// Without the feature, the options refuse pings, and nothing is reported.
 #[cfg(not(feature = "webhook"))]
-struct Reporter;
+struct NoPingClient;
 
 #[cfg(not(feature = "webhook"))]
-impl Reporter {
+impl NoPingClient {
     fn new(_: Ping, _: Proxies, _: String, _: String) -> Self {
         Self
     }
 
-    fn report(&mut self, _: Event, _: &str) -> Result<(), Failure> {
+    fn report(&mut self, _: Event, _: &str) -> Result<(), PingError> {
         Ok(())
     }
 }

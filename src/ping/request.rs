@@ -9,7 +9,7 @@ use http::{Request, StatusCode, Uri};
 use ureq::Agent;
 use ureq::tls::TlsConfig;
 
-use super::Failure;
+use super::PingError;
 use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failure, tls_config};
 use crate::options::{Event, Ping};
 
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The beginning of a refusal with the status 200: `OK (not found)`.
 const REFUSED: &[u8] = b"OK (";
 
-pub struct Reporter {
+pub struct PingClient {
     ping: Ping,
     proxies: Proxies,
     line: String,
@@ -25,16 +25,16 @@ pub struct Reporter {
     tls: Option<TlsConfig>,
 }
 
-impl Reporter {
+impl PingClient {
     pub fn new(ping: Ping, proxies: Proxies, line: String, run: String) -> Self {
         Self { ping, proxies, line, run, tls: None }
     }
 
-    pub fn report(&mut self, event: Event, summary: &str) -> Result<(), Failure> {
-        let lasting = |error: anyhow::Error| Failure { message: chain(&error), is_lasting: true };
+    pub fn report(&mut self, event: Event, summary: &str) -> Result<(), PingError> {
+        let lasting = |error: anyhow::Error| PingError { message: chain(&error), is_lasting: true };
         let Some(target) = self.ping.target(event, &self.run) else { return Ok(()) };
         // The error would show the URL.
-        let unusable = |_| Failure { message: "the URL cannot be used".into(), is_lasting: true };
+        let unusable = |_| PingError { message: "the URL cannot be used".into(), is_lasting: true };
         let target = target.map_err(unusable)?;
         let uri = target.fill(&|_| Some(self.line.clone())).map_err(unusable)?;
         let proxy = Proxy::chosen(&self.proxies, target.is_https).map_err(lasting)?;
@@ -49,7 +49,7 @@ impl Reporter {
         };
         let mut response = agent.run(request).map_err(|error| {
             let outcome = of_failure(&error, &exchange);
-            Failure { message: outcome.error().unwrap_or_default().into(), is_lasting: false }
+            PingError { message: outcome.error().unwrap_or_default().into(), is_lasting: false }
         })?;
         let status = response.status();
         let answer = response.body_mut().with_config().limit(100).read_to_vec().unwrap_or_default();
@@ -74,7 +74,7 @@ fn request(uri: &Uri, target: &Target, summary: &str) -> Result<Request<String>>
     Ok(request.body(summary.into())?)
 }
 
-fn refusal(host: &str, status: StatusCode, answer: &[u8]) -> Option<Failure> {
+fn refusal(host: &str, status: StatusCode, answer: &[u8]) -> Option<PingError> {
     let is_lasting = !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS;
     let told = if !status.is_success() {
         format!("HTTP {status}")
@@ -83,7 +83,7 @@ fn refusal(host: &str, status: StatusCode, answer: &[u8]) -> Option<Failure> {
     } else {
         return None;
     };
-    Some(Failure { message: format!("{host} answered {told}"), is_lasting })
+    Some(PingError { message: format!("{host} answered {told}"), is_lasting })
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use rustix::fs::{Access, access};
 use super::super::assemble::require;
 use super::super::owner_rule;
 use crate::cli::{self, Typed};
-use crate::crontab::{CRON_PATH, Command, Crontab, Line};
+use crate::crontab::{CRON_PATH, CronCommand, CronLine, Crontab};
 use crate::handlers::{self, StreamSettings, in_one_word, is_executable, obstacle, program};
-use crate::options::{Environment, Handler, PassSettings, Queue, Resolved, Sources};
+use crate::options::{Environment, HandlerSpec, PassSettings, Queue, Resolved, Sources};
 use crate::report::{Findings, Level};
 
 /// Where cron looks for what sends mail.
@@ -89,7 +89,7 @@ fn fault(path: &Path) -> Option<String> {
 
 /// A line, and the queue that it may name.
 struct Installed<'a> {
-    line: &'a Line,
+    line: &'a CronLine,
     home: PathBuf,
     queue: &'a Queue,
     table: Option<&'a Table>,
@@ -120,7 +120,7 @@ impl Installed<'_> {
             let first = text.lines().next().unwrap_or_default();
             anyhow!("{}", first.trim_start_matches("error: "))
         })?;
-        let cli::Command::Process(process) = &typed.cli.command else { return Ok(None) };
+        let cli::CliCommand::Process(process) = &typed.cli.command else { return Ok(None) };
         if let Some(id) = process.ids.first() {
             bail!("{id:?} is taken for the id of a record");
         }
@@ -159,7 +159,7 @@ impl Installed<'_> {
     }
 
     /// Why a pass would fail. `named` is the queue as the line has it.
-    fn errors(&self, command: &Command, named: &Queue, resolved: &Resolved<'_>) -> Vec<String> {
+    fn errors(&self, command: &CronCommand, named: &Queue, resolved: &Resolved<'_>) -> Vec<String> {
         let path = OsStr::new(self.variable("PATH").unwrap_or(CRON_PATH));
         let mut errors = Vec::new();
         errors.extend(program_file(&[OsString::from(&command.words[0])], path).err());
@@ -180,7 +180,9 @@ impl Installed<'_> {
             errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
         }
         match handler {
-            Ok(Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. }))) => {
+            Ok(Some(
+                HandlerSpec::Exec { argv, .. } | HandlerSpec::Stream(StreamSettings { argv, .. }),
+            )) => {
                 errors.extend(program_file(&argv, path).err());
             }
             // Without a value that is not legal, more may seem to be missing.
@@ -190,7 +192,7 @@ impl Installed<'_> {
         errors
     }
 
-    fn warnings(&self, command: &Command, is_dry: bool) -> Vec<&'static str> {
+    fn warnings(&self, command: &CronCommand, is_dry: bool) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         let shell = Path::new(self.variable("SHELL").unwrap_or("sh"));
         if !["sh", "dash", "bash"].iter().any(|name| shell.ends_with(name)) {

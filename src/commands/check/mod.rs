@@ -16,19 +16,19 @@ use serde_json::json;
 use super::assemble::require;
 use super::prune::Finished;
 use super::{Console, SUCCESS_DELETES, line_name, open, passes, require_columns, state_dir};
-use crate::cli::Check;
+use crate::cli::CheckArgs;
 use crate::crontab::CRON_PATH;
 use crate::exit::Exit;
 use crate::handlers::placeholders::variables;
 use crate::handlers::{Signing, StreamSettings};
 #[cfg(feature = "webhook")]
 use crate::handlers::{Webhook, probe};
-use crate::options::{Environment, Handler, Queue, Resolved};
+use crate::options::{Environment, HandlerSpec, Queue, Resolved};
 use crate::report::{ASKS, CheckFinding, Findings, Level, LineReport, Screen};
 
 use lines::program_file;
 
-pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> Result<Exit> {
+pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (sources, clock) = (resolved.sources, console.clock);
     let mut findings = Findings::default();
     let (of_passes, complaints) = resolved.settings_of_passes();
@@ -88,7 +88,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         }
         let handler = chosen.as_ref().ok().and_then(Option::as_ref);
         findings.wrong("handler", require(handler, &queue, table));
-        if !matches!(handler, Some(Handler::Post(_) | Handler::Stream(_))) {
+        if !matches!(handler, Some(HandlerSpec::Post(_) | HandlerSpec::Stream(_))) {
             check_variables(&mut findings, table);
         }
         for condition in &queue.mapping.conditions {
@@ -99,7 +99,7 @@ pub fn run(resolved: &Resolved<'_>, args: &Check, console: &mut Console<'_>) -> 
         if let Some(what) = &deletion {
             findings.warning("on_success", what);
         }
-        if found.reuses_ids && matches!(handler, Some(Handler::Post(_))) {
+        if found.reuses_ids && matches!(handler, Some(HandlerSpec::Post(_))) {
             let why = "without AUTOINCREMENT the id of a deleted row is given again: only";
             let tells = format!("{} tells such records apart in webhook-id", table.inserted.name);
             findings.warning("ids", format!("{why} {tells}"));
@@ -400,7 +400,7 @@ fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Inst
 /// `has_lines` says that crontab lines name the queue, which may have handlers of their own.
 fn check_handler(
     findings: &mut Findings,
-    handler: Option<&Handler>,
+    handler: Option<&HandlerSpec>,
     environment: &Environment,
     has_lines: bool,
 ) {
@@ -410,11 +410,11 @@ fn check_handler(
             "handler",
             "none is configured: set exec or post, or write the command behind `--` in each line",
         ),
-        Some(Handler::Exec { argv, .. } | Handler::Stream(StreamSettings { argv, .. })) => {
+        Some(HandlerSpec::Exec { argv, .. } | HandlerSpec::Stream(StreamSettings { argv, .. })) => {
             let (level, text) = of_command(argv, environment, has_lines);
             findings.add(level, "handler", text);
         }
-        Some(Handler::Post(webhook)) => {
+        Some(HandlerSpec::Post(webhook)) => {
             let signed = match &webhook.signing {
                 Signing::None => "not signed".into(),
                 Signing::Shared(_) => "signed".into(),

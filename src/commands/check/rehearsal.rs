@@ -12,7 +12,7 @@ use backlog_store::{
 
 use super::super::assemble::Assembly;
 use super::super::open;
-use crate::options::{Handler, Queue};
+use crate::options::{HandlerSpec, Queue};
 use crate::report::{Findings, Level};
 
 const ABOUT: &str = "rehearsal";
@@ -25,7 +25,7 @@ pub fn check(
     findings: &mut Findings,
     queue: &Queue,
     schedule: Option<&Schedule>,
-    handler: Option<&Handler>,
+    handler: Option<&HandlerSpec>,
     clock: Clock,
 ) -> Result<()> {
     let Some(schedule) = schedule else {
@@ -35,7 +35,7 @@ pub fn check(
     };
     let mut database = open(queue, Access::Pass(WAIT), clock)?;
     let mut assembly = Assembly::new(queue, schedule, &*database)?;
-    assembly.line.capabilities.may_give_up = handler.is_some_and(Handler::gives_up);
+    assembly.line.capabilities.may_give_up = handler.is_some_and(HandlerSpec::gives_up);
     let rule = assembly.line.due_rule(clock.now(), false);
     let mut found = Vec::new();
     for status in Status::PENDING {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use backlog_schedule::{DAY, Instant, Value, counted};
-use backlog_store::{Counted, Dates, Explored, Format, Holds, Outline, quoted_if_needed};
+use backlog_store::{ColumnType, Dates, Explored, Format, Outline, ValueCount, quoted_if_needed};
 
 use super::words::{ColumnRole, Meaning, is_dated, meaning, role};
 
@@ -78,7 +78,7 @@ pub struct ProfiledColumn<'a> {
     pub formats: Vec<(Format, Instant)>,
     is_of_key: bool,
     /// Its values, if they are few, and it is no date.
-    pub values: &'a [Counted],
+    pub values: &'a [ValueCount],
 }
 
 impl<'a> ProfiledColumn<'a> {
@@ -93,14 +93,15 @@ impl<'a> ProfiledColumn<'a> {
     /// Whether it holds dates, or will: without values its type or its name says so.
     pub fn is_date(&self) -> bool {
         let declared = self.column.declared.to_ascii_uppercase();
-        let is_typed = matches!(self.column.holds, Holds::Instants | Holds::ClockTimes)
-            || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
+        let is_typed =
+            matches!(self.column.column_type, ColumnType::Instant | ColumnType::LocalTime)
+                || ["DATE", "TIME"].iter().any(|word| declared.contains(word));
         let of_dates = [ColumnRole::Created, ColumnRole::Due, ColumnRole::Updated].map(Some);
         // `sent` may be a flag or a number.
         let is_named =
             of_dates.contains(&self.role) || self.is(ColumnRole::Done) && is_dated(self.name());
         !self.formats.is_empty()
-            || self.column.holds.dates()
+            || self.column.column_type.can_be_date()
                 && self.cells.iter().all(is_empty)
                 && (is_typed || is_named)
     }
@@ -120,7 +121,7 @@ impl<'a> ProfiledColumn<'a> {
     /// Whether it holds small numbers from 0 up, or may.
     pub fn counts(&self) -> bool {
         let is_count = |value: &Value| matches!(value, Value::Null | Value::Integer(0..100_000));
-        matches!(self.column.holds, Holds::Integers | Holds::Numbers)
+        matches!(self.column.column_type, ColumnType::Integer | ColumnType::Decimal)
             && self.cells.iter().all(is_count)
     }
 
@@ -141,7 +142,7 @@ impl<'a> ProfiledColumn<'a> {
         let literals: BTreeSet<_> = empty.map(literal).collect();
         let literals: Vec<_> = literals.iter().map(String::as_str).collect();
         match &literals[..] {
-            _ if self.column.holds == Holds::Booleans => {
+            _ if self.column.column_type == ColumnType::Boolean => {
                 [format!("{name} IS NOT TRUE"), name.clone()]
             }
             [] => [format!("{name} IS NULL"), format!("{name} IS NOT NULL")],
@@ -162,7 +163,7 @@ impl<'a> ProfiledColumn<'a> {
     /// How many pending rows it is set in, if it may divide them, and the conditions of both parts.
     pub fn doubt(&self, pending: &[usize]) -> Option<(String, [String; 2])> {
         let is_open = matches!(self.role, None | Some(ColumnRole::Done));
-        let is_flag = self.is(ColumnRole::Due) && self.values.iter().all(Counted::is_truth);
+        let is_flag = self.is(ColumnRole::Due) && self.values.iter().all(ValueCount::is_truth);
         let is_two = is_open && self.is_date()
             || (is_open || is_flag) && self.distinct() == 2 && !self.is_of_key;
         let set = pending.iter().filter(|row| !self.is_empty_at(**row)).count();
@@ -187,11 +188,11 @@ impl<'a> ProfiledColumn<'a> {
         let is_declared = self.column.declared.to_ascii_uppercase().starts_with("BOOL");
         let is_named = self.name().to_ascii_lowercase().starts_with("is");
         self.is(ColumnRole::Done)
-            && (is_declared || is_named || self.column.holds == Holds::Booleans)
+            && (is_declared || is_named || self.column.column_type == ColumnType::Boolean)
     }
 
     /// Meaning of one of its values as that of a status, if that may be written.
-    pub fn meaning(&self, counted: &Counted) -> Option<Meaning> {
+    pub fn meaning(&self, counted: &ValueCount) -> Option<Meaning> {
         match &counted.value {
             Value::Text(text) => meaning(text).filter(|_| !counted.is_refused),
             Value::Integer(0) | Value::Boolean(false) if self.is_truth() => Some(Meaning::New),
@@ -238,7 +239,7 @@ fn formats(
     now: Instant,
 ) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
-    if !column.holds.dates() || column.legal.is_some() {
+    if !column.column_type.can_be_date() || column.legal.is_some() {
         return Vec::new();
     }
     let plausible = YEAR_2000..=now.saturating_add(TWENTY_YEARS);
@@ -252,7 +253,7 @@ fn formats(
 }
 
 /// `'sent' in 900 rows, 'pending' in 12 rows`
-pub fn display<'a>(values: impl IntoIterator<Item = &'a Counted>) -> String {
+pub fn display<'a>(values: impl IntoIterator<Item = &'a ValueCount>) -> String {
     let each = values.into_iter().map(|counted| {
         let rows = match counted.rows {
             0 => "no row".into(),

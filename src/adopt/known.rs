@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::listed;
-use backlog_store::{Counted, Listed};
+use backlog_store::{Listed, ValueCount};
 use toml::{Table, Value};
 
 use super::columns::{ProfiledColumn, TableProfile};
@@ -106,7 +106,7 @@ impl Known {
         let further = columns.filter(|column| !self.mentions(column.name()));
         let rows: Vec<_> = (0..columns.outline.rows).collect();
         let is_flag =
-            |it: &&&ProfiledColumn<'_>| it.is_date() || it.values.iter().all(Counted::is_truth);
+            |it: &&&ProfiledColumn<'_>| it.is_date() || it.values.iter().all(ValueCount::is_truth);
         let doubts = further.iter().filter(is_flag).filter_map(|it| it.doubt(&rows));
         let doubts: Vec<_> = doubts.map(|(about, _)| about).collect();
         let question = format!("{}. Does that take rows out of the queue?", doubts.join("; "));

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::{Value, listed};
-use backlog_store::{Counted, quoted_if_needed};
+use backlog_store::{ValueCount, quoted_if_needed};
 use toml::Value as Toml;
 
 use super::columns::{ProfiledColumn, TableProfile, display};
@@ -113,7 +113,7 @@ impl TableProfile<'_> {
     ) -> Result<PendingMapping> {
         let (name, is_large) = (column.name(), self.outline.is_large);
         let values = self.meanings(column, proposal)?;
-        let with = |meaning| -> Vec<&Counted> {
+        let with = |meaning| -> Vec<&ValueCount> {
             values.iter().filter(|(it, _)| *it == meaning).map(|(_, value)| *value).collect()
         };
         let unknown = with(None);
@@ -203,8 +203,8 @@ impl TableProfile<'_> {
         &self,
         column: &'c ProfiledColumn<'_>,
         proposal: &Proposal<'_>,
-    ) -> Result<Vec<(Option<Meaning>, &'c Counted)>> {
-        let is_given_up = |it: &Counted| column.meaning(it) == Some(Meaning::GivenUp);
+    ) -> Result<Vec<(Option<Meaning>, &'c ValueCount)>> {
+        let is_given_up = |it: &ValueCount| column.meaning(it) == Some(Meaning::GivenUp);
         // Where attempts have an end, a failure may be final.
         let is_final = self.most_attempts().is_some() && !column.values.iter().any(is_given_up);
         let meanings = column.values.iter().map(|value| {
@@ -298,7 +298,7 @@ impl TableProfile<'_> {
 fn written(
     column: &ProfiledColumn<'_>,
     word: &str,
-    mut values: Vec<&Counted>,
+    mut values: Vec<&ValueCount>,
     proposal: &mut Proposal<'_>,
 ) -> Result<String> {
     let default = column.column.default.as_deref().unwrap_or_default();
@@ -320,8 +320,8 @@ fn written(
     Ok(toml_list(&values))
 }
 
-fn toml_list(values: &[&Counted]) -> String {
-    let toml = |counted: &&Counted| match &counted.value {
+fn toml_list(values: &[&ValueCount]) -> String {
+    let toml = |counted: &&ValueCount| match &counted.value {
         Value::Null => Toml::from("{null}"),
         Value::Integer(number) => Toml::from(*number),
         Value::Boolean(truth) => Toml::from(*truth),

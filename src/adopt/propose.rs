@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::counted;
-use backlog_store::{Format, Holds};
+use backlog_store::{ColumnType, Format};
 use toml::{Table, Value as Toml};
 
 use super::columns::{ProfiledColumn, TableProfile};
@@ -52,9 +52,11 @@ impl<'a> TableProfile<'a> {
     /// The unique key with the fewest columns, the primary key before others.
     fn id(&self, proposal: &mut Proposal<'_>) {
         let can_be = |column: &ProfiledColumn<'a>| {
-            let holds = column.column.holds;
-            matches!(holds, Holds::Integers | Holds::Text | Holds::Numbers | Holds::Bytes)
-                || column.column.declared.eq_ignore_ascii_case("uuid")
+            let holds = column.column.column_type;
+            matches!(
+                holds,
+                ColumnType::Integer | ColumnType::Text | ColumnType::Decimal | ColumnType::Bytes
+            ) || column.column.declared.eq_ignore_ascii_case("uuid")
         };
         let is_id = |name: &String| self.all.iter().any(|it| it.name() == name && can_be(it));
         let keys = self.outline.keys.iter().filter(|key| key.iter().all(is_id));
@@ -149,8 +151,9 @@ impl<'a> TableProfile<'a> {
             proposal.comment("each record has a maximum");
             proposal.line(&format!("max_attempts = {{ column = {} }}", toml(most.name())));
         }
-        let is_text =
-            |it: &ProfiledColumn<'a>| it.column.holds == Holds::Text && it.formats.is_empty();
+        let is_text = |it: &ProfiledColumn<'a>| {
+            it.column.column_type == ColumnType::Text && it.formats.is_empty()
+        };
         if let Some(error) = self.only(ColumnRole::Error, is_text) {
             proposal.comment("the last error, by its name");
             proposal.line(&format!("last_error = {}", toml(error.name())));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use backlog_schedule::{counted, listed, one_line, toml_text};
-use backlog_store::ownership::Kind;
+use backlog_store::ownership::PathKind;
 use backlog_store::{Access, Listed, chain, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
@@ -30,7 +30,7 @@ pub fn run(
     };
     let is_server = backlog_store::is_url(&db.to_string_lossy());
     if !is_server {
-        environment.require_trusted(&db, Kind::File)?;
+        environment.require_trusted(&db, PathKind::File)?;
     }
     let mut database = location(db.clone(), None, environment)?.explore()?;
     let name = match args.table.as_ref().or(args.name.as_ref()) {

@@ -9,7 +9,7 @@ use backlog_schedule::{Instant, Schedule, Shard};
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
-    Access, Clock, Database, Holds, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
+    Access, Clock, ColumnType, Database, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
     StoredLine, Table, chain,
 };
 
@@ -176,8 +176,8 @@ pub fn context(
 }
 
 fn columns(table: &Table) -> placeholders::Columns<'_> {
-    let integers = table.columns.iter().filter(|column| column.holds == Holds::Integers);
-    let has_integer_id = matches!(&table.id[..], [id] if id.holds == Holds::Integers);
+    let integers = table.columns.iter().filter(|column| column.column_type == ColumnType::Integer);
+    let has_integer_id = matches!(&table.id[..], [id] if id.column_type == ColumnType::Integer);
     placeholders::Columns {
         names: table.columns.iter().map(|column| column.name.as_str()).collect(),
         integers: integers

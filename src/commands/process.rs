@@ -12,7 +12,7 @@ use backlog_schedule::{
     hexadecimal, one_line,
 };
 use backlog_store::{
-    Access, Clock, Count, Database, Found, PassRecord, Stop, Table, chain, secure_file,
+    Access, Clock, Database, Found, PassRecord, StatusCount, Stop, Table, chain, secure_file,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
@@ -365,7 +365,7 @@ fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>>
     if rows == 0 {
         return Ok(None);
     }
-    let quoted = |count: &Count| format!("'{}'", cut_line(&count.text));
+    let quoted = |count: &StatusCount| format!("'{}'", cut_line(&count.text));
     let values: Vec<_> = foreign.iter().take(UNMAPPED_NAMED).map(quoted).collect();
     let more = if foreign.len() > UNMAPPED_NAMED { ", ..." } else { "" };
     Ok(Some(format!(

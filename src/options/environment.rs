@@ -35,7 +35,7 @@ impl Environment {
     }
 
     /// Fails if root would work on a file that others can change.
-    pub fn require_trusted(&self, path: &Path, kind: ownership::Kind) -> Result<(), ExitError> {
+    pub fn require_trusted(&self, path: &Path, kind: ownership::PathKind) -> Result<(), ExitError> {
         match self.complaint(path, kind) {
             Some(complaint) if self.rule == OwnerRule::Enforced => Err(usage(complaint)),
             _ => Ok(()),
@@ -43,7 +43,7 @@ impl Environment {
     }
 
     /// Who else can change a file that root works on, unless that is allowed.
-    pub fn complaint(&self, path: &Path, kind: ownership::Kind) -> Option<String> {
+    pub fn complaint(&self, path: &Path, kind: ownership::PathKind) -> Option<String> {
         let is_waived = self.rule == OwnerRule::Waived;
         if is_waived { None } else { ownership::complaint(&self.directory.join(path), kind) }
     }

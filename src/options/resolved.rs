@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use backlog_schedule::{Schedule, Shard, listed};
-use backlog_store::ownership::{Kind, OwnerRule};
+use backlog_store::ownership::{OwnerRule, PathKind};
 use backlog_store::{certificates, is_url, kept_beside, without_password};
 
 use super::environment::{Environment, attempts_variable};
@@ -107,7 +107,7 @@ impl Sources {
         let is_named = named.is_some();
         let path = named.or_else(|| usual_file(&environment));
         if let Some(path) = &path {
-            environment.require_trusted(path, Kind::Config)?;
+            environment.require_trusted(path, PathKind::Config)?;
         }
         Ok(Self { file: path.map(|path| File::read(path, is_named)).transpose()?, environment })
     }
@@ -273,17 +273,17 @@ impl Resolved<'_> {
         let default = || environment.state_dir().filter(|_| url.is_some());
         let file = db.as_ref().filter(|_| url.is_none()).map(|db| environment.directory.join(db));
         let beside = file.iter().flat_map(|file| kept_beside(file));
-        let beside = beside.map(|path| ("database", Some(path), Kind::Directory));
+        let beside = beside.map(|path| ("database", Some(path), PathKind::Directory));
         let text = |name: &str| environment.text(name);
         let certificates = url.into_iter().flat_map(|url| certificates(url, &text));
-        let certificates = certificates.map(|path| ("database", Some(path), Kind::File));
+        let certificates = certificates.map(|path| ("database", Some(path), PathKind::File));
         let config = self.sources.file.as_ref().map(|file| file.path.clone());
         let files = [
-            ("config", config, Kind::Config),
-            ("database", file.clone(), Kind::File),
-            ("claims", path("state_dir").or_else(default), Kind::Directory),
-            ("joblog", path("joblog"), Kind::File),
-            ("handler", path("ca_file"), Kind::File),
+            ("config", config, PathKind::Config),
+            ("database", file.clone(), PathKind::File),
+            ("claims", path("state_dir").or_else(default), PathKind::Directory),
+            ("joblog", path("joblog"), PathKind::File),
+            ("handler", path("ca_file"), PathKind::File),
         ];
         let complaints =
             files.into_iter().chain(beside).chain(certificates).filter_map(

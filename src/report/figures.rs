@@ -2,7 +2,7 @@
 //! these rows, and nothing else calculates a figure.
 
 use backlog_schedule::{Causes, HOUR, Id, Instant, Policy, Record, Status, Verdict, span};
-use backlog_store::{Count, PassCounts, Pause};
+use backlog_store::{PassCounts, Pause, StatusCount};
 use serde::Serialize;
 
 use super::passes::{LineReport, Passes};
@@ -246,7 +246,7 @@ pub struct StatusReport {
     pub db: String,
     pub table: String,
     pub now: Instant,
-    pub counts: Vec<Count>,
+    pub counts: Vec<StatusCount>,
     pub of_records: RecordFigures,
     /// By the chosen policy, if there is one.
     pub due: Option<DueReport>,

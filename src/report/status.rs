@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use backlog_schedule::{Status, cut_line, one_line, rough_span, span};
-use backlog_store::{Count, Pause, chain};
+use backlog_store::{Pause, StatusCount, chain};
 use serde_json::{Value as Json, json};
 
 use super::failures::{top_failures, top_failures_json};
@@ -20,7 +20,7 @@ pub(super) const BAND_NAMES: [&str; COLUMNS] =
 const COLUMNS: usize = BANDS.len() + 2;
 
 /// The rows of each status by band. Our statuses come first, also without rows.
-pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
+pub(super) fn status_lines(counts: &[StatusCount]) -> Vec<(String, [u64; COLUMNS])> {
     let mut by_status: BTreeMap<(bool, &str), [u64; COLUMNS]> = BTreeMap::new();
     for count in counts {
         let cells = by_status.entry((count.status == Status::Foreign, &count.text)).or_default();
@@ -36,7 +36,7 @@ pub(super) fn status_lines(counts: &[Count]) -> Vec<(String, [u64; COLUMNS])> {
 }
 
 /// The records by status and age, or by status alone on a narrow terminal.
-fn counts_table(counts: &[Count], screen: &Screen) -> String {
+fn counts_table(counts: &[StatusCount], screen: &Screen) -> String {
     let row = |(status, cells): (String, [u64; COLUMNS])| {
         let cells = cells.into_iter().chain([cells.iter().sum()]).map(|rows| rows.to_string());
         iter::once(cut_line(&status)).chain(cells).collect()
@@ -108,7 +108,7 @@ pub fn status_text(report: &StatusReport, screen: &Screen) -> String {
 }
 
 /// `{"NEW":{"total":3,"by_age":{"0-1d":3,...}},...}`
-fn by_status(counts: &[Count]) -> Json {
+fn by_status(counts: &[StatusCount]) -> Json {
     let rows = status_lines(counts).into_iter().map(|(status, cells)| {
         let by_age: Json =
             BAND_NAMES.map(String::from).into_iter().zip(cells.map(Json::from)).collect();
@@ -284,7 +284,7 @@ mod tests {
         }
         for (status, rows) in [(Status::New, 109), (Status::Error, 2), (Status::Archived, 112)] {
             let text = status.name().into();
-            report.counts.push(Count { status, text, band: Some(0), rows });
+            report.counts.push(StatusCount { status, text, band: Some(0), rows });
         }
         report
     }

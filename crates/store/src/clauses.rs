@@ -1,7 +1,7 @@
 //! Clauses of a guarded write in SQL, from the terms of a change.
 
 use crate::sql::EVERY;
-use crate::table::{Role, Term, joined, quote};
+use crate::table::{Term, TermRole, joined, quote};
 
 /// Conditions and assignments of a statement that writes rows.
 #[derive(Default)]
@@ -25,15 +25,15 @@ impl Clauses {
     ) {
         let column = quote(&term.column.name);
         let own = format!("{prefix}{column}");
-        if let Role::Grow(increment) = term.role {
+        if let TermRole::Grow(increment) = term.role {
             return self.sets.push(format!("{column} = coalesce({own}, 0) + {increment}"));
         }
         let value = value();
         match term.role {
-            Role::Grow(_) => {}
-            Role::Id => self.ids.push(format!("{own} = {value}")),
-            Role::Guard => self.guards.push(equals(&own, &value)),
-            Role::Set => {
+            TermRole::Grow(_) => {}
+            TermRole::Id => self.ids.push(format!("{own} = {value}")),
+            TermRole::Guard => self.guards.push(equals(&own, &value)),
+            TermRole::Set => {
                 self.written.push(equals(&own, &value));
                 self.sets.push(format!("{column} = {value}"));
             }

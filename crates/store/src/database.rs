@@ -47,7 +47,7 @@ pub trait Survey {
     /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
     fn ids_from(&mut self, begin: &str) -> Result<Vec<String>>;
 
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>>;
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>>;
 
     /// Whether any row has a status that is mapped; true where no column says what is pending.
     fn any_mapped(&mut self) -> Result<bool>;
@@ -101,7 +101,7 @@ pub trait Database: Reader + Survey {
 
 /// How many rows there are of one status and one age.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
+pub struct StatusCount {
     pub status: Status,
     /// Its name, or what the table holds instead if it is foreign.
     pub text: String,

@@ -15,7 +15,7 @@ use crate::writes::{Charged, RowConstraints, RowWrite, WriteResult};
 
 /// Statements of a database.
 pub trait Engine: Inspect + Sized + Send + 'static {
-    type Row<'r>: Cells;
+    type ResultRow<'r>: Cells;
     type Locks: Locks<Self>;
 
     /// Maximum number of times that a statement is repeated because of a lock.
@@ -31,7 +31,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         &mut self,
         sql: &str,
         params: &[Value],
-        each: impl FnMut(&Self::Row<'_>) -> bool,
+        each: impl FnMut(&Self::ResultRow<'_>) -> bool,
     ) -> DbResult<()>;
 
     /// Begins a transaction. One that rehearses does not wait long for locks.
@@ -63,7 +63,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         &mut self,
         sql: &str,
         params: &[Value],
-        each: impl FnMut(&Self::Row<'_>) -> bool,
+        each: impl FnMut(&Self::ResultRow<'_>) -> bool,
     ) -> DbResult<()> {
         self.rows(sql, params, each)
     }
@@ -73,7 +73,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         &mut self,
         sql: &str,
         params: &[Value],
-        mut read: impl FnMut(&Self::Row<'_>) -> T,
+        mut read: impl FnMut(&Self::ResultRow<'_>) -> T,
     ) -> DbResult<Vec<T>> {
         let mut all = Vec::new();
         self.rows(sql, params, |row| {
@@ -113,7 +113,7 @@ pub trait Inspect {
 
     fn constraints(&mut self, table: &Table) -> DbResult<Constraints>;
 
-    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<Plan>;
+    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan>;
 
     /// Whether an index leads to a record by its id.
     fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
@@ -142,7 +142,7 @@ pub struct Constraints {
 }
 
 /// The plan of a search.
-pub struct Plan {
+pub struct QueryPlan {
     /// Whether an index leads to the records.
     pub uses_index: bool,
     /// Whether the database sorts the records, because no index has them in order.

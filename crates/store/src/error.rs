@@ -29,7 +29,7 @@ impl fmt::Display for StoreError {
 
 #[derive(Debug, Default)]
 pub struct DbError {
-    pub kind: Kind,
+    pub kind: DbErrorKind,
     /// The database's own words.
     pub words: String,
     /// What can be done about it, behind the words: `; make room`
@@ -45,7 +45,7 @@ pub struct DbError {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum DbErrorKind {
     /// The session is gone, and whatever it held with it.
     Lost,
     /// Somebody else is in the way: the same statement may go through a moment later.
@@ -70,36 +70,40 @@ impl DbError {
 
     #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
     pub fn moved(error: anyhow::Error) -> Self {
-        Self { kind: Kind::Moved, words: error.to_string(), ..Self::default() }
+        Self { kind: DbErrorKind::Moved, words: error.to_string(), ..Self::default() }
     }
 
     pub fn is_lost(&self) -> bool {
-        self.kind == Kind::Lost
+        self.kind == DbErrorKind::Lost
     }
 
     /// Whether the statement itself may be wrong.
     #[cfg(feature = "postgres")]
     pub fn is_of_sql(&self) -> bool {
-        matches!(self.kind, Kind::NoValue | Kind::ReadOnly | Kind::Other)
+        matches!(self.kind, DbErrorKind::NoValue | DbErrorKind::ReadOnly | DbErrorKind::Other)
     }
 
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
         let Self { words, hint, .. } = self;
         match self.kind {
-            Kind::Lost => StoreError::TryLater(format!(
+            DbErrorKind::Lost => StoreError::TryLater(format!(
                 "lost the connection to {place}: {words}{hint}; try later"
             ))
             .into(),
-            Kind::Busy => {
+            DbErrorKind::Busy => {
                 StoreError::TryLater(format!("could not {verb} {place}: {hint}; try later")).into()
             }
-            Kind::Moved => anyhow!("{words}"),
-            Kind::ReadOnly if verb == "read" => anyhow!(
+            DbErrorKind::Moved => anyhow!("{words}"),
+            DbErrorKind::ReadOnly if verb == "read" => anyhow!(
                 "could not read {place}: {words}; a command that only reads takes no `where` that \
                  writes"
             ),
-            Kind::NoValue | Kind::Forbidden | Kind::ReadOnly | Kind::Io | Kind::Other => {
+            DbErrorKind::NoValue
+            | DbErrorKind::Forbidden
+            | DbErrorKind::ReadOnly
+            | DbErrorKind::Io
+            | DbErrorKind::Other => {
                 anyhow!("could not {verb} {place}: {words}{hint}")
             }
         }

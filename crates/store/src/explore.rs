@@ -9,7 +9,7 @@ use backlog_schedule::Value;
 
 use super::engine::Engine;
 use super::error::DbError;
-use super::table::{Cells, Column, Holds, Listed, quote};
+use super::table::{Cells, Column, ColumnType, Listed, quote};
 use super::tokens::{identifiers, tokens};
 
 /// The longest that a statement may take.
@@ -53,24 +53,24 @@ pub struct Explored {
     pub cells: Vec<Value>,
     /// If it has at most [`MOST_VALUES`] values, these, the most frequent first, and then the others that
     /// its type, its CHECK constraints or its default name. None if counting takes too long.
-    pub values: Vec<Counted>,
+    pub values: Vec<ValueCount>,
 }
 
-pub struct Counted {
+pub struct ValueCount {
     pub value: Value,
     pub rows: u64,
     /// Whether a CHECK constraint refuses to write it.
     pub is_refused: bool,
 }
 
-impl Counted {
+impl ValueCount {
     /// Whether it is yes or no, or NULL.
     pub fn is_truth(&self) -> bool {
         matches!(self.value, Value::Null | Value::Boolean(_) | Value::Integer(0 | 1))
     }
 }
 
-pub struct Keys {
+pub struct TableKeys {
     /// The columns of the unique keys without NULL, that of the primary key first.
     pub unique: Vec<Vec<String>>,
     /// Estimated number of rows, if the database knows it without counting.
@@ -78,7 +78,7 @@ pub struct Keys {
     pub checks: Vec<String>,
 }
 
-impl Keys {
+impl TableKeys {
     fn is_large(&self) -> bool {
         self.rows.is_some_and(|rows| rows > COUNTED)
     }
@@ -119,7 +119,7 @@ pub trait Explorable: Engine {
 
     fn listed(&mut self, name: &str) -> Result<Listed>;
 
-    fn keys(&mut self, table: &Listed) -> Result<Keys>;
+    fn keys(&mut self, table: &Listed) -> Result<TableKeys>;
 
     /// The beginning of a cell; nothing of what is no text and no number.
     fn glimpse(column: &Column) -> String;
@@ -180,7 +180,7 @@ impl<E: Explorable> Explorer<E> {
     fn read<T>(
         &mut self,
         sql: &str,
-        of: impl FnMut(&E::Row<'_>) -> T + Send,
+        of: impl FnMut(&E::ResultRow<'_>) -> T + Send,
     ) -> Result<Vec<T>, DbError> {
         let mut interrupt = self.0.interrupter();
         let (done, is_done) = channel::<()>();
@@ -196,9 +196,9 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    fn values(&mut self, table: &Listed, keys: &Keys, column: &Column) -> Vec<Counted> {
+    fn values(&mut self, table: &Listed, keys: &TableKeys, column: &Column) -> Vec<ValueCount> {
         let is_key = keys.unique.iter().any(|key| key[..] == [column.name.clone()]);
-        if matches!(column.holds, Holds::Documents | Holds::Bytes) || is_key {
+        if matches!(column.column_type, ColumnType::Json | ColumnType::Bytes) || is_key {
             return Vec::new();
         }
         let counted = keys.counted(table, &E::glimpse(column));
@@ -210,7 +210,7 @@ impl<E: Explorable> Explorer<E> {
         let of_checks = checks.iter().flat_map(|check| literals(check));
         let labels = column.legal.iter().flatten().cloned().chain(of_checks);
         let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
-        let labels = labels.map(Value::Text).filter(|_| column.holds.is_text());
+        let labels = labels.map(Value::Text).filter(|_| column.column_type.is_text());
         let is_flag = column.declared.to_ascii_uppercase().starts_with("BOOL");
         let truths = match values.first().filter(|_| is_flag) {
             Some((Value::Integer(_), _)) => vec![Value::Integer(0), Value::Integer(1)],
@@ -224,7 +224,7 @@ impl<E: Explorable> Explorer<E> {
         }
         let values = values.into_iter().map(|(value, rows)| {
             let is_refused = checks.iter().any(|check| self.refuses(check, column, &value));
-            Counted { value, rows, is_refused }
+            ValueCount { value, rows, is_refused }
         });
         values.filter(|counted| counted.rows > 0 || !counted.is_refused).collect()
     }

@@ -15,7 +15,7 @@ pub struct Inspection {
     pub rows: Option<u64>,
     /// Most frequent first; none without a status column.
     pub values: Vec<StatusValue>,
-    pub pending: Pending,
+    pub pending: PendingRows,
     pub triggers: Vec<String>,
     /// If rows may be hidden from this user, the reason.
     pub hidden: Option<String>,
@@ -47,7 +47,7 @@ impl Unread {
 }
 
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct PendingRows {
     pub rows: u64,
     /// Whether there are more that could not be read.
     pub is_cut: bool,
@@ -61,7 +61,7 @@ pub struct Pending {
     pub newest: Option<Instant>,
 }
 
-impl Pending {
+impl PendingRows {
     /// Takes one more into account, of a row that is its id and its insertion date.
     pub fn add(&mut self, table: &Table, row: &dyn Cells) {
         self.rows += 1;

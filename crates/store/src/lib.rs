@@ -57,11 +57,11 @@ pub use postgres::{certificates, without_password};
 
 pub use claims::LineLock;
 pub use clock::Clock;
-pub use database::{Access, Count, Database, MOST_IDS};
+pub use database::{Access, Database, MOST_IDS, StatusCount};
 pub use date::{Dates, Format, Zone};
 pub use error::{Refusal, StoreError};
-pub use explore::{Counted, Explore, Explored, Outline};
-pub use inspection::{Inspection, Pending};
+pub use explore::{Explore, Explored, Outline, ValueCount};
+pub use inspection::{Inspection, PendingRows};
 pub use location::Location;
 pub use mapping::{
     Assigned, Assignment, DateSource, Mapping, STATUS, StatusColumn, StatusValues, usual_values,
@@ -80,6 +80,6 @@ pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use stoppable::{OwnedThread, Stoppable};
 pub use store::{Begun, Claim, Claiming, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
 pub use system_error::chain;
-pub use table::{Column, Holds, Listed, Table, naming, quoted_if_needed};
+pub use table::{Column, ColumnType, Listed, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
 pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

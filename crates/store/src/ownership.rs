@@ -20,7 +20,7 @@ pub enum OwnerRule {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PathKind {
     /// A file that root may keep a copy of elsewhere.
     Config,
     File,
@@ -31,24 +31,24 @@ pub enum Kind {
 pub const ROOTS_CONFIG: &str = "/etc/backlog.toml";
 
 /// What other users can do at a path, and how to prevent that.
-type Finding = (String, String);
+type Problem = (String, String);
 
 const BY_EVERYBODY: &str = "can be written by everybody";
 
 /// Who besides root can change a file or a directory above it, and the remedy. None for other users.
-pub fn complaint(path: &Path, kind: Kind) -> Option<String> {
+pub fn complaint(path: &Path, kind: PathKind) -> Option<String> {
     let (place, (what, remedy)) = if is_root() { examine(path, kind)? } else { return None };
     let copied = match kind {
-        Kind::Config => {
+        PathKind::Config => {
             format!("copy it for root (install -m 600 {} {ROOTS_CONFIG}), ", path.display())
         }
-        Kind::File | Kind::Directory => String::new(),
+        PathKind::File | PathKind::Directory => String::new(),
     };
     Some(format!("{} {what}: {remedy}, {copied}or pass --trust-owner", place.display()))
 }
 
 /// The last place on the way to a path that others than root can change. What is not there may be made.
-fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Finding)> {
+fn examine(path: &Path, kind: PathKind) -> Option<(PathBuf, Problem)> {
     let move_it = format!("move {} into a directory of root's", path.display());
     let path = std::path::absolute(path).ok()?;
     let (mut last, mut directory) = (None, None);
@@ -59,14 +59,14 @@ fn examine(path: &Path, kind: Kind) -> Option<(PathBuf, Finding)> {
         }
         Ok(())
     });
-    let is_directory = kind == Kind::Directory || path.is_dir();
+    let is_directory = kind == PathKind::Directory || path.is_dir();
     // In a sticky directory nobody can replace a database, but everybody can put a journal beside it.
     let is_shared = |mode: u32| !is_directory && mode & (GROUP_WRITE | OTHERS_WRITE) != 0;
     let shared = directory.filter(|(_, mode)| is_shared(*mode));
     last.or_else(|| shared.map(|(place, _)| (place, (BY_EVERYBODY.into(), move_it))))
 }
 
-fn finding(place: &Path, found: &Stat) -> Option<Finding> {
+fn finding(place: &Path, found: &Stat) -> Option<Problem> {
     let (mode, uid, gid) = (found.st_mode, found.st_uid, found.st_gid);
     let kind = secure_file::kind(found);
     let is_examined =

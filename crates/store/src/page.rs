@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use backlog_schedule::{Id, Query, SortKey, counted};
 use log::Level;
 
-use super::table::{Cells, Membership, Places};
+use super::table::{Cells, FactReader, Membership};
 use crate::inspection::Undated;
 use crate::store::{IsDue, Page};
 
@@ -28,7 +28,7 @@ impl<'a> PageBuilder<'a> {
     }
 
     /// A row. False if the page is full.
-    pub fn row(&mut self, columns: &Places<'_>, row: &impl Cells) -> bool {
+    pub fn row(&mut self, columns: &FactReader<'_>, row: &impl Cells) -> bool {
         let id = match columns.id(row) {
             Ok(id) => id,
             Err((_, _, why)) => {

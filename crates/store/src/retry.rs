@@ -9,7 +9,7 @@ use backlog_schedule::{Id, Query, Record};
 
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::error::{DbError, Kind, Refusal, StoreError};
+use crate::error::{DbError, DbErrorKind, Refusal, StoreError};
 use crate::mutex::lock;
 use crate::stop::Stop;
 use crate::store::{Begun, Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
@@ -95,7 +95,7 @@ pub trait Reconnecting: Store {
 pub struct Retrying<S> {
     store: S,
     retry: Retry,
-    stage: Stage,
+    stage: PassStage,
     /// Whether nobody waits: a server that is gone is then left to the next heartbeat.
     is_heartbeat: bool,
     /// Whether the sessions were used since the last heartbeat.
@@ -112,7 +112,7 @@ struct Refused {
 }
 
 #[derive(PartialEq, Eq)]
-enum Stage {
+enum PassStage {
     /// A command that is no pass waits for a row that is locked.
     Opened,
     /// A pass keeps outcomes and tries again.
@@ -123,7 +123,7 @@ enum Stage {
 
 impl<S: Reconnecting> Retrying<S> {
     pub fn new(store: S, retry: Retry) -> Self {
-        let (stage, is_heartbeat, is_used, lost_at) = (Stage::Opened, false, false, None);
+        let (stage, is_heartbeat, is_used, lost_at) = (PassStage::Opened, false, false, None);
         Self { store, retry, stage, is_heartbeat, is_used, lost_at }
     }
 
@@ -143,8 +143,9 @@ impl<S: Reconnecting> Retrying<S> {
                 Err(error) => error.downcast::<DbError>()?,
             };
             let goes_on = !self.retry.is_at_end();
-            let is_read_only =
-                error.kind == Kind::ReadOnly && self.stage == Stage::Written && !self.is_heartbeat;
+            let is_read_only = error.kind == DbErrorKind::ReadOnly
+                && self.stage == PassStage::Written
+                && !self.is_heartbeat;
             let is_gone = error.is_lost() || is_read_only;
             if is_read_only && deadline.is_none() {
                 log::warn!("{}: {}; trying again", self.place(), error.words);
@@ -165,7 +166,7 @@ impl<S: Reconnecting> Retrying<S> {
                     "could not {verb} {place}: {words}; try later"
                 )));
             }
-            if !goes_on || error.kind != Kind::Busy || busy == S::Engine::TRIES {
+            if !goes_on || error.kind != DbErrorKind::Busy || busy == S::Engine::TRIES {
                 return Err(self.store.engine().explain(error, verb));
             }
             let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
@@ -206,7 +207,7 @@ impl<S: Reconnecting> Retrying<S> {
         writes: &[RowWrite],
         next: &[Id],
     ) -> Result<Result<Vec<WriteResult>, Refused>> {
-        let gives_way = S::Engine::TRIES > 0 && self.stage != Stage::Opened;
+        let gives_way = S::Engine::TRIES > 0 && self.stage != PassStage::Opened;
         self.retrying("write to", |store, is_repeated| {
             let repeated = || writes.iter().map(|write| RowWrite { is_repeated, ..write.clone() });
             let written = match is_repeated {
@@ -215,7 +216,7 @@ impl<S: Reconnecting> Retrying<S> {
             };
             let Err(error) = written else { return written.map(Ok) };
             let error = error.downcast::<DbError>()?;
-            let is_lock = error.kind == Kind::Busy;
+            let is_lock = error.kind == DbErrorKind::Busy;
             if error.is_refusal || gives_way && is_lock {
                 store.engine().roll_back();
                 let is_partial = is_repeated || error.is_partial;
@@ -277,8 +278,8 @@ impl<S: Reconnecting> Store for Retrying<S> {
 
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
         let rehearsed = self.retrying("write to", |store, _| store.rehearse(writes, held))?;
-        if self.stage == Stage::Begun && rehearsed.contains(&Rehearsal::Taken) {
-            self.stage = Stage::Written;
+        if self.stage == PassStage::Begun && rehearsed.contains(&Rehearsal::Taken) {
+            self.stage = PassStage::Written;
         }
         Ok(rehearsed)
     }
@@ -289,7 +290,7 @@ impl<S: Reconnecting> Store for Retrying<S> {
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {
         let begun = self.retrying("read", |store, _| store.begin(token, lost.clone()))?;
-        self.stage = Stage::Begun;
+        self.stage = PassStage::Begun;
         Ok(begun)
     }
 

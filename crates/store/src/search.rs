@@ -11,10 +11,10 @@ use backlog_schedule::{
 };
 
 use super::engine::{Engine, RowState, SqlDatabase};
-use super::error::{DbError, DbResult, Kind};
+use super::error::{DbError, DbErrorKind, DbResult};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_param, id_params};
-use super::table::{Cells, Column, Holds, Places, Selected};
+use super::table::{Cells, Column, ColumnType, FactReader, Selected};
 use crate::database::MOST_IDS;
 use crate::inspection::Undated;
 use crate::store::{Found, IsDue, Page, Reader};
@@ -98,7 +98,7 @@ impl<E: Engine> SqlDatabase<E> {
             true
         });
         match read {
-            Err(error) if error.kind == Kind::NoValue => {}
+            Err(error) if error.kind == DbErrorKind::NoValue => {}
             read => read?,
         }
         let mut found = found.into_iter();
@@ -113,8 +113,12 @@ impl<E: Engine> SqlDatabase<E> {
     /// for the bytes of a UUID.
     pub fn find_ids(&mut self, begin: &str) -> DbResult<Vec<String>> {
         let Self { engine, table, .. } = self;
-        let [column @ Column { holds: Holds::Text | Holds::Bytes | Holds::Anything, .. }] =
-            &table.id[..]
+        let [
+            column @ Column {
+                column_type: ColumnType::Text | ColumnType::Bytes | ColumnType::Any,
+                ..
+            },
+        ] = &table.id[..]
         else {
             return Ok(Vec::new());
         };
@@ -134,7 +138,9 @@ impl<E: Engine> SqlDatabase<E> {
                 found.len() < MOST_IDS
             });
             // A text may be no UUID.
-            read.or_else(|error| if error.kind == Kind::NoValue { Ok(()) } else { Err(error) })?;
+            read.or_else(
+                |error| if error.kind == DbErrorKind::NoValue { Ok(()) } else { Err(error) },
+            )?;
         }
         Ok(found.into_iter().collect())
     }
@@ -153,7 +159,7 @@ impl<E: Engine> SqlDatabase<E> {
     }
 
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
-        let columns = Places::of_facts(&self.table, &query.window);
+        let columns = FactReader::of_facts(&self.table, &query.window);
         let params = due_params(query);
         for sql in self.engine.due(&self.table, query)? {
             self.engine.search(&sql, &params, |row| page.row(&columns, row))?;
@@ -175,7 +181,7 @@ impl<E: Engine> SqlDatabase<E> {
         let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
         page.begin_again(format!("could not read all of {}: {}", engine.place(), error.words));
-        let (columns, mut params) = (Places::of_facts(table, &query.window), due_params(query));
+        let (columns, mut params) = (FactReader::of_facts(table, &query.window), due_params(query));
         for number in numbers {
             params.push(Value::Integer(number));
             let read = engine.rows(&sql, &params, |row| page.row(&columns, row));

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window};
 
-use super::engine::{Engine, Index, Plan};
+use super::engine::{Engine, Index, QueryPlan};
 use super::error::DbResult;
 use super::sql::recent;
-use super::table::{Cells, Membership, Places, Selected, Table, is_no_due_date, names};
-use crate::database::{Count, EachRecord, Survey};
+use super::table::{Cells, FactReader, Membership, Selected, Table, is_no_due_date, names};
+use crate::database::{EachRecord, StatusCount, Survey};
 use crate::engine::SqlDatabase;
 use crate::inspection::{Inspection, StatusValue, Undated};
 use crate::store::Found;
@@ -51,13 +51,13 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         self.reading(found)
     }
 
-    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<Count>> {
+    fn census(&mut self, bounds: &[i64], now: Instant) -> Result<Vec<StatusCount>> {
         let Self { engine, table, .. } = self;
         let [failures, last_failure] = table.sources_of_failure();
         let status = table.statuses.column.as_ref();
         let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
         let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
-        let places = Places::of(table, &names);
+        let places = FactReader::of(table, &names);
         // Where the database counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
         let read = engine.rows(&table.census(bounds, now), &[], |row| {
@@ -70,7 +70,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let band = row.number(4).and_then(|band| usize::try_from(band).ok());
             let band = band.or_else(|| inserted_at.map(within));
             let text = places.status_text(status, row, membership);
-            let count = Count { status, text, band, rows: 0 };
+            let count = StatusCount { status, text, band, rows: 0 };
             counts.entry((count.text.clone(), band)).or_insert(count).rows += row.count(6);
             true
         });
@@ -138,7 +138,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let columns = names(status.chain([&table.inserted]));
         let index = Index { kind: "INDEX", suffix, columns, condition: None };
         let created = match engine.plan(table, query) {
-            Ok(Plan { uses_index: false, .. }) => engine.create_index(table, &index),
+            Ok(QueryPlan { uses_index: false, .. }) => engine.create_index(table, &index),
             plan => plan.map(|_| None),
         };
         self.reading(created)
@@ -189,7 +189,7 @@ impl<E: Engine> SqlDatabase<E> {
         result.map(|flow| flow.is_continue().then_some(rows))
     }
 
-    /// Pending records whose due column holds what is no date.
+    /// PendingRows records whose due column holds what is no date.
     fn unread_due_dates(&mut self) -> DbResult<Undated> {
         let (mut found, Self { engine, table, .. }) = (Undated::default(), self);
         let Some(due) = table.due_column() else { return Ok(found) };

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
-use backlog_store::{Access, Clock, Inspection, Pending, StateDir, Table, chain};
+use backlog_store::{Access, Clock, Inspection, PendingRows, StateDir, Table, chain};
 use serde_json::json;
 
 use super::assemble::require;
@@ -368,7 +368,7 @@ fn check_statuses(findings: &mut Findings, table: &Table, found: &Inspection) {
     }
 }
 
-fn check_dates(findings: &mut Findings, column: &str, found: &Pending, now: Instant) {
+fn check_dates(findings: &mut Findings, column: &str, found: &PendingRows, now: Instant) {
     let formats = found.formats.iter().map(|(format, (rows, id))| {
         format!("{format} in {}, such as {id}", counted(*rows, "record"))
     });

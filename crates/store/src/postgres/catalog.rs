@@ -12,8 +12,8 @@ use super::dialect::{Param, Postgres, value};
 use super::session::Session;
 use crate::date::Spelling;
 use crate::engine::Engine;
-use crate::error::{DbError, Kind};
-use crate::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+use crate::error::{DbError, DbErrorKind};
+use crate::table::{Catalog, Column, ColumnType, Listed, Table, Trial, missing, quote};
 use crate::tokens::identifiers;
 use crate::writes::RowConstraints;
 
@@ -30,18 +30,18 @@ const SAMPLES: u32 = 8;
 
 /// A column of a type, which the server calls `base`.
 pub fn typed(name: &str, declared: &str, base: &str) -> Column {
-    let (holds, spelling) = match base {
-        "int2" | "int4" | "int8" => (Holds::Integers, Spelling::epoch()),
-        "float4" | "float8" => (Holds::Reals, Spelling::epoch()),
-        "numeric" => (Holds::Numbers, Spelling::epoch()),
-        "timestamp" => (Holds::ClockTimes, Spelling::sql()),
-        "date" => (Holds::ClockTimes, Spelling::date()),
-        "timestamptz" => (Holds::Instants, Spelling::default()),
-        "bool" => (Holds::Booleans, Spelling::default()),
-        "text" | "varchar" | "bpchar" | "name" => (Holds::Text, Spelling::default()),
-        "json" | "jsonb" => (Holds::Documents, Spelling::default()),
-        "bytea" => (Holds::Bytes, Spelling::default()),
-        _ => (Holds::Anything, Spelling::default()),
+    let (column_type, spelling) = match base {
+        "int2" | "int4" | "int8" => (ColumnType::Integer, Spelling::epoch()),
+        "float4" | "float8" => (ColumnType::Real, Spelling::epoch()),
+        "numeric" => (ColumnType::Decimal, Spelling::epoch()),
+        "timestamp" => (ColumnType::LocalTime, Spelling::sql()),
+        "date" => (ColumnType::LocalTime, Spelling::date()),
+        "timestamptz" => (ColumnType::Instant, Spelling::default()),
+        "bool" => (ColumnType::Boolean, Spelling::default()),
+        "text" | "varchar" | "bpchar" | "name" => (ColumnType::Text, Spelling::default()),
+        "json" | "jsonb" => (ColumnType::Json, Spelling::default()),
+        "bytea" => (ColumnType::Bytes, Spelling::default()),
+        _ => (ColumnType::Any, Spelling::default()),
     };
     Column {
         most_number: match base {
@@ -52,7 +52,7 @@ pub fn typed(name: &str, declared: &str, base: &str) -> Column {
         has_default: true,
         name: name.into(),
         declared: declared.into(),
-        holds,
+        column_type,
         spelling,
         ..Column::default()
     }
@@ -136,13 +136,13 @@ impl Catalog for RefCell<Session> {
 
     /// Any rows: no index leads to the newest. The spelling of most types is known without them.
     fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
-        if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+        if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
             return Ok(Vec::new());
         }
         let name = column.sql();
         let sql = format!("SELECT {name}::text FROM {} LIMIT {SAMPLES}", table.sql);
         let rows = match self.borrow_mut().query(&sql, &[]) {
-            Err(error) if error.kind == Kind::Forbidden => Vec::new(),
+            Err(error) if error.kind == DbErrorKind::Forbidden => Vec::new(),
             rows => rows?,
         };
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
@@ -176,7 +176,7 @@ impl Catalog for RefCell<Session> {
         for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
-                Err(error) if error.kind == Kind::Forbidden => {
+                Err(error) if error.kind == DbErrorKind::Forbidden => {
                     bail!(self.get_mut().forbidden(&table.sql, error))
                 }
                 Err(error) if !error.is_of_sql() => bail!(error),

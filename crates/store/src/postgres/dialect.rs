@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::sql::{EVERY, NEVER, by_count, number_has_phase};
-use crate::table::{Cell, Cells, Column, Dialect, Holds, Table, quote};
+use crate::table::{Cell, Cells, Column, ColumnType, Dialect, Table, quote};
 
 #[derive(Debug, Clone)]
 pub enum Param {
@@ -51,7 +51,7 @@ impl Dialect for Postgres {
     /// As text, from which a cast makes the same value again. Times are as JSON has them.
     fn cell(&self, column: &Column) -> String {
         let name = column.sql();
-        if matches!(column.holds, Holds::Instants | Holds::ClockTimes) {
+        if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
             format!("(pg_catalog.to_json({name}) #>> '{{}}')")
         } else {
             format!("{name}::text")
@@ -68,7 +68,11 @@ impl Dialect for Postgres {
 
     fn cut(&self, column: &Column, chars: usize) -> String {
         let cell = self.cell(column);
-        if column.holds == Holds::Text { format!("pg_catalog.left({cell}, {chars})") } else { cell }
+        if column.column_type == ColumnType::Text {
+            format!("pg_catalog.left({cell}, {chars})")
+        } else {
+            cell
+        }
     }
 
     fn bind(&self, number: usize, column: &Column) -> String {
@@ -91,9 +95,9 @@ impl Dialect for Postgres {
 
     /// What is no id is for the reader to report.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
-        let has = if id.holds == Holds::Integers {
+        let has = if id.column_type == ColumnType::Integer {
             number_has_phase(&format!("{}::bigint", id.sql()), phases)
-        } else if matches!(id.holds, Holds::Text | Holds::Anything) {
+        } else if matches!(id.column_type, ColumnType::Text | ColumnType::Any) {
             text_has_phase(&self.cell(id), phases)
         } else {
             return None;
@@ -103,8 +107,8 @@ impl Dialect for Postgres {
 
     fn undated(&self, table: &Table, window: &Window) -> Vec<String> {
         let column = table.inserted.sql();
-        vec![match (table.inserted.holds, window) {
-            (Holds::Instants | Holds::ClockTimes, _) => {
+        vec![match (table.inserted.column_type, window) {
+            (ColumnType::Instant | ColumnType::LocalTime, _) => {
                 format!("{} IS NOT TRUE", is_readable(&column))
             }
             (_, window) => match window.inserted() {
@@ -119,9 +123,9 @@ impl Dialect for Postgres {
     /// A clock's zone by rules is known here, and not on the server.
     fn inserted_at(&self, table: &Table) -> Option<String> {
         let column = table.inserted.sql();
-        let at = match (table.inserted.holds, table.dates.zone.fixed_secs()) {
-            (Holds::Instants, _) => column.clone(),
-            (Holds::ClockTimes, Some(ahead)) => {
+        let at = match (table.inserted.column_type, table.dates.zone.fixed_secs()) {
+            (ColumnType::Instant, _) => column.clone(),
+            (ColumnType::LocalTime, Some(ahead)) => {
                 format!("({column}::timestamp AT TIME ZONE INTERVAL '{ahead} seconds')")
             }
             _ => return None,
@@ -199,15 +203,15 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
         let terms = terms.chain(readable).collect::<Vec<_>>().join(" AND ");
         if terms.is_empty() { "true".into() } else { terms }
     };
-    match table.inserted.holds {
-        Holds::Instants => between(from, until, Instant::to_string),
+    match table.inserted.column_type {
+        ColumnType::Instant => between(from, until, Instant::to_string),
         // A day wider on either side, because a clock may differ from UTC.
-        Holds::ClockTimes => {
+        ColumnType::LocalTime => {
             let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
             between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
         }
-        Holds::Integers | Holds::Reals | Holds::Numbers | Holds::Text => {
-            let is_text = table.inserted.holds == Holds::Text;
+        ColumnType::Integer | ColumnType::Real | ColumnType::Decimal | ColumnType::Text => {
+            let is_text = table.inserted.column_type == ColumnType::Text;
             // As bytes, whatever the order of the column's language.
             let column = format!("{column}{}", if is_text { " COLLATE \"C\"" } else { "" });
             // The server refuses to compare a column with what its type cannot hold.
@@ -223,8 +227,8 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
             let terms: Vec<_> = terms.collect();
             if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
         }
-        Holds::Anything => "true".into(),
-        Holds::Booleans | Holds::Documents | Holds::Bytes => "false".into(),
+        ColumnType::Any => "true".into(),
+        ColumnType::Boolean | ColumnType::Json | ColumnType::Bytes => "false".into(),
     }
 }
 
@@ -233,7 +237,8 @@ fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return EVERY.into();
     };
-    let can = last_failure.holds == Holds::Instants && failures.holds == Holds::Integers;
+    let can = last_failure.column_type == ColumnType::Instant
+        && failures.column_type == ColumnType::Integer;
     if !can || before.is_empty() {
         return EVERY.into();
     }
@@ -260,7 +265,7 @@ pub fn number(row: &Row, index: usize) -> Option<usize> {
 impl Cells for Row {
     fn cell(&self, column: &Column, index: usize) -> Cell<'_> {
         match self.get(index) {
-            Some(text) if column.holds.is_text() => Ok(text),
+            Some(text) if column.column_type.is_text() => Ok(text),
             text => Err(value(column, text)),
         }
     }
@@ -280,14 +285,14 @@ pub fn value(column: &Column, text: Option<&str>) -> Value {
     // NaN is none.
     let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
     let json = || is_json().then(|| Value::Json(text.into()));
-    let held = match column.holds {
-        Holds::Integers => number(),
-        Holds::Numbers => number().or_else(json),
-        Holds::Reals => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
-        Holds::Booleans => Some(Value::Boolean(text == "true")),
-        Holds::Documents => json(),
-        Holds::Bytes => bytes(text).map(Value::Blob),
-        Holds::Text | Holds::Instants | Holds::ClockTimes | Holds::Anything => None,
+    let held = match column.column_type {
+        ColumnType::Integer => number(),
+        ColumnType::Decimal => number().or_else(json),
+        ColumnType::Real => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
+        ColumnType::Boolean => Some(Value::Boolean(text == "true")),
+        ColumnType::Json => json(),
+        ColumnType::Bytes => bytes(text).map(Value::Blob),
+        ColumnType::Text | ColumnType::Instant | ColumnType::LocalTime | ColumnType::Any => None,
     };
     held.unwrap_or_else(|| Value::Text(text.into()))
 }

@@ -8,8 +8,8 @@ use super::dialect::Param;
 use super::session::Session;
 use super::{PgEngine, Server, catalog};
 use crate::database::Access;
-use crate::explore::{Explorable, Explorer, Keys};
-use crate::table::{Column, Holds, Listed, quote};
+use crate::explore::{Explorable, Explorer, TableKeys};
+use crate::table::{Column, ColumnType, Listed, quote};
 
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
     Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
@@ -28,7 +28,7 @@ impl Explorable for PgEngine {
         listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
-    fn keys(&mut self, table: &Listed) -> Result<Keys> {
+    fn keys(&mut self, table: &Listed) -> Result<TableKeys> {
         let of_table = [Param::text(&table.sql)];
         let unique = self.column(
             "SELECT ARRAY(SELECT a.attname::text FROM \
@@ -53,11 +53,11 @@ impl Explorable for PgEngine {
              WHERE contype = 'c' AND conrelid = $1::text::regclass",
             &of_table,
         )?;
-        Ok(Keys { unique, rows, checks })
+        Ok(TableKeys { unique, rows, checks })
     }
 
     fn glimpse(column: &Column) -> String {
-        if column.holds == Holds::Bytes {
+        if column.column_type == ColumnType::Bytes {
             return "NULL::text".into();
         }
         format!("pg_catalog.left({}::text, 200)", quote(&column.name))

@@ -25,9 +25,9 @@ use tokio_postgres::types::FromSqlOwned;
 pub use explore::explore;
 pub use server::{Server, certificates, without_password};
 
-use super::engine::{Changes, Constraints, Engine, Index, Inspect, Plan, RowAfter, RowState};
+use super::engine::{Changes, Constraints, Engine, Index, Inspect, QueryPlan, RowAfter, RowState};
 use super::error::DbError;
-use super::table::{Holds, Table, quote};
+use super::table::{ColumnType, Table, quote};
 use super::table_store::TableStore;
 use crate::clock::Clock;
 use crate::database::{Access, Database};
@@ -99,7 +99,7 @@ impl PgEngine {
 }
 
 impl Engine for PgEngine {
-    type Row<'r> = Row;
+    type ResultRow<'r> = Row;
     type Locks = PgLocks;
 
     const TRIES: u32 = 60;
@@ -195,14 +195,14 @@ impl Inspect for PgEngine {
         Ok(Constraints { rows, change_charges })
     }
 
-    fn plan(&mut self, table: &Table, query: &Query) -> Result<Plan, DbError> {
+    fn plan(&mut self, table: &Table, query: &Query) -> Result<QueryPlan, DbError> {
         let any = table.any(&table.due_rows(&query.statuses));
         let found = table.due(query).concat();
         let uses_index = self.is_found_by_index(table, &any)?
             && self.is_found_by_index(table, &found)?
             && self.is_searched(table, &found)?;
         let plan = self.session.plan_of(&found)?;
-        Ok(Plan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
+        Ok(QueryPlan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
     }
 
     fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
@@ -212,7 +212,9 @@ impl Inspect for PgEngine {
             return Ok(None);
         };
         // Only these are compared on the server.
-        if last_failure.holds != Holds::Instants || failures.holds != Holds::Integers {
+        if last_failure.column_type != ColumnType::Instant
+            || failures.column_type != ColumnType::Integer
+        {
             return Ok(None);
         }
         let [count, at] = [failures, last_failure].map(|it| quote(&it.name));

@@ -18,7 +18,7 @@ use tokio_postgres::{Client, Error as SqlError, Row, Statement};
 use super::dialect::{Param, Request};
 use super::server::{Connection, RequestError, Server};
 use crate::database::Access;
-use crate::error::{DbError, Kind};
+use crate::error::{DbError, DbErrorKind};
 use crate::retry::PAUSE;
 use crate::system_error::words;
 
@@ -455,7 +455,7 @@ impl From<RequestError> for DbError {
                 let is_of_pool = limit == FIRST_ANSWER_LIMIT;
                 let hint = if is_of_pool { NO_CONNECTION_LEFT } else { "" };
                 let words = format!("no answer within {limit:?}");
-                Self { kind: Kind::Lost, words, hint: hint.into(), ..Self::default() }
+                Self { kind: DbErrorKind::Lost, words, hint: hint.into(), ..Self::default() }
             }
         }
     }
@@ -466,9 +466,13 @@ impl From<SqlError> for DbError {
         let (kind, words, server) = (kind(&error), message_of(&error), error.as_db_error());
         let code = server.map_or("", |server| server.code().code());
         let hint = match code {
-            _ if kind == Kind::Busy => format!("another session keeps rows locked ({words})"),
+            _ if kind == DbErrorKind::Busy => {
+                format!("another session keeps rows locked ({words})")
+            }
             "42501" => "; grant it to this user".into(),
-            _ if kind == Kind::ReadOnly => "; this server is a standby, name the primary".into(),
+            _ if kind == DbErrorKind::ReadOnly => {
+                "; this server is a standby, name the primary".into()
+            }
             "53200" => {
                 "; if it is the locks, lower --jobs or raise max_locks_per_transaction".into()
             }
@@ -481,38 +485,38 @@ impl From<SqlError> for DbError {
         });
         let is_one_of = |classes: &[&str]| classes.iter().any(|class| code.starts_with(class));
         let is_refusal =
-            server.is_some_and(is_raised) || kind != Kind::Forbidden && is_one_of(&REFUSALS);
+            server.is_some_and(is_raised) || kind != DbErrorKind::Forbidden && is_one_of(&REFUSALS);
         let is_of_a_row = is_one_of(&OF_A_ROW);
         Self { kind, words, hint, place, is_of_a_row, is_refusal, is_partial: false }
     }
 }
 
-fn kind(error: &SqlError) -> Kind {
+fn kind(error: &SqlError) -> DbErrorKind {
     let Some(server) = error.as_db_error() else {
         // The connection failed, unless a value did not fit its type.
         let source = std::error::Error::source(error);
         let is_io = source.is_some_and(<dyn std::error::Error>::is::<io::Error>);
-        return if error.is_closed() || is_io { Kind::Lost } else { Kind::Other };
+        return if error.is_closed() || is_io { DbErrorKind::Lost } else { DbErrorKind::Other };
     };
     let code = server.code().code();
     // A function that writes in a command that only reads is told by its code as well.
     if is_raised(server) && code != "25006" {
-        return if code.starts_with("22") { Kind::NoValue } else { Kind::Other };
+        return if code.starts_with("22") { DbErrorKind::NoValue } else { DbErrorKind::Other };
     }
     match code {
         // An error that ends the session does not mean that the statement is wrong.
-        _ if ends_session(server) => Kind::Lost,
+        _ if ends_session(server) => DbErrorKind::Lost,
         // The server shuts down, has crashed or starts; the session was idle, or its transaction open, for too long.
-        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => Kind::Lost,
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => DbErrorKind::Lost,
         // A lock, a deadlock, a conflict of serializable transactions, an object in use, a cancelled statement.
-        "55P03" | "40P01" | "40001" | "55006" | "57014" => Kind::Busy,
-        "42501" => Kind::Forbidden,
-        "25006" => Kind::ReadOnly,
+        "55P03" | "40P01" | "40001" | "55006" | "57014" => DbErrorKind::Busy,
+        "42501" => DbErrorKind::Forbidden,
+        "25006" => DbErrorKind::ReadOnly,
         // A standby has no number for the transaction of a statement.
-        "XX000" if server.routine() == Some("GetNewTransactionId") => Kind::ReadOnly,
-        _ if code.starts_with("08") && code != "08P01" => Kind::Lost,
-        _ if code.starts_with("22") => Kind::NoValue,
-        _ => Kind::Other,
+        "XX000" if server.routine() == Some("GetNewTransactionId") => DbErrorKind::ReadOnly,
+        _ if code.starts_with("08") && code != "08P01" => DbErrorKind::Lost,
+        _ if code.starts_with("22") => DbErrorKind::NoValue,
+        _ => DbErrorKind::Other,
     }
 }
 

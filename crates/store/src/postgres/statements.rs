@@ -15,7 +15,7 @@ use crate::error::DbError;
 use crate::sql::id_param;
 use crate::store::Claim;
 use crate::table::{
-    Cells, Column, Dialect, Holds, Role, Selected, Table, Term, Verb, joined, quote,
+    Cells, Column, ColumnType, Dialect, Selected, Table, Term, TermRole, WriteVerb, joined, quote,
 };
 use crate::writes::{Charged, RowWrite};
 
@@ -199,7 +199,7 @@ pub fn lock_and_read_singly(
 /// Changes that differ in their values only.
 struct Group<'a> {
     first: &'a RowWrite<'a>,
-    verb: Verb,
+    verb: WriteVerb,
     /// Those of the first change.
     terms: Vec<Term<'a>>,
     numbers: Vec<usize>,
@@ -213,12 +213,12 @@ enum GroupValues {
 }
 
 impl<'a> Group<'a> {
-    fn new(number: usize, first: &'a RowWrite<'a>, verb: Verb, terms: Vec<Term<'a>>) -> Self {
+    fn new(number: usize, first: &'a RowWrite<'a>, verb: WriteVerb, terms: Vec<Term<'a>>) -> Self {
         let values = terms.iter().map(|_| GroupValues::Same).collect();
         Self { first, verb, terms, numbers: vec![number], values }
     }
 
-    fn takes(&self, change: &RowWrite, verb: Verb, terms: &[Term]) -> bool {
+    fn takes(&self, change: &RowWrite, verb: WriteVerb, terms: &[Term]) -> bool {
         let is_same = |(a, b): (&Term, &Term)| a.role == b.role && a.column.name == b.column.name;
         let kind = |verb, change: &RowWrite| (verb, change.begins(), change.renews());
         kind(self.verb, self.first) == kind(verb, change)
@@ -244,7 +244,7 @@ impl<'a> Group<'a> {
 
     fn params(&mut self, params: &mut Vec<Param>) {
         let terms = self.terms.iter().zip(&mut self.values);
-        let terms = terms.filter(|(term, _)| !matches!(term.role, Role::Grow(_)));
+        let terms = terms.filter(|(term, _)| !matches!(term.role, TermRole::Grow(_)));
         params.extend(terms.map(|(term, values)| match values {
             GroupValues::Same => Param::Text(param(&term.value)),
             GroupValues::Each(each) => Param::Texts(std::mem::take(each)),
@@ -382,15 +382,15 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
         false => format!("{word}{rows}"),
     };
     match group.verb {
-        Verb::Update => format!(
+        WriteVerb::Update => format!(
             "UPDATE {name} SET {sets}{} WHERE {condition} RETURNING {number}, {is_pending}{charged}",
             rows_after(" FROM ")
         ),
-        Verb::Delete => format!(
+        WriteVerb::Delete => format!(
             "DELETE FROM {name}{} WHERE {condition} RETURNING {number}, false{charged}",
             rows_after(" USING ")
         ),
-        Verb::Select => format!(
+        WriteVerb::Select => format!(
             "SELECT {number}, {is_pending}{} FROM {name}{} WHERE {condition}",
             charged_columns(table, true),
             rows_after(", ")
@@ -468,5 +468,8 @@ impl GroupClauses {
 
 /// Whether values of a column that are equal are spelt alike.
 fn is_spelt_in_one_way(column: &Column) -> bool {
-    matches!(column.holds, Holds::Integers | Holds::Booleans | Holds::Instants | Holds::ClockTimes)
+    matches!(
+        column.column_type,
+        ColumnType::Integer | ColumnType::Boolean | ColumnType::Instant | ColumnType::LocalTime
+    )
 }

@@ -13,7 +13,7 @@ use super::dialect::{Sqlite, value};
 use super::errors::{is_busy, is_of_a_row, words};
 use crate::date::Spelling;
 use crate::mutex::lock;
-use crate::table::{Catalog, Column, Holds, Listed, Table, Trial, missing, quote};
+use crate::table::{Catalog, Column, ColumnType, Listed, Table, Trial, missing, quote};
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
@@ -103,8 +103,8 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
         )?
         .query_map([table, kind], |row| {
             let declared: String = row.get(1)?;
-            let (holds, most_chars) = (affinity(&declared), length(&declared));
-            let is_number = matches!(holds, Holds::Integers | Holds::Reals);
+            let (column_type, most_chars) = (affinity(&declared), length(&declared));
+            let is_number = matches!(column_type, ColumnType::Integer | ColumnType::Real);
             let spelling = if is_number { Spelling::epoch() } else { Spelling::default() };
             let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
             Ok(Column {
@@ -116,7 +116,7 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
                 not_null: row.get(4)?,
                 name: row.get(0)?,
                 declared,
-                holds,
+                column_type,
                 spelling,
                 ..Column::default()
             })
@@ -126,18 +126,18 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
 }
 
 /// What a declared type makes of the values (datatype3.html, 3.1).
-fn affinity(declared: &str) -> Holds {
+fn affinity(declared: &str) -> ColumnType {
     let has = |word: &str| declared.contains(word);
     if has("INT") {
-        Holds::Integers
+        ColumnType::Integer
     } else if has("CHAR") || has("CLOB") || has("TEXT") {
-        Holds::Text
+        ColumnType::Text
     } else if has("BLOB") || declared.is_empty() {
-        Holds::Anything
+        ColumnType::Any
     } else if has("REAL") || has("FLOA") || has("DOUB") {
-        Holds::Reals
+        ColumnType::Real
     } else {
-        Holds::Numbers
+        ColumnType::Decimal
     }
 }
 

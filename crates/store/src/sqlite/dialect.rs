@@ -10,7 +10,9 @@ use rusqlite::{Params, Row, params_from_iter};
 use crate::clauses::Clauses;
 use crate::date::{Format, Stretch};
 use crate::sql::{EVERY, due_params, number_has_phase};
-use crate::table::{Cell, Cells, Column, Dialect, Holds, Role, Table, Term, Verb, names, quote};
+use crate::table::{
+    Cell, Cells, Column, ColumnType, Dialect, Table, Term, TermRole, WriteVerb, names, quote,
+};
 
 /// The bytes of the longest last error that is read where it is only shown.
 const LONGEST_READ: usize = 1 << 20;
@@ -83,7 +85,8 @@ impl Dialect for Sqlite {
     /// Only for integers: a text is hashed as fast by the program. Columns other than row numbers can hold anything.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
         let column = id.sql();
-        let has = (id.holds == Holds::Integers).then(|| number_has_phase(&column, phases))?;
+        let has =
+            (id.column_type == ColumnType::Integer).then(|| number_has_phase(&column, phases))?;
         Some(match id.is_row_number {
             true => has,
             false => format!("({has}) IS NOT FALSE OR {column} IS NOT CAST({column} AS INTEGER)"),
@@ -137,7 +140,7 @@ fn stretch(column: &str, stretch: &Stretch) -> String {
 
 /// A column of text makes text of every number.
 fn can_hold_numbers(column: &Column) -> bool {
-    column.holds != Holds::Text
+    column.column_type != ColumnType::Text
 }
 
 /// Values as the parameters of a statement.
@@ -182,27 +185,27 @@ impl Cells for Row<'_> {
 }
 
 /// Makes `shape` what the statement of these terms depends on, besides the table.
-pub fn shape(shape: &mut String, verb: Verb, terms: &[Term<'_>]) {
+pub fn shape(shape: &mut String, verb: WriteVerb, terms: &[Term<'_>]) {
     shape.clear();
     shape.push(verb.shape());
     terms.iter().for_each(|term| term.shape(shape));
 }
 
 pub fn params<'a>(terms: &'a [Term<'_>]) -> impl Iterator<Item = &'a Value> {
-    let own = terms.iter().filter(|term| !matches!(term.role, Role::Grow(_)));
+    let own = terms.iter().filter(|term| !matches!(term.role, TermRole::Grow(_)));
     own.map(|term| term.value.as_ref())
 }
 
 /// A statement that writes one row. It changes no row, or the one that is meant.
-pub fn write(table: &Table, verb: Verb, terms: &[Term<'_>], or_abort: bool) -> String {
+pub fn write(table: &Table, verb: WriteVerb, terms: &[Term<'_>], or_abort: bool) -> String {
     let (name, clauses) = (&table.sql, clauses(table, terms));
     let begin = match verb {
-        Verb::Update if or_abort => {
+        WriteVerb::Update if or_abort => {
             format!("UPDATE OR ABORT {name} SET {}", clauses.sets.join(", "))
         }
-        Verb::Update => format!("UPDATE {name} SET {}", clauses.sets.join(", ")),
-        Verb::Delete => format!("DELETE FROM {name}"),
-        Verb::Select => format!("SELECT 1 FROM {name}"),
+        WriteVerb::Update => format!("UPDATE {name} SET {}", clauses.sets.join(", ")),
+        WriteVerb::Delete => format!("DELETE FROM {name}"),
+        WriteVerb::Select => format!("SELECT 1 FROM {name}"),
     };
     format!("{begin} WHERE {}", clauses.condition())
 }

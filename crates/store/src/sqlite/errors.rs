@@ -6,24 +6,24 @@ use std::path::Path;
 use rusqlite::{Error as SqlError, ErrorCode, ffi};
 use rustix::fs::statvfs;
 
-use crate::error::{DbError, Kind};
+use crate::error::{DbError, DbErrorKind};
 
 impl From<SqlError> for DbError {
     fn from(error: SqlError) -> Self {
         let code = error.sqlite_error_code();
         let (kind, hint) = match code {
-            _ if is_busy(&error) => (Kind::Busy, "another process keeps it locked"),
-            Some(ErrorCode::ReadOnly) if is_of_a_wal(&error) => (Kind::Forbidden, OF_A_WAL),
+            _ if is_busy(&error) => (DbErrorKind::Busy, "another process keeps it locked"),
+            Some(ErrorCode::ReadOnly) if is_of_a_wal(&error) => (DbErrorKind::Forbidden, OF_A_WAL),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                (Kind::Forbidden, "")
+                (DbErrorKind::Forbidden, "")
             }
             Some(ErrorCode::DatabaseCorrupt) => (
-                Kind::Other,
+                DbErrorKind::Other,
                 "; restore a backup, or save with the .recover of sqlite3 what can still be read",
             ),
-            Some(ErrorCode::DiskFull) => (Kind::Other, MAKE_ROOM),
-            Some(ErrorCode::SystemIoFailure) => (Kind::Io, ""),
-            _ => (Kind::Other, ""),
+            Some(ErrorCode::DiskFull) => (DbErrorKind::Other, MAKE_ROOM),
+            Some(ErrorCode::SystemIoFailure) => (DbErrorKind::Io, ""),
+            _ => (DbErrorKind::Other, ""),
         };
         Self {
             kind,
@@ -39,7 +39,7 @@ impl From<SqlError> for DbError {
 /// The failure to `verb` the database at `path`, as the user is told it.
 pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Error {
     let mut error = error.into();
-    if error.kind == Kind::Forbidden {
+    if error.kind == DbErrorKind::Forbidden {
         let owner = std::fs::metadata(path).map_or(0, |found| found.uid());
         error.hint = if error.hint == OF_A_WAL {
             format!(
@@ -53,7 +53,7 @@ pub fn explain(path: &Path, error: impl Into<DbError>, verb: &str) -> anyhow::Er
     }
     // Even a reader needs room: the shared memory of a WAL is a file beside the database.
     let is_full = || statvfs(path).is_ok_and(|found| found.f_bavail == 0);
-    if error.kind == Kind::Io && is_full() {
+    if error.kind == DbErrorKind::Io && is_full() {
         error.hint = format!("; its disk is full{MAKE_ROOM}");
     }
     error.explain(&path.display().to_string(), verb)

@@ -10,7 +10,7 @@ use super::SqliteEngine;
 use super::constraints::{checks, created, texts};
 use super::open::open_file;
 use crate::database::Access;
-use crate::explore::{Explorable, Explorer, Keys};
+use crate::explore::{Explorable, Explorer, TableKeys};
 use crate::table::{Catalog, Column, Listed, quote};
 
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
@@ -32,7 +32,7 @@ impl Explorable for SqliteEngine {
     }
 
     /// The number of rows is that of the last row, as rows are numbered unless somebody else does.
-    fn keys(&mut self, table: &Listed) -> Result<Keys> {
+    fn keys(&mut self, table: &Listed) -> Result<TableKeys> {
         let mut keys = unique_indexes(&self.connection, &table.name)?;
         let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
         let primary = texts(&self.connection, primary, [&table.name])?;
@@ -42,7 +42,7 @@ impl Explorable for SqliteEngine {
         }
         let last = format!("SELECT max(rowid) FROM {}", table.sql);
         let rows = self.connection.query_row(&last, [], |row| row.get::<_, Option<i64>>(0));
-        Ok(Keys {
+        Ok(TableKeys {
             unique: keys,
             checks: checks(&created(&self.connection, &table.name)?),
             rows: rows.ok().flatten().map(i64::unsigned_abs),

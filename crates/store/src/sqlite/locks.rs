@@ -18,7 +18,7 @@ use super::dialect::bound;
 use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::claims::Claims;
 use crate::engine::{Changes, Engine, Locks, RowAfter, SqlDatabase};
-use crate::error::{DbError, DbResult, Kind, StoreError};
+use crate::error::{DbError, DbErrorKind, DbResult, StoreError};
 use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
@@ -154,7 +154,11 @@ impl Locks<SqliteEngine> for SqliteLocks {
             claimed.map_err(|why| {
                 let words =
                     format!("could not claim record {id} in {}: {why}", self.place.path.display());
-                let kind = if StoreError::is_try_later(&why) { Kind::Busy } else { Kind::Other };
+                let kind = if StoreError::is_try_later(&why) {
+                    DbErrorKind::Busy
+                } else {
+                    DbErrorKind::Other
+                };
                 DbError { kind, hint: words.clone(), words, ..DbError::default() }
             })
         };

@@ -23,11 +23,11 @@ use rustix::io::Errno;
 pub use explore::explore;
 pub use open::{SqliteEngine, create, kept_beside, open};
 
-use super::engine::{Changes, Constraints, Engine, Index, Inspect, Plan, RowAfter, RowState};
+use super::engine::{Changes, Constraints, Engine, Index, Inspect, QueryPlan, RowAfter, RowState};
 use super::error::{DbError, DbResult};
 use super::sql::{direction, id_params};
 use super::state_dir::StateDir;
-use super::table::{Cells, Column, Table, Verb, joined, names, quote};
+use super::table::{Cells, Column, Table, WriteVerb, joined, names, quote};
 use super::table_store::TableStore;
 use super::tokens::{condition_of_index, identifiers};
 use crate::database::Database;
@@ -43,7 +43,7 @@ use locks::SqliteLocks;
 use open::{BESIDE, PASS, STATE, Unlimited, beside, limit_values, wait_for_locks};
 
 impl Engine for SqliteEngine {
-    type Row<'r> = Row<'r>;
+    type ResultRow<'r> = Row<'r>;
     type Locks = SqliteLocks;
 
     /// The busy handler waits.
@@ -145,8 +145,8 @@ impl Engine for SqliteEngine {
             };
             let params = bound(dialect::params(&terms));
             let rows = match verb {
-                Verb::Select => statement.exists(params)?.into(),
-                Verb::Update | Verb::Delete => statement.execute(params)?,
+                WriteVerb::Select => statement.exists(params)?.into(),
+                WriteVerb::Update | WriteVerb::Delete => statement.execute(params)?,
             };
             let charged = match rows {
                 0 => continue,
@@ -212,8 +212,8 @@ impl Inspect for SqliteEngine {
     }
 
     /// An index is used if nothing else is scanned, and it has only the rows of the queue.
-    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<Plan> {
-        let mut found = Plan { uses_index: true, sorts: false };
+    fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan> {
+        let mut found = QueryPlan { uses_index: true, sorts: false };
         for sql in table.due(query) {
             for step in plan(&self.connection, &sql)? {
                 found.sorts |= step.contains("ORDER BY");

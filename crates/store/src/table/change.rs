@@ -13,7 +13,7 @@ use crate::sql::id_param;
 use crate::writes::{Charged, RowWrite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verb {
+pub enum WriteVerb {
     Update,
     Delete,
     Select,
@@ -22,7 +22,7 @@ pub enum Verb {
 /// A term of a guarded write: a column, its role there and the value for that.
 pub struct Term<'a> {
     pub column: &'a Column,
-    pub role: Role,
+    pub role: TermRole,
     pub value: Cow<'a, Value>,
 }
 
@@ -30,17 +30,17 @@ impl Term<'_> {
     /// Adds to the shape of a statement what it depends on by this term, whatever the value.
     pub fn shape(&self, shape: &mut String) {
         match self.role {
-            Role::Id => shape.push('i'),
-            Role::Guard => shape.push('g'),
-            Role::Set => shape.push('s'),
-            Role::Grow(more) => shape.push_str(&more.to_string()),
+            TermRole::Id => shape.push('i'),
+            TermRole::Guard => shape.push('g'),
+            TermRole::Set => shape.push('s'),
+            TermRole::Grow(more) => shape.push_str(&more.to_string()),
         }
         shape.push_str(&self.column.name);
         shape.push('\0');
     }
 }
 
-impl Verb {
+impl WriteVerb {
     /// The same by the verb.
     pub fn shape(self) -> char {
         char::from(b'0' + self as u8)
@@ -48,7 +48,7 @@ impl Verb {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Role {
+pub enum TermRole {
     Id,
     Guard,
     Set,
@@ -60,7 +60,7 @@ pub enum Role {
 struct Sets<'a>(Vec<Term<'a>>);
 
 impl<'a> Sets<'a> {
-    fn set(&mut self, column: &'a Column, role: Role, value: Value) {
+    fn set(&mut self, column: &'a Column, role: TermRole, value: Value) {
         let term = Term { column, role, value: Cow::Owned(value) };
         match self.0.iter_mut().find(|it| it.column.name == column.name) {
             Some(before) => *before = term,
@@ -71,7 +71,7 @@ impl<'a> Sets<'a> {
     /// Sets a column that the table may lack.
     fn optional(&mut self, column: &'a Option<Column>, to: impl FnOnce(&Column) -> Value) {
         if let Some(column) = column {
-            self.set(column, Role::Set, to(column));
+            self.set(column, TermRole::Set, to(column));
         }
     }
 
@@ -82,14 +82,14 @@ impl<'a> Sets<'a> {
         };
         for Effect { column, to } in effects {
             let (role, value) = match (to, error) {
-                (Assigned::Constant(value), _) => (Role::Set, value.clone()),
-                (Assigned::Now, _) => (Role::Set, column.spelling.write(settlement.at, zone)),
+                (Assigned::Constant(value), _) => (TermRole::Set, value.clone()),
+                (Assigned::Now, _) => (TermRole::Set, column.spelling.write(settlement.at, zone)),
                 // The due column is set with the counters.
                 (Assigned::Next, _) => continue,
-                (Assigned::Error, Some(error)) => (Role::Set, Value::Text(column.cut(error))),
+                (Assigned::Error, Some(error)) => (TermRole::Set, Value::Text(column.cut(error))),
                 // There is none, so the last one stays for people to read.
                 (Assigned::Error, None) => continue,
-                (Assigned::Add(number), _) => (Role::Grow(*number), Value::Null),
+                (Assigned::Add(number), _) => (TermRole::Grow(*number), Value::Null),
             };
             self.set(column, role, value);
         }
@@ -98,18 +98,18 @@ impl<'a> Sets<'a> {
 
 impl Table {
     /// The terms of a statement on the row of a change, ids and guards first.
-    pub fn terms<'a>(&'a self, change: &'a RowWrite) -> (Verb, Vec<Term<'a>>) {
+    pub fn terms<'a>(&'a self, change: &'a RowWrite) -> (WriteVerb, Vec<Term<'a>>) {
         let id = |(column, part)| {
             let value = Cow::Owned(id_param(part));
-            Term { column, role: Role::Id, value }
+            Term { column, role: TermRole::Id, value }
         };
         let mut terms: Vec<_> = self.id.iter().zip(change.record.id.parts()).map(id).collect();
         terms.extend(self.expected(change));
         let sets = if self.deletes(change) { Vec::new() } else { self.sets(change).0 };
         let verb = match sets.is_empty() {
-            true if self.deletes(change) => Verb::Delete,
-            true => Verb::Select,
-            false => Verb::Update,
+            true if self.deletes(change) => WriteVerb::Delete,
+            true => WriteVerb::Select,
+            false => WriteVerb::Update,
         };
         terms.extend(sets);
         (verb, terms)
@@ -129,7 +129,7 @@ impl Table {
         match &settlement.counter {
             Counter::AsBefore => {
                 for column in self.counter_columns() {
-                    sets.set(column, Role::Set, before(column));
+                    sets.set(column, TermRole::Set, before(column));
                 }
                 if settlement.transition == Transition::Succeeded && self.counts_attempts {
                     let attempts = Value::Integer(record.next_attempt().into());
@@ -157,7 +157,7 @@ impl Table {
         if let Some(column) = due_column {
             let due_at = self.due_at(record, settlement, *retry_at);
             let due_at = due_at.map(|at| self.written_due(column, at));
-            sets.set(column, Role::Set, due_at.unwrap_or_else(|| before(column)));
+            sets.set(column, TermRole::Set, due_at.unwrap_or_else(|| before(column)));
         }
         match settlement.transition {
             Transition::Succeeded => sets.effects(&self.on_success, settlement, zone),
@@ -265,7 +265,7 @@ impl Table {
                 Some(Charged(values)) => values.get(index)?,
                 None => record.row.get(&column.name).unwrap_or(&Value::Null),
             };
-            Some(Term { column, role: Role::Guard, value: Cow::Borrowed(held) })
+            Some(Term { column, role: TermRole::Guard, value: Cow::Borrowed(held) })
         })
     }
 }

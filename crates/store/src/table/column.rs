@@ -14,7 +14,7 @@ pub struct Column {
     pub is_expression: bool,
     /// Its type, as the table declares it.
     pub declared: String,
-    pub holds: Holds,
+    pub column_type: ColumnType,
     /// The only values that it takes, if its type names them.
     pub legal: Option<Vec<String>>,
     /// How many characters of text it takes, if its type says so.
@@ -32,36 +32,36 @@ pub struct Column {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Holds {
-    Integers,
-    Reals,
-    /// Numbers, and what is none stays as it is.
-    Numbers,
+pub enum ColumnType {
+    Integer,
+    Real,
+    Decimal,
     Text,
-    Booleans,
-    Documents,
+    Boolean,
+    Json,
     Bytes,
-    /// Points in time; the database itself orders and compares them.
-    Instants,
-    /// What a clock showed that does not say where it stood.
-    ClockTimes,
+    /// A point in time, which the database itself orders and compares.
+    Instant,
+    /// The time of a clock in an unnamed zone.
+    LocalTime,
+    /// Any type that has no variant here.
     #[default]
-    Anything,
+    Any,
 }
 
-impl Holds {
+impl ColumnType {
     /// Whether values are text as the database shows them.
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Text | Self::Instants | Self::ClockTimes | Self::Anything)
+        matches!(self, Self::Text | Self::Instant | Self::LocalTime | Self::Any)
     }
 
-    pub fn dates(self) -> bool {
-        !matches!(self, Self::Booleans | Self::Documents | Self::Bytes)
+    pub fn can_be_date(self) -> bool {
+        !matches!(self, Self::Boolean | Self::Json | Self::Bytes)
     }
 
     /// A count in text would be text.
-    pub fn counts(self) -> bool {
-        matches!(self, Self::Integers | Self::Reals | Self::Numbers | Self::Anything)
+    pub fn can_be_count(self) -> bool {
+        matches!(self, Self::Integer | Self::Real | Self::Decimal | Self::Any)
     }
 }
 
@@ -78,17 +78,17 @@ impl Column {
 
     pub fn hold(&self, value: &Value) -> Value {
         let text = || value.to_string();
-        let held = match (self.holds, value) {
-            (Holds::Text | Holds::Instants | Holds::ClockTimes, Value::Integer(_)) => {
+        let held = match (self.column_type, value) {
+            (ColumnType::Text | ColumnType::Instant | ColumnType::LocalTime, Value::Integer(_)) => {
                 Some(Value::Text(text()))
             }
-            (Holds::Integers | Holds::Numbers, Value::Text(text)) => {
+            (ColumnType::Integer | ColumnType::Decimal, Value::Text(text)) => {
                 text.parse().ok().map(Value::Integer)
             }
-            (Holds::Reals, Value::Integer(_) | Value::Text(_)) => {
+            (ColumnType::Real, Value::Integer(_) | Value::Text(_)) => {
                 text().parse().ok().map(Value::Real)
             }
-            (Holds::Booleans, Value::Integer(_) | Value::Text(_)) => {
+            (ColumnType::Boolean, Value::Integer(_) | Value::Text(_)) => {
                 boolean(&text()).map(Value::Boolean)
             }
             _ => None,
@@ -98,8 +98,8 @@ impl Column {
 
     /// Whether a value, as the column would hold it, is one of its type.
     pub fn fits(&self, held: &Value) -> bool {
-        match (self.holds, held) {
-            (Holds::Integers | Holds::Reals | Holds::Booleans, Value::Text(_)) => false,
+        match (self.column_type, held) {
+            (ColumnType::Integer | ColumnType::Real | ColumnType::Boolean, Value::Text(_)) => false,
             (_, Value::Text(text)) => self.legal.as_ref().is_none_or(|legal| legal.contains(text)),
             _ => true,
         }
@@ -125,7 +125,7 @@ impl Column {
     /// Whether it has room for the note that an attempt has begun, with the text that may precede the note.
     pub fn holds_notes(&self) -> bool {
         const LONGEST: usize = 128;
-        self.holds == Holds::Text && self.most_chars.is_none_or(|most| most >= LONGEST)
+        self.column_type == ColumnType::Text && self.most_chars.is_none_or(|most| most >= LONGEST)
     }
 
     /// Text, cut to the length that the type declares, as in VARCHAR(255).
@@ -216,7 +216,7 @@ impl Statuses {
             for held in values {
                 let legal = match &column.legal {
                     Some(legal) => format!("it takes {}", legal.join(", ")),
-                    None if column.holds == Holds::Booleans => "say true or false".into(),
+                    None if column.column_type == ColumnType::Boolean => "say true or false".into(),
                     None => "say which number it is".into(),
                 };
                 ensure!(

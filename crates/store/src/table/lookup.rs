@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use backlog_schedule::{DAY, Instant, Value, listed};
 
-use super::{Column, Effect, Holds, Statuses, Table};
+use super::{Column, ColumnType, Effect, Statuses, Table};
 use crate::clock::Clock;
 use crate::date::{Dates, Format, Spelling, is_number};
 use crate::mapping::{
@@ -105,7 +105,7 @@ fn find(catalog: &dyn Catalog, mapping: &Mapping, clock: Clock) -> Result<Table>
     let statuses = lookup.statuses(mapping)?;
     let inserted = lookup.inserted(mapping)?;
     // The database itself reads what is of a type for dates.
-    let is_typed = matches!(inserted.holds, Holds::Instants | Holds::ClockTimes);
+    let is_typed = matches!(inserted.column_type, ColumnType::Instant | ColumnType::LocalTime);
     let format = mapping.dates.format.filter(|_| !is_typed);
     let zone = || mapping.dates.zone.clone();
     let named = [format, mapping.last_failure_format].into_iter().flatten();
@@ -297,7 +297,11 @@ impl Lookup<'_> {
             DateSource::None => return self.catalog.expression(&self.table, None),
         };
         let what = format!("column {} of table {}", column.name, self.table.name);
-        ensure!(column.holds.dates(), "{what} holds no date: it is {}", column.declared);
+        ensure!(
+            column.column_type.can_be_date(),
+            "{what} holds no date: it is {}",
+            column.declared
+        );
         let samples = self.catalog.samples(&self.table, &column)?;
         let spelling = samples.iter().find_map(|value| Spelling::of(value, &mapping.dates));
         let other = samples.iter().find(|value| !is_never(value));
@@ -337,11 +341,12 @@ impl Lookup<'_> {
 
     /// Fails if none of the values of a due column can be read.
     fn require_dates(&self, column: &Column, dates: &Dates) -> Result<()> {
-        let Column { name, declared, holds, .. } = column;
+        let Column { name, declared, column_type, .. } = column;
         let what = format!("column {name} of table {} cannot say what is due", self.table.name);
-        ensure!(holds.dates(), "{what}: it is {declared}");
+        ensure!(column_type.can_be_date(), "{what}: it is {declared}");
         // A short number is exact to minutes only, and the server cuts an instant to its day.
-        let is_cut = declared == "real" || *holds == Holds::ClockTimes && declared == "date";
+        let is_cut =
+            declared == "real" || *column_type == ColumnType::LocalTime && declared == "date";
         let is_exact = column.spelling.reads_back(dates) && !is_cut;
         ensure!(is_exact, "{what}: it is {declared}, which has no seconds");
         let samples = self.catalog.samples(&self.table, column)?;
@@ -358,7 +363,7 @@ impl Lookup<'_> {
     fn spelt(&self, mut column: Column, inserted: &Spelling, dates: &Dates) -> Result<Column> {
         let samples = self.catalog.samples(&self.table, &column)?;
         // A column of numbers in SQLite takes text as well, and one without a type takes anything.
-        let takes_both = column.holds == Holds::Numbers || column.declared.is_empty();
+        let takes_both = column.column_type == ColumnType::Decimal || column.declared.is_empty();
         let fits = (inserted.is_text() == column.spelling.is_text()
             || takes_both && !inserted.is_text())
             && !column.is_too_small_for(&inserted.example(&dates.zone));
@@ -418,7 +423,7 @@ impl Lookup<'_> {
         column: &Column,
         dates: &Dates,
     ) -> Result<Option<String>> {
-        let Column { name: shown, declared, holds, legal, .. } = column;
+        let Column { name: shown, declared, column_type, legal, .. } = column;
         let samples = self.catalog.samples(&self.table, column)?;
         let is_none = |it: &&Value| if is_count { it.is_null() } else { is_never(it) };
         let is_number =
@@ -430,8 +435,8 @@ impl Lookup<'_> {
         };
         // Whether what is written is read again.
         let fits = !OTHER_TYPES.contains(&declared.to_ascii_uppercase().as_str())
-            && holds.dates()
-            && (!is_count || holds.counts() && legal.is_none());
+            && column_type.can_be_date()
+            && (!is_count || column_type.can_be_count() && legal.is_none());
         let foreign = samples.iter().find(|it| !is_none(it)).map(Value::shown);
         let found = match (foreign, fits) {
             (Some(value), false) => format!("is {declared} and holds {value}"),

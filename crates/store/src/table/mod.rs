@@ -5,12 +5,12 @@ mod column;
 mod lookup;
 mod row;
 
-pub use change::{Role, Term, Verb};
+pub use change::{Term, TermRole, WriteVerb};
 pub use column::{
-    Column, Holds, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
+    Column, ColumnType, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
 pub use lookup::{Catalog, Listed, Trial, missing, naming};
-pub use row::{Cell, Cells, Places, Selected, is_no_due_date};
+pub use row::{Cell, Cells, FactReader, Selected, is_no_due_date};
 
 use std::ops::RangeInclusive;
 
@@ -145,9 +145,9 @@ impl Table {
         // A queue notes an error only where it puts a message away.
         self.last_error.as_ref().filter(|_| !self.keeps_schedule)?;
         // The server cuts what is written to a day, and some floating-point numbers are short.
-        let is_exact = |Column { holds, declared, spelling, .. }: &Column| {
-            let is_cut =
-                *holds == Holds::Reals || *holds == Holds::ClockTimes && declared == "date";
+        let is_exact = |Column { column_type, declared, spelling, .. }: &Column| {
+            let is_cut = *column_type == ColumnType::Real
+                || *column_type == ColumnType::LocalTime && declared == "date";
             !is_cut
                 && spelling.is_unique(&self.failure_dates.zone)
                 && spelling.reads_back(&self.failure_dates)

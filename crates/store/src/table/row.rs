@@ -71,25 +71,25 @@ pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
 }
 
 /// A column, and its place among those that are selected.
-type Place<'a> = (&'a Column, usize);
+type IndexedColumn<'a> = (&'a Column, usize);
 
 /// The places of what the due rule goes by, among the columns of a statement.
-pub struct Places<'a> {
+pub struct FactReader<'a> {
     table: &'a Table,
-    id: Vec<Place<'a>>,
-    inserted: Place<'a>,
+    id: Vec<IndexedColumn<'a>>,
+    inserted: IndexedColumn<'a>,
     /// What orders the records, if that is another column.
-    order: Option<Place<'a>>,
-    status: Option<Place<'a>>,
-    failures: Option<Place<'a>>,
-    last_failure: Option<Place<'a>>,
-    due_at: Option<Place<'a>>,
-    max_attempts: Option<Place<'a>>,
+    order: Option<IndexedColumn<'a>>,
+    status: Option<IndexedColumn<'a>>,
+    failures: Option<IndexedColumn<'a>>,
+    last_failure: Option<IndexedColumn<'a>>,
+    due_at: Option<IndexedColumn<'a>>,
+    max_attempts: Option<IndexedColumn<'a>>,
     /// Or the beginning of it, which may tell of a snooze.
-    last_error: Option<Place<'a>>,
+    last_error: Option<IndexedColumn<'a>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> FactReader<'a> {
     pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
         let find = |column: &Column| names.clone().position(|it| it == column.name);
         let placed = |column: Option<&'a Column>| column.and_then(|it| Some((it, find(it)?)));
@@ -118,7 +118,7 @@ impl<'a> Places<'a> {
 
     /// The id of a row; the error is what it has instead in a column, and why that is none.
     pub fn id(&self, row: &impl Cells) -> Result<Id, (&'a Column, Value, &'static str)> {
-        let part = |(column, index): &Place<'a>| match row.cell(column, *index) {
+        let part = |(column, index): &IndexedColumn<'a>| match row.cell(column, *index) {
             Ok(text) if text.len() > LONGEST_ID => {
                 Err((*column, Value::Text(text.into()), TOO_LONG))
             }
@@ -142,7 +142,8 @@ impl<'a> Places<'a> {
 
     pub fn facts<'id>(&self, id: &'id Id, row: &impl Cells, membership: Membership) -> Facts<'id> {
         let table = self.table;
-        let cell = |place: Option<Place<'a>>| place.map(|(column, index)| row.cell(column, index));
+        let cell =
+            |place: Option<IndexedColumn<'a>>| place.map(|(column, index)| row.cell(column, index));
         let inserted_at = date(row.cell(self.inserted.0, self.inserted.1), &table.dates);
         // What stands in text counts as none.
         let failures = cell(self.failures).map(|it| it.map_or_else(|it| count(&it), |_| 0));
@@ -197,7 +198,7 @@ impl Table {
     pub fn record(&self, cells: &impl Cells, first: usize, row: RowValues) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
         let date = self.date_expression().map(|column| column.name.as_str());
-        let places = Places::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
+        let places = FactReader::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
         let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
             log::warn!("a record is left out, because its {name} is {}", found.shown());
         });

@@ -8,7 +8,7 @@ use backlog_schedule::{Counter, Instant, Record, Settlement, Status, Transition,
 
 use super::TableStore;
 use crate::engine::{Changes, Engine, RowAfter, SqlDatabase};
-use crate::error::{DbError, DbResult, Kind};
+use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::sql::{EVERY, id_params};
 use crate::table::Selected;
 use crate::writes::{
@@ -175,7 +175,7 @@ impl<E: Engine> TableStore<E> {
 
     /// Whether a rehearsal leaves a locked row alone. SQLite has waited, and a pass that stops has cancelled.
     fn gives_way_to(&self, error: &DbError) -> bool {
-        error.kind == Kind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
+        error.kind == DbErrorKind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
     }
 
     fn refusal(&self, record: &Record, settlement: &Settlement, why: &str) -> String {

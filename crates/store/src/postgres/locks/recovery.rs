@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::{LOCK, LockedRecord, PgLocks};
 use crate::engine::{Engine, Hold, SqlDatabase};
-use crate::error::{DbError, Kind};
+use crate::error::{DbError, DbErrorKind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
@@ -49,7 +49,7 @@ pub fn recover(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
 
 fn recover_sessions(store: &mut TableStore<PgEngine>, why: &DbError) -> Result<()> {
     let TableStore { locks, database, .. } = store;
-    if why.kind == Kind::ReadOnly {
+    if why.kind == DbErrorKind::ReadOnly {
         database.engine.session.wait_for_writes();
         return Ok(());
     }

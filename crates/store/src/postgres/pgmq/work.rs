@@ -19,7 +19,7 @@ use super::{
     number,
 };
 use crate::engine::{Engine, SqlDatabase};
-use crate::error::{DbError, Kind};
+use crate::error::{DbError, DbErrorKind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
@@ -136,7 +136,7 @@ impl Reconnecting for PgmqStore {
     }
 
     fn reconnect(&mut self, why: &DbError) -> Result<()> {
-        if why.kind == Kind::ReadOnly {
+        if why.kind == DbErrorKind::ReadOnly {
             self.session().wait_for_writes();
             return Ok(());
         }

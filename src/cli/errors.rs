@@ -8,7 +8,7 @@ use clap::error::{ContextKind as Context, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 use strsim::normalized_damerau_levenshtein;
 
-use crate::handlers::file_of;
+use crate::handlers::find_program;
 
 /// Options, commands and statuses of other programs, and what they are called here.
 const SYNONYMS: &str = include_str!("synonyms.txt");
@@ -74,7 +74,7 @@ pub fn with_synonym(mut error: Error, command: &Command, argv: &[OsString]) -> E
 /// Whether a word is a path or the name of a program, and not the id of a record.
 pub fn looks_like_program(word: &str) -> bool {
     let search = std::env::var_os("PATH").unwrap_or_default();
-    word.starts_with(['.', '/']) || file_of(OsStr::new(word), &search).is_some()
+    word.starts_with(['.', '/']) || find_program(OsStr::new(word), &search).is_some()
 }
 
 /// The name here for a word of another program. `--max-retries` counts as `--retries`.

@@ -17,8 +17,8 @@ use super::{line_name, open, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
-    Environment, Exec, Handler, HandlerContext, Stream, cannot_run, fitting, in_one_word,
-    placeholders,
+    CommandEnv, Exec, Handler, HandlerContext, Stream, cannot_run, jobs_within_limits,
+    one_word_hint, placeholders,
 };
 #[cfg(feature = "webhook")]
 use crate::handlers::{Post, Proxy};
@@ -171,7 +171,7 @@ pub fn context(
         payload: queue.mapping.payload.clone(),
         series: table.series_source().filter(|_| goes_by_series),
         keeps_stderr: settings.options.joblog.is_some(),
-        environment: Environment::with(&own)?,
+        environment: CommandEnv::new(&own)?,
     })
 }
 
@@ -200,7 +200,7 @@ pub fn refuse_placeholders(
     for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
         if let Err(why) = placeholders::check(argv, &columns) {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            let why = in_one_word(argv, &path).unwrap_or(why);
+            let why = one_word_hint(argv, &path).unwrap_or(why);
             bail!(usage(format!("{which}{why}")));
         }
     }
@@ -221,7 +221,7 @@ pub fn require(handler: Option<&options::HandlerSpec>, queue: &Queue, table: &Ta
     let options::HandlerSpec::Post(webhook) = handler else { return Ok(()) };
     #[cfg(feature = "webhook")]
     {
-        Proxy::chosen(&webhook.proxies, webhook.target.is_https)?;
+        Proxy::choose(&webhook.proxies, webhook.target.is_https)?;
         if let Some(path) = &webhook.ca_file {
             tls_roots::of_file(path)?;
         }
@@ -246,8 +246,10 @@ pub fn handlers(
     of_pass: Arc<Stop>,
 ) -> Result<Handlers> {
     let part = of_pass.part().context("could not make an eventfd")?;
-    let (all, stop) =
-        (HandlerContext { jobs: fitting(context.jobs), ..context.clone() }, part.clone());
+    let (all, stop) = (
+        HandlerContext { jobs: jobs_within_limits(context.jobs), ..context.clone() },
+        part.clone(),
+    );
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::HandlerSpec::none)? {
         options::HandlerSpec::Exec { argv, give_up_on } => {
             Arc::new(Exec::start_workers(argv, give_up_on, all, stop)?)

@@ -1,4 +1,4 @@
-//! Commands as the kernel takes them. Those of a pass share a part of the environment.
+//! Commands as the kernel takes them. The commands of a pass share a part of their environment.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
@@ -15,7 +15,7 @@ use rustix::process::Pid;
 use super::placeholders;
 
 const NOT_INHERITED: [&str; 10] = [
-    // Variables of a record. One pass may be in the handler of another.
+    // Variables of a record. A handler may start a pass.
     "BACKLOG_ID",
     "BACKLOG_STATUS",
     "BACKLOG_DATE_INSERTED",
@@ -25,19 +25,19 @@ const NOT_INHERITED: [&str; 10] = [
     // Secrets of webhooks.
     "BACKLOG_WEBHOOK_SECRET",
     "BACKLOG_HEADER",
-    // A command that knows it could report instead of a pass.
+    // A command that knows the URL could report in place of the pass.
     "BACKLOG_PING",
-    // Root trusts the owners of the files of this pass only.
+    // Root's trust is limited to this pass.
     "BACKLOG_TRUST_OWNER",
 ];
 
-/// The variables that commands inherit or get, each as `NAME=value`.
+/// Variables that commands inherit or are given, each as `NAME=value`.
 #[derive(Clone)]
-pub struct Environment(Arc<[CString]>);
+pub struct CommandEnv(Arc<[CString]>);
 
-impl Environment {
-    /// The environment of this process with these variables, and without those that commands do not inherit.
-    pub fn with(given: &[(&str, String)]) -> Result<Self, NulError> {
+impl CommandEnv {
+    /// The environment of this process with these variables, and without the variables of records and secrets.
+    pub fn new(given: &[(&str, String)]) -> Result<Self, NulError> {
         let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
         let given = given.iter().map(|(name, value)| variable(name, value.as_ref()));
         let inherited = inherited(&names).into_iter().map(Ok);
@@ -45,19 +45,19 @@ impl Environment {
     }
 }
 
-impl Default for Environment {
+impl Default for CommandEnv {
     fn default() -> Self {
         Self(inherited(&[]).into())
     }
 }
 
-/// The variables of this process that commands inherit, without those of these names.
+/// Variables of this process that commands inherit, except for the given names.
 fn inherited(given: &[&str]) -> Vec<CString> {
-    let is_none = |name: &OsStr| {
+    let is_excluded = |name: &OsStr| {
         name.as_bytes().starts_with(placeholders::VARIABLE.as_bytes())
             || given.iter().chain(&NOT_INHERITED).any(|other| name == *other)
     };
-    let inherited = std::env::vars_os().filter(|(name, _)| !is_none(name));
+    let inherited = std::env::vars_os().filter(|(name, _)| !is_excluded(name));
     inherited.filter_map(|(name, value)| variable(name, &value).ok()).collect()
 }
 
@@ -68,38 +68,36 @@ fn variable(name: impl Into<OsString>, value: &OsStr) -> Result<CString, NulErro
     CString::new(variable)
 }
 
-pub struct Command<'a> {
-    words: Result<Vec<CString>, NulError>,
-    environment: &'a Environment,
-    /// Its own variables, which replace those of the same names, each with the length of its name.
+pub struct HandlerCommand<'a> {
+    argv: Result<Vec<CString>, NulError>,
+    environment: &'a CommandEnv,
+    /// Variables of this command, each with the length of its name. They replace variables of the environment.
     own: Vec<(usize, Result<CString, NulError>)>,
 }
 
-impl<'a> Command<'a> {
-    pub fn new(
-        words: impl IntoIterator<Item: Into<OsString>>,
-        environment: &'a Environment,
-    ) -> Self {
-        let words = words.into_iter().map(|word| CString::new(word.into().into_vec())).collect();
-        Self { words, environment, own: Vec::new() }
+impl<'a> HandlerCommand<'a> {
+    pub fn new(argv: impl IntoIterator<Item: Into<OsString>>, environment: &'a CommandEnv) -> Self {
+        let argv = argv.into_iter().map(|word| CString::new(word.into().into_vec())).collect();
+        Self { argv, environment, own: Vec::new() }
     }
 
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.own.push((name.len(), variable(name, value.as_ref())));
     }
 
-    /// Starts the command as the leader of a process group. A byte of zero in a word is invalid input.
+    /// Starts the command as the leader of a process group. A NUL byte in an argument or a variable is invalid input.
     pub fn start(self, stdin: &OwnedFd, stdout: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
-        let words = self.words?;
-        let own = self.own.into_iter().map(|(length, it)| Ok((length, it?)));
+        let argv = self.argv?;
+        let own = self.own.into_iter().map(|(length, variable)| Ok((length, variable?)));
         let own: Vec<(usize, CString)> = own.collect::<Result<_, NulError>>()?;
         let is_own = |variable: &CStr| {
             let variable = variable.to_bytes();
-            own.iter().any(|(length, it)| variable.starts_with(&it.as_bytes()[..=*length]))
+            own.iter().any(|(length, other)| variable.starts_with(&other.as_bytes()[..=*length]))
         };
-        let inherited = self.environment.0.iter().map(CString::as_c_str).filter(|it| !is_own(it));
+        let shared = self.environment.0.iter().map(CString::as_c_str);
+        let own_variables = own.iter().map(|(_, variable)| variable.as_c_str());
         let environment: Vec<_> =
-            inherited.chain(own.iter().map(|(_, it)| it.as_c_str())).collect();
+            shared.filter(|variable| !is_own(variable)).chain(own_variables).collect();
         let mut actions = PosixSpawnFileActions::init()?;
         for (end, number) in [(stdin, 0), (stdout, 1), (stderr, 2)] {
             actions.add_dup2(end.as_raw_fd(), number)?;
@@ -109,13 +107,13 @@ impl<'a> Command<'a> {
         attributes.set_sigdefault(&RESET_SIGNALS)?;
         let flags = PosixSpawnFlags::POSIX_SPAWN_SETPGROUP | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(flags)?;
-        let program = words.first().map_or(c"", CString::as_c_str);
-        let pid = posix_spawnp(program, &actions, &attributes, &words, &environment)?;
+        let program = argv.first().map_or(c"", CString::as_c_str);
+        let pid = posix_spawnp(program, &actions, &attributes, &argv, &environment)?;
         Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("it has no number"))
     }
 }
 
-/// Signals that the C library reserves: it leaves them out of each set.
+/// Signals that the C library reserves, and leaves out of every set.
 const LIBC_INTERNAL_SIGNALS: [i32; 2] = [32, 33];
 
 /// The signals that are reset to their default action when a command is started.
@@ -123,8 +121,8 @@ static RESET_SIGNALS: LazyLock<SigSet> = LazyLock::new(|| {
     IgnoredSignals::of_this_process().and_then(reset_signals).unwrap_or(Signal::SIGPIPE.into())
 });
 
-/// All signals but those that a parent such as `nohup` has this process ignore, and SIGPIPE. Each
-/// that is not in the set costs a system call. `None` if an ignored signal has no name.
+/// SIGPIPE, and all signals that this process does not ignore on behalf of a parent such as `nohup`. A signal outside of
+/// the set costs a system call. `None` if an ignored signal has no name.
 fn reset_signals(ignored: IgnoredSignals) -> Option<SigSet> {
     let mut signals = SigSet::all();
     for signal in ignored.iter().filter(|signal| !LIBC_INTERNAL_SIGNALS.contains(signal)) {
@@ -149,9 +147,10 @@ mod tests {
 
     use super::*;
 
-    /// What a command with these variables of its own prints.
-    fn output(words: &[&str], environment: &Environment, own: &[(&str, &str)]) -> String {
-        let mut command = Command::new(words.iter().copied().map(OsString::from), environment);
+    /// The output of a command with these variables.
+    fn output(words: &[&str], environment: &CommandEnv, own: &[(&str, &str)]) -> String {
+        let mut command =
+            HandlerCommand::new(words.iter().copied().map(OsString::from), environment);
         own.iter().for_each(|(name, value)| command.set(name, value));
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let input = File::open("/dev/null").unwrap().into();
@@ -164,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_there_once_with_the_value_that_is_nearest_to_the_command() {
+    fn a_variable_is_set_once_with_the_value_of_the_command_first() {
         let given = [("BACKLOG_QUEUE", "mails".into()), ("BACKLOG_MAX_ATTEMPTS", "9".into())];
-        let environment = Environment::with(&given).unwrap();
+        let environment = CommandEnv::new(&given).unwrap();
         let own = [("BACKLOG_ID", "7"), ("BACKLOG_MAX_ATTEMPTS", "3"), ("PATH", "/nowhere")];
         let text = output(&["env"], &environment, &own);
         let lines: Vec<_> = text.lines().collect();
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_ignores_is_left_to_be_ignored_except_sigpipe() {
+    fn ignored_signals_stay_ignored_except_sigpipe() {
         let reset = |mask| reset_signals(IgnoredSignals(mask));
         let has = |set: SigSet| {
             let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGPIPE, Signal::SIGKILL];
@@ -196,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_with_a_pipe_that_nobody_reads_and_leads_a_group() {
-        let environment = Environment::default();
+    fn a_command_does_not_ignore_sigpipe_and_leads_a_group() {
+        let environment = CommandEnv::default();
         let script = "grep SigIgn /proc/$$/status
             read -r pid name state parent group rest </proc/$$/stat; echo $pid $group";
         let text = output(&["sh", "-c", script], &environment, &[]);
@@ -208,11 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_says_why() {
-        let environment = Environment::default();
+    fn a_command_that_cannot_start_has_an_error_of_that_kind() {
+        let environment = CommandEnv::default();
         let null = File::open("/dev/null").unwrap().into();
         let start = |words: &[&str], value: &str| {
-            let mut command = Command::new(words.iter().copied().map(OsString::from), &environment);
+            let mut command =
+                HandlerCommand::new(words.iter().copied().map(OsString::from), &environment);
             command.set("BACKLOG_ID", value);
             command.start(&null, &null, &null).unwrap_err().kind()
         };

@@ -1,4 +1,4 @@
-//! `-- COMMAND [ARG]...`: a process for each record, without a shell. `{column}` is a value of it.
+//! `-- COMMAND [ARG]...`: a process for each record, without a shell. `{column}` becomes a value of the record.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -16,47 +16,47 @@ use backlog_store::{Stage, Stop};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::command::Command;
+use super::command::HandlerCommand;
 use super::process::{
-    EXIT_TIMEOUT, EXIT_UNABLE, Process, complete, could_not_run, obstacle_of, program, read, shown,
-    termination_signal,
+    EXIT_TIMEOUT, EXIT_UNABLE, Process, could_not_run, display_name, program, read, sealed_input,
+    termination_signal, why_not_runnable,
 };
 use super::tail::Tail;
-use super::workers::{LostClaims, grace_of};
+use super::workers::{LostClaims, read_grace};
 use super::{HandlerContext, Job, Workers, document, placeholders};
 
 /// EX_TEMPFAIL of sysexits.h.
 const EXIT_SNOOZE: i32 = 75;
 
-/// Maximum number of bytes of a variable of a column, and of all of them together.
+/// Maximum number of bytes in the variable of one column, and in the variables of all columns.
 const LONGEST_VALUE: usize = 64 * 1024;
 const MOST_VALUES: usize = 128 * 1024;
 
-/// Maximum number of retries to start a command while no other runs, and the time between two of them.
+/// Maximum number of retries to start a command while no other runs, and the pause between two of them.
 const MOST_ALONE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub struct Exec {
-    /// The command and its arguments, with `{column}` still in them.
+    /// Command and arguments, with their placeholders.
     argv: Vec<OsString>,
     give_up_on: Vec<i32>,
     context: HandlerContext,
     stop: Arc<Stop>,
-    /// Each command that runs holds a clone.
+    /// Counts running commands: each holds a clone.
     running: Arc<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum EndReason {
     Timeout,
     Stop,
-    /// The claim was lost, or somebody has asked for it.
+    /// The claim was lost, or `backlog stop` named the record.
     Ended,
 }
 
-struct Ended {
+struct EndedCommand {
     status: ExitStatus,
-    process: Process<Why>,
+    process: Process<EndReason>,
     output: Tail,
     errors: Tail,
 }
@@ -84,28 +84,29 @@ impl Exec {
         (job.submit)(vec![Attempt { duration, ..attempt }]);
     }
 
-    /// Runs the command of a job. The error is the outcome of one that was not started.
+    /// Runs the command of a job. The error is the outcome of a command that could not start.
     fn attempt(&self, job: &Job, lost: Option<&OwnedFd>) -> Result<Attempt, Outcome> {
         let payload = self.context.payload.as_deref();
         let mut body = document(&job.record, payload, None).map_err(failure)?;
         body.extend(payload.is_none().then_some(b'\n'));
         let (_running, process) = self.start(job, &body)?;
-        // Not kept while the command runs.
+        // Frees the memory before the command runs.
         drop(body);
-        let mut ended = self.stay(process, lost).map_err(|error| self.spawn_failure(&error))?;
+        let mut ended =
+            self.wait_for_end(process, lost).map_err(|error| self.spawn_failure(&error))?;
         let stderr = self.context.keeps_stderr.then(|| ended.errors.last_lines()).flatten();
         let (outcome, exit) = self.outcome(&mut ended);
         Ok(Attempt { exit, stderr, ..job.ended(outcome) })
     }
 
-    /// Starts the command for a record. If the system has no room for it, retries as long as others run.
-    fn start(&self, job: &Job, body: &[u8]) -> Result<(Arc<()>, Process<Why>), Outcome> {
+    /// Starts the command for a record. If the system lacks processes or descriptors, retries while others run.
+    fn start(&self, job: &Job, body: &[u8]) -> Result<(Arc<()>, Process<EndReason>), Outcome> {
         let argv = placeholders::fill(&self.argv, &job.record).map_err(failure)?;
         let mut alone = 0;
         loop {
             let running = self.running.clone();
             let command = self.command(job, &argv);
-            let error = match complete(body).and_then(|input| Process::start(command, input)) {
+            let error = match sealed_input(body).and_then(|input| Process::start(command, input)) {
                 Ok(process) => return Ok((running, process)),
                 Err(error) => error,
             };
@@ -113,7 +114,7 @@ impl Exec {
             if !is_shortage(&error) || alone == MOST_ALONE {
                 return Err(self.spawn_failure(&error));
             }
-            // If none runs, other programs have what it lacks, or others of its kind have just failed as well.
+            // While others of this pass run, their end frees what this one lacks.
             alone += u32::from(Arc::strong_count(&self.running) == 1);
             thread::sleep(PAUSE);
             if self.stop.stage() > Stage::Running {
@@ -122,10 +123,10 @@ impl Exec {
         }
     }
 
-    fn command(&self, job: &Job, argv: &[OsString]) -> Command<'_> {
+    fn command(&self, job: &Job, argv: &[OsString]) -> HandlerCommand<'_> {
         let record = &job.record;
-        let mut command = Command::new(argv, &self.context.environment);
-        // Longer values are only on standard input: an environment has limits.
+        let mut command = HandlerCommand::new(argv, &self.context.environment);
+        // An environment is limited, so longer values are on standard input only.
         let mut room = MOST_VALUES;
         for ((_, name), (_, value)) in
             placeholders::variables(&record.row.columns).iter().zip(record.row.iter())
@@ -142,7 +143,7 @@ impl Exec {
         }
         command.set("BACKLOG_ID", record.id.text().as_ref());
         command.set("BACKLOG_STATUS", record.status.name());
-        // A longer text is not a date, and may be too long for a variable.
+        // A text that is no date may be too long for a variable.
         let inserted = record.inserted.text();
         let inserted = inserted.get(..Tail::KEPT).unwrap_or(&inserted);
         command.set("BACKLOG_DATE_INSERTED", OsStr::from_bytes(inserted));
@@ -157,33 +158,37 @@ impl Exec {
         command
     }
 
-    /// Waits for the end of a command and ends its process group. `lost` becomes readable when the attempt is to end.
-    fn stay(&self, mut process: Process<Why>, lost: Option<&OwnedFd>) -> io::Result<Ended> {
+    /// Waits until a command ends, and kills the rest of its process group. `lost` becomes readable when the claim is lost.
+    fn wait_for_end(
+        &self,
+        mut process: Process<EndReason>,
+        lost: Option<&OwnedFd>,
+    ) -> io::Result<EndedCommand> {
         let Self { context, stop, .. } = self;
         let clock = stop.clock;
         let [mut output, mut errors] = [Tail::default(), Tail::default()];
         let timeout = context.timeout.and_then(|timeout| clock.monotonic().checked_add(timeout));
-        let stayed = loop {
+        let waited = loop {
             let stage = stop.stage().max(Stage::Closing);
             if let Some(at) = stop.ends_at().filter(|_| stage >= Stage::Ending) {
-                process.end_by(Why::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
+                process.end_by(EndReason::Stop, timeout.map_or(at, |timeout| timeout.min(at)));
             }
             let timeout = timeout.filter(|_| process.why.is_none());
             let left = process.deadline.or(timeout).map(|at| clock.until(at));
-            // A command that was asked to end keeps its time.
+            // A command that was asked to end keeps its deadline.
             let stopped = stop.fd_above(stage).filter(|_| !process.is_forced);
-            // Without `lost`, the first is `stopped`, which the next iteration handles.
+            // Without `lost`, `stopped` takes its place in the result; the next iteration reads the stage.
             let others = [lost, stopped].into_iter().flatten();
-            match process.wait(others.map(|it| PollFd::new(it, PollFlags::IN)), left) {
+            match process.wait(others.map(|fd| PollFd::new(fd, PollFlags::IN)), left) {
                 Err(error) => break Err(error),
                 Ok([true, ..]) => break Ok(()),
                 Ok([_, has_output, has_errors, is_lost, _]) => {
-                    if let Some(grace) = lost.filter(|_| is_lost).and_then(grace_of) {
-                        // The loss of a claim is told again and again, which must not put off the end.
+                    if let Some(grace) = lost.filter(|_| is_lost).and_then(read_grace) {
+                        // A lost claim is signalled repeatedly, which must not postpone the end.
                         let kill_at = clock.monotonic() + grace;
-                        let is_first = process.why != Some(Why::Ended);
+                        let is_first = process.why != Some(EndReason::Ended);
                         if is_first || process.deadline.is_some_and(|at| kill_at < at) {
-                            process.ask(Why::Ended, kill_at);
+                            process.ask(EndReason::Ended, kill_at);
                         }
                     }
                     if has_output {
@@ -196,48 +201,49 @@ impl Exec {
             }
             let now = clock.monotonic();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                process.ask(Why::Timeout, now + stop.grace);
+                process.ask(EndReason::Timeout, now + stop.grace);
             }
             process.step(now);
         };
         let status = process
             .finish(|chunk| output.push(chunk, |_| {}), |chunk| errors.push(chunk, |_| {}))?;
-        stayed.map(|()| Ended { status, process, output, errors })
+        waited.map(|()| EndedCommand { status, process, output, errors })
     }
 
-    fn outcome(&self, ended: &mut Ended) -> (Outcome, Option<i32>) {
-        let Ended { status, process: Process { why, is_forced, .. }, output, errors } = ended;
-        let mut said = |otherwise: String| {
-            errors.last_line().or_else(|| output.last_line()).unwrap_or(otherwise)
-        };
+    fn outcome(&self, ended: &mut EndedCommand) -> (Outcome, Option<i32>) {
+        let EndedCommand { status, process: Process { why, is_forced, .. }, output, errors } =
+            ended;
+        let mut last_line =
+            |default: String| errors.last_line().or_else(|| output.last_line()).unwrap_or(default);
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
-            (Some(Why::Stop | Why::Ended), _) => Outcome::Interrupted,
-            // Another process has ended it, for instance at a shutdown.
+            (Some(EndReason::Stop | EndReason::Ended), _) => Outcome::Interrupted,
+            // Another process ended it, for instance at a shutdown.
             (None, _)
                 if termination_signal(*status).is_some()
                     && self.stop.is_signalled_in_a_moment() =>
             {
                 Outcome::Interrupted
             }
-            (Some(Why::Timeout), _) => {
+            (Some(EndReason::Timeout), _) => {
                 let limit = humantime::format_duration(self.context.timeout.unwrap_or_default());
                 return (failure(format!("timed out after {limit}")), Some(EXIT_TIMEOUT));
             }
             (None, Some(0)) => Outcome::Success,
             (None, Some(exit)) if self.give_up_on.contains(&exit) => {
-                Outcome::GiveUp { error: said(format!("exit status {exit}")) }
+                Outcome::GiveUp { error: last_line(format!("exit status {exit}")) }
             }
             (None, Some(EXIT_SNOOZE)) => {
-                Outcome::Snooze { error: said("snoozed (exit status 75)".into()), after: None }
+                Outcome::Snooze { error: last_line("snoozed (exit status 75)".into()), after: None }
             }
             (None, Some(exit)) if EXIT_UNABLE.contains(&exit) => {
-                let why = obstacle_of(&self.argv).map_or(String::new(), |why| format!("; {why}"));
-                let said = said("cannot be run".into());
-                let error = format!("the handler exited with {exit}: {said}{why}");
+                let why =
+                    why_not_runnable(&self.argv).map_or(String::new(), |why| format!("; {why}"));
+                let line = last_line("cannot be run".into());
+                let error = format!("the handler exited with {exit}: {line}{why}");
                 Outcome::Unable { error, ends_pass: false }
             }
-            (None, Some(exit)) => failure(said(format!("exit status {exit}"))),
-            // Whoever stopped the pass may have signalled its handlers as well.
+            (None, Some(exit)) => failure(last_line(format!("exit status {exit}"))),
+            // The signal that stopped the pass may have reached its handlers too.
             (None, None) if why.is_some() => Outcome::Interrupted,
             (None, None) => {
                 failure(format!("killed by signal {}", status.signal().unwrap_or_default()))
@@ -246,19 +252,19 @@ impl Exec {
         (outcome, status.code())
     }
 
-    /// The outcome is the record's fault only if the system refused its values.
+    /// Outcome of a command that could not start. It counts against the record only if the system refused its values.
     fn spawn_failure(&self, error: &io::Error) -> Outcome {
         if error.kind() == io::ErrorKind::InvalidInput
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error())
         {
-            let program = shown(program(&self.argv));
+            let program = display_name(program(&self.argv));
             return failure(format!("could not start {program}: {}", words(error)));
         }
         Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
     }
 }
 
-/// Whether a command may be started once another one has ended.
+/// True if the start may succeed once another process has ended.
 fn is_shortage(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))

@@ -3,8 +3,6 @@
 mod command;
 mod exec;
 pub mod placeholders;
-#[cfg(feature = "webhook")]
-mod post;
 mod process;
 mod stream;
 mod tail;
@@ -20,18 +18,20 @@ use serde::ser::{Error, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "webhook")]
-pub use post::{Exchange, Post, Proxy, agent, of_failure, probe, tls_config};
+pub use webhook::post::{Exchange, Post, Proxy, agent, failure_outcome, probe, tls_config};
 
-pub use command::Environment;
+pub use command::CommandEnv;
 pub use exec::Exec;
-pub use process::{cannot_run, file_of, in_one_word, is_executable, obstacle, program, shown};
+pub use process::{
+    cannot_run, display_name, find_program, is_executable, one_word_hint, program, script_fault,
+};
 pub use stream::{Stream, StreamSettings};
 pub use webhook::{
     GivesUp, Header, Hosts, IdempotencyKey, PROGRAM, Proxies, Secret, Signing, Target, Webhook,
     without_login,
 };
 use workers::Threads;
-pub use workers::{Workers, fitting};
+pub use workers::{Workers, jobs_within_limits};
 
 /// A handler of records. At a [`Stop`](backlog_store::Stop) it answers attempts as interrupted.
 pub trait Handler: Send + Sync {
@@ -40,22 +40,22 @@ pub trait Handler: Send + Sync {
     /// Starts attempts. Beyond the capacity they wait for others to end.
     fn start(&self, jobs: Vec<Job>);
 
-    /// Interrupts the attempts at these records. A process that does not end within `grace` is killed.
+    /// Interrupts the attempts at these records, and kills a process that does not end within `grace`.
     fn end(&self, _ids: &[Id], _grace: Duration) {}
 
-    /// Whether its threads have work while records are in hand: then the main thread completes attempts.
+    /// True if its threads work while records are in flight; the main thread then settles the attempts.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether several records share a process, which one of them may end.
+    /// True if several records share a process, so that one record can end the attempts of others.
     fn shares_process(&self) -> bool {
         false
     }
 
     fn join(&self);
 
-    /// Number of its errors that are no record's fault.
+    /// Number of errors of the handler itself, which count against no record.
     fn faults(&self) -> u64 {
         0
     }
@@ -70,16 +70,16 @@ pub struct HandlerContext {
     pub jobs: usize,
     /// Maximum time for one record, or between two replies of a co-process.
     pub timeout: Option<Duration>,
-    /// The column that handlers get instead of the whole record.
+    /// Column that handlers get instead of the whole record.
     pub payload: Option<String>,
-    /// The source of the number of a series of attempts, if the handler uses it.
+    /// Source of the number of a series of attempts, if the handler uses it.
     pub series: Option<SeriesSource>,
-    /// Whether attempts keep the standard error of their command.
+    /// True if an attempt keeps the end of its command's standard error.
     pub keeps_stderr: bool,
-    pub environment: Environment,
+    pub environment: CommandEnv,
 }
 
-/// What a handler gets: the payload, or the record without the column of a secret.
+/// Input of a handler: the payload, or the record as JSON without the column of the secret.
 pub fn document(
     record: &Record,
     payload_column: Option<&str>,
@@ -88,39 +88,39 @@ pub fn document(
     match payload_column {
         Some(column) => Ok(payload(record, column)),
         None => json_document(record, secret, false)
-            .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or mend it")),
+            .map_err(|error| format!("{error}; name it with --set payload=COLUMN, or fix it")),
     }
 }
 
-/// Grace of a handler whose claim is lost: another pass may claim the record at any moment.
+/// Grace of a handler that lost its claim. It is short, because another pass may claim the record at any moment.
 pub const LOST_KILL_DELAY: Duration = Duration::from_millis(100);
 
 pub struct Job {
     pub record: Arc<Record>,
-    /// 1 for the first.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     pub submit: Submit,
 }
 
 impl Job {
-    /// An answer that took no time.
+    /// An attempt with this outcome that took no time.
     pub fn ended(&self, outcome: Outcome) -> Attempt {
         let (id, duration) = (self.record.id.clone(), Duration::ZERO);
         Attempt { id, outcome, exit: None, duration, http_status: None, stderr: None }
     }
 }
 
-/// Submits ended attempts, from any thread: one for each job, many in one call.
+/// Submits ended attempts from any thread: one for each job, any number in one call.
 pub type Submit = Arc<dyn Fn(Vec<Attempt>) + Send + Sync>;
 
-/// A handler without a process. All attempts have the same outcome.
+/// A handler without a process: every attempt has the same outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
     pub succeeds: bool,
 }
 
 impl Handler for Script {
-    /// The number of attempts that are settled together.
+    /// Number of attempts that are settled together.
     fn capacity(&self) -> usize {
         256
     }
@@ -144,7 +144,7 @@ fn payload(record: &Record, column: &str) -> Vec<u8> {
     }
 }
 
-/// The line of a record for a co-process. It has the id as text, which no JSON library rounds.
+/// A record as the line that a co-process reads. It has the id as text too, which no JSON library rounds.
 fn json_line(record: &Record) -> Result<Vec<u8>, String> {
     let has_backlog_id = record.row.find(BACKLOG_ID).is_none();
     let mut line =
@@ -153,16 +153,16 @@ fn json_line(record: &Record) -> Result<Vec<u8>, String> {
     Ok(line)
 }
 
-/// The id of a record in the lines of a co-process, unless the table has a column of that name.
+/// Key of the id as text, unless the table has a column of that name.
 const BACKLOG_ID: &str = "backlog_id";
 
-/// Every column on one line, but no secret. The error names a value that JSON cannot represent.
+/// Every column but the secret, on one line. The error names a value that JSON cannot represent.
 fn json_document(
     record: &Record,
     secret: Option<&str>,
     has_backlog_id: bool,
 ) -> serde_json::Result<Vec<u8>> {
-    // As the table spells it.
+    // The name as the table spells it.
     let secret = secret.and_then(|column| Some(record.row.find(column)?.0));
     let mut serializer = serde_json::Serializer::new(Vec::new());
     let mut object = serializer.serialize_map(None)?;
@@ -182,7 +182,7 @@ fn json_document(
             }
             Value::Boolean(truth) => object.serialize_entry(name, truth)?,
             Value::Json(json) => {
-                // Outside of a string they are white space.
+                // Line breaks in JSON are white space: a string has them escaped.
                 let line = json.replace(['\n', '\r'], " ");
                 object.serialize_entry(name, serde_json::from_str::<&RawValue>(&line)?)?;
             }

@@ -1,5 +1,5 @@
-//! A process of a handler: its pipes, its life cycle to SIGTERM and SIGKILL, and why it could not
-//! start. Its input is complete before it starts, also if the pass is killed.
+//! A handler's process: its pipes, its end by SIGTERM and SIGKILL, and the reasons it could not start.
+//! Its input is complete before it starts, so it is whole even if the pass is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,36 +24,36 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::command::Command;
+use super::command::HandlerCommand;
 
 const CHUNK: usize = 16 * 1024;
-/// Maximum number of bytes read after the end: no pipe holds more, but a grandchild may go on writing.
+/// Maximum number of bytes read after the end. No pipe holds more, but a grandchild may go on writing.
 const LEFTOVER: usize = 1024 * 1024;
 /// Time between SIGTERM and SIGKILL for a handler that has had its grace.
 pub const KILL_DELAY: Duration = Duration::from_secs(1);
 
-/// Exit codes of a shell for a command that cannot be run, and for one that does not exist.
+/// Exit codes of a shell for a command that cannot be run, and for a command that does not exist.
 pub const EXIT_UNABLE: [i32; 2] = [126, 127];
 /// Exit code of timeout(1).
 pub const EXIT_TIMEOUT: i32 = 124;
 
-/// A process that leads a group. It ends by itself, after SIGTERM, or after SIGKILL.
-pub struct Process<Why> {
+/// A process that leads a group. It ends on its own, after SIGTERM, or after SIGKILL.
+pub struct Process<Reason> {
     pid: Pid,
     ended: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Its ends of the pipes, kept open, so that the end of the process is one wake-up and not three.
+    /// The process's ends of the pipes. They stay open, so that its end is one wake-up and not three.
     _its_outputs: [OwnedFd; 2],
-    pub why: Option<Why>,
-    /// When it is asked to end, or killed.
+    pub why: Option<Reason>,
+    /// Instant at which it is asked to end, or killed if it was asked before.
     pub deadline: Option<Monotonic>,
-    /// Whether it was asked to end.
+    /// True once it was asked to end.
     pub is_forced: bool,
 }
 
-impl<Why: Copy> Process<Why> {
-    pub fn start(command: Command, stdin: OwnedFd) -> io::Result<Self> {
+impl<Reason: Copy> Process<Reason> {
+    pub fn start(command: HandlerCommand, stdin: OwnedFd) -> io::Result<Self> {
         let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         let pid = command.start(&stdin, &its_stdout, &its_stderr)?;
@@ -68,7 +68,7 @@ impl<Why: Copy> Process<Why> {
         Ok(Self { pid, ended, stdout, stderr, _its_outputs, why, deadline, is_forced })
     }
 
-    /// Waits for its end, its outputs or others, at most for `timeout`. Says which are ready.
+    /// Waits for its end, its outputs or other descriptors, for at most `timeout`. Returns which are ready, in this order.
     pub fn wait<'a>(
         &'a self,
         others: impl IntoIterator<Item = PollFd<'a>>,
@@ -92,7 +92,7 @@ impl<Why: Copy> Process<Why> {
         let _ = pidfd_send_signal(&self.ended, signal);
     }
 
-    /// Kills the rest of its group, reads its outputs, and reaps it. Until then the group keeps its number.
+    /// Kills the rest of its group, reads its outputs, and reaps it. The number of the group is free from then on.
     pub fn finish(
         &mut self,
         take_output: impl FnMut(&[u8]),
@@ -107,19 +107,21 @@ impl<Why: Copy> Process<Why> {
         reap(self.pid)
     }
 
-    /// Sets the time until which it may end by itself, unless an earlier one is set.
-    pub fn end_by(&mut self, why: Why, at: Monotonic) {
+    /// Lets it run until this instant, unless an earlier one is set.
+    pub fn end_by(&mut self, why: Reason, at: Monotonic) {
         if !self.is_forced {
             self.why.get_or_insert(why);
             self.deadline = self.deadline.into_iter().chain([at]).min();
         }
     }
 
-    pub fn ask(&mut self, why: Why, kill_at: Monotonic) {
+    /// Sends SIGTERM, and sets the instant at which it is killed.
+    pub fn ask(&mut self, why: Reason, kill_at: Monotonic) {
         self.signal(Signal::TERM);
         (self.why, self.deadline, self.is_forced) = (Some(why), Some(kill_at), true);
     }
 
+    /// Enforces the deadline: first SIGTERM, then SIGKILL.
     pub fn step(&mut self, now: Monotonic) {
         match self.why.filter(|_| self.deadline.is_some_and(|at| at <= now)) {
             Some(_) if self.is_forced => {
@@ -132,15 +134,15 @@ impl<Why: Copy> Process<Why> {
     }
 }
 
-/// The signal that ended a process, or a command of a shell, which then exits with 128 and that number. Only signals
-/// count by which one process ends another ("termination signals" in the manual of the GNU C library).
+/// The termination signal that ended a process, or the command of a shell, which then exits with 128 and its number.
+/// Termination signals are those of the manual of the GNU C library, by which one process ends another.
 pub fn termination_signal(status: ExitStatus) -> Option<i32> {
     let of_a_shell = || status.code().and_then(|code| code.checked_sub(128));
     let signal = status.signal().or_else(of_a_shell);
     signal.filter(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM].contains(signal))
 }
 
-/// Waits for the end of a process, whose number is free from then on.
+/// Waits for the end of a process. Its number is free from then on.
 fn reap(pid: Pid) -> io::Result<ExitStatus> {
     loop {
         match waitpid(Some(pid), WaitOptions::empty()) {
@@ -151,7 +153,7 @@ fn reap(pid: Pid) -> io::Result<ExitStatus> {
     }
 }
 
-/// Reads once, and returns the number of bytes. After poll it does not block.
+/// Reads once, and returns the number of bytes. It does not block after poll.
 pub fn read(pipe: &OwnedFd, take: impl FnOnce(&[u8])) -> usize {
     let mut chunk = [0; CHUNK];
     let count = rustix::io::read(pipe, &mut chunk).unwrap_or(0);
@@ -169,14 +171,14 @@ fn read_leftovers(pipe: &OwnedFd, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// A descriptor with these bytes that nobody can write to: a closed pipe, or a file in memory.
-pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
+/// A read-only descriptor with these bytes: a closed pipe, or a file in memory if a pipe cannot hold them.
+pub fn sealed_input(bytes: &[u8]) -> io::Result<OwnedFd> {
     let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
     ioctl_fionbio(&end, true)?;
     match File::from(end).write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let create = |flags| memfd_create(c"record", MemfdFlags::CLOEXEC | flags);
-            // Some kernels require the flag, and those before 6.3 do not have it.
+            // Some kernels require the flag, and kernels before 6.3 do not have it.
             let made = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()));
             let mut file = File::from(made?);
             file.write_all(bytes)?;
@@ -186,33 +188,33 @@ pub fn complete(bytes: &[u8]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Number of bytes in which the kernel looks for the interpreter of a script.
+/// Number of bytes that the kernel reads to find the interpreter of a script.
 const FIRST_LINE: u64 = 256;
 
-/// Why a command cannot be started, as far as that is visible before the start.
+/// Reason a command cannot start, as far as it is visible before the start.
 pub fn cannot_run(argv: &[OsString]) -> Option<String> {
     let search = own_path();
-    let errno = match file_of(program(argv), &search) {
+    let errno = match find_program(program(argv), &search) {
         Some(file) if !is_executable(&file) => Errno::ACCESS,
-        Some(file) => obstacle(&file, &search).map(|_| Errno::NOENT)?,
+        Some(file) => script_fault(&file, &search).map(|_| Errno::NOENT)?,
         None => Errno::NOENT,
     };
     Some(could_not_run(&errno.into(), argv))
 }
 
-/// Why a command could not be started, and what to do about it.
+/// Message for a command that could not start: the reason, and how to fix it.
 pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
     let (program, search) = (program(argv), own_path());
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     if let Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) = errno
-        && let Some(why) = in_one_word(argv, &search)
+        && let Some(why) = one_word_hint(argv, &search)
     {
         return why;
     }
-    let shown = shown(program);
-    let file = file_of(program, &search);
+    let shown = display_name(program);
+    let file = find_program(program, &search);
     if let (Some(Errno::NOENT | Errno::ACCESS), Some(file)) = (errno, &file)
-        && let Some(why) = obstacle(file, &search)
+        && let Some(why) = script_fault(file, &search)
     {
         return format!("could not run {shown}: {why}");
     }
@@ -234,14 +236,14 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
     format!("could not run {shown}: {}{hint}", words(error))
 }
 
-/// Why the file of a command that exited with 126 or 127 cannot be run.
-pub fn obstacle_of(argv: &[OsString]) -> Option<String> {
+/// Reason the file of a command that exited with 126 or 127 cannot be run.
+pub fn why_not_runnable(argv: &[OsString]) -> Option<String> {
     let search = own_path();
-    obstacle(&file_of(program(argv), &search)?, &search)
+    script_fault(&find_program(program(argv), &search)?, &search)
 }
 
-/// Why a script cannot be run although it is executable. `search` is a PATH.
-pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
+/// Reason a script cannot be run although it is executable. `search` is a PATH.
+pub fn script_fault(file: &Path, search: &OsStr) -> Option<String> {
     let line = first_line(file)?;
     if line.ends_with(b"\r") {
         let why = "its first line ends with a carriage return: save it with Unix line ends";
@@ -251,25 +253,25 @@ pub fn obstacle(file: &Path, search: &OsStr) -> Option<String> {
     let mut words = words.map(OsStr::from_bytes);
     let path = words.next()?;
     let interpreter = Path::new(path);
-    // Other words of env's are options and variables.
+    // Other arguments of env are options and variables.
     let is_name =
         |word: &&OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
     let (name, why) = match words.next().filter(|word| is_env && is_name(word)) {
         _ if !interpreter.exists() => (path, "does not exist"),
-        _ if !is_executable(interpreter) => (path, "is no file that can be executed"),
-        Some(named) if file_of(named, search).is_none() => (named, "is not in PATH"),
+        _ if !is_executable(interpreter) => (path, "is not an executable file"),
+        Some(named) if find_program(named, search).is_none() => (named, "is not in PATH"),
         Some(_) | None => return None,
     };
-    Some(format!("its interpreter {} {why}", shown(name)))
+    Some(format!("its interpreter {} {why}", display_name(name)))
 }
 
-/// Why a command that was written in quotes, as if for a shell, cannot be run.
-pub fn in_one_word(argv: &[OsString], search: &OsStr) -> Option<String> {
+/// Message for a command that was quoted as if for a shell.
+pub fn one_word_hint(argv: &[OsString], search: &OsStr) -> Option<String> {
     let [program] = argv else { return None };
     let is_several = program.as_bytes().iter().any(u8::is_ascii_whitespace);
-    (is_several && file_of(program, search).is_none()).then(|| {
-        let shown = shown(program);
+    (is_several && find_program(program, search).is_none()).then(|| {
+        let shown = display_name(program);
         format!("`{shown}` is one word, looked for as a file of that name: leave out the quotes")
     })
 }
@@ -287,7 +289,7 @@ fn first_line(file: &Path) -> Option<Vec<u8>> {
     Some(line.to_vec())
 }
 
-pub fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
+pub fn find_program(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program)).filter(|path| path.exists());
     }
@@ -295,7 +297,7 @@ pub fn file_of(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     files.find(|file| is_executable(file))
 }
 
-pub fn shown(name: &OsStr) -> String {
+pub fn display_name(name: &OsStr) -> String {
     one_line(&name.to_string_lossy())
 }
 
@@ -303,7 +305,7 @@ pub fn program(argv: &[OsString]) -> &OsStr {
     argv.first().map_or(OsStr::new(""), OsString::as_os_str)
 }
 
-/// The PATH of this process, which handlers inherit.
+/// PATH of this process, which handlers inherit.
 fn own_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
@@ -321,7 +323,7 @@ mod tests {
         for size in [0, 1, 65_536, 65_537, 8 << 20] {
             let bytes: Vec<u8> = (0..=255).cycle().take(size).collect();
             let mut read = Vec::new();
-            let mut input = File::from(complete(&bytes).unwrap());
+            let mut input = File::from(sealed_input(&bytes).unwrap());
             input.read_to_end(&mut read).unwrap();
             assert!(read == bytes, "{size}: {}", read.len());
             let errno = write(&input, b"more").unwrap_err();
@@ -341,8 +343,7 @@ mod unstartable_tests {
         let plain = directory.path().join("plain");
         std::fs::write(&plain, "").unwrap();
         let carriage = "its first line ends with a carriage return: save it with Unix line ends";
-        let not_one =
-            format!("its interpreter {} is no file that can be executed", plain.display());
+        let not_one = format!("its interpreter {} is not an executable file", plain.display());
         for (text, expected) in [
             ("#!/bin/sh\ntrue\n".into(), None),
             ("#! /bin/sh -e\ntrue\r\n".into(), None),
@@ -358,9 +359,9 @@ mod unstartable_tests {
             (String::new(), None),
         ] {
             std::fs::write(&file, &text).unwrap();
-            let found = obstacle(&file, OsStr::new("/usr/bin:/bin"));
+            let found = script_fault(&file, OsStr::new("/usr/bin:/bin"));
             assert_eq!(found.as_deref(), expected, "{text:?}");
         }
-        assert_eq!(obstacle(directory.path(), OsStr::new("")), None);
+        assert_eq!(script_fault(directory.path(), OsStr::new("")), None);
     }
 }

@@ -1,18 +1,18 @@
-//! The end of an output: its last bytes, and the line of it that explains a failure.
+//! The end of an output: its last bytes, and the line that explains a failure.
 
 use backlog_schedule::one_line;
 use console::strip_ansi_codes;
 
-/// Beginnings of the lines that Node.js and Rust write about themselves after an error.
+/// Beginnings of lines that Node.js and Rust write after an error, and that do not explain it.
 const RUNTIME_LINES: [&str; 4] = ["Node.js v", "(Use `node ", "note: ", "stack backtrace:"];
 
 #[derive(Default)]
 pub struct Tail {
     /// The last [`KEPT`](Self::KEPT) bytes.
     bytes: Vec<u8>,
-    /// The beginning of the line that has not come to its end.
+    /// Beginning of the unfinished line.
     line: Vec<u8>,
-    /// The last line that is not indented, and the last indented line after it.
+    /// Last line that is not indented, and the last indented line after it.
     message: Option<Vec<u8>>,
     detail: Option<Vec<u8>>,
 }
@@ -21,7 +21,7 @@ impl Tail {
     pub const KEPT: usize = 4096;
     const LINES: usize = 20;
 
-    /// Adds what was read. `each_line` gets each line that has come to its end, up to [`KEPT`](Self::KEPT) bytes.
+    /// Adds a chunk of the output. `each_line` gets each finished line, up to [`KEPT`](Self::KEPT) bytes.
     pub fn push(&mut self, chunk: &[u8], mut each_line: impl FnMut(&[u8])) {
         self.bytes.extend_from_slice(chunk);
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::KEPT));
@@ -54,17 +54,18 @@ impl Tail {
 
     /// The last lines, with hidden characters escaped, unless all are blank.
     pub fn last_lines(&self) -> Option<String> {
-        // The first character may have lost its beginning.
+        // The first character may be incomplete.
         let cut = self.bytes.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
         let text = String::from_utf8_lossy(&self.bytes[cut..]);
         let lines: Vec<_> = text.trim_end().lines().map(one_line).collect();
         let lines = lines[lines.len().saturating_sub(Self::LINES)..].join("\n");
-        // Escapes take more room than what they stand for.
+        // Escapes are longer than the characters that they replace.
         let mut ends = lines.char_indices().filter_map(|(at, _)| lines.get(at..));
         ends.find(|end| end.len() <= Self::KEPT).map(String::from)
     }
 
-    /// The last line that is not indented, or the last one at all. A colon is followed by an indented line.
+    /// The last line that is not indented, or else the last line. A line that ends with a colon includes the last
+    /// indented line after it.
     pub fn last_line(&mut self) -> Option<String> {
         self.end_line();
         let [message, detail] =
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_with_something_in_it_is_kept() {
+    fn the_last_line_that_is_not_blank_is_kept() {
         let mut tail = Tail::default();
         assert_eq!(tail.last_line(), None);
         tail.push(b"Traceback\n  File x\nValueError: \xff no \x1b[1mgood\x07\n\n", |_| {});
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_that_is_not_indented_tells_the_error() {
+    fn the_last_line_that_is_not_indented_is_the_error() {
         for (text, expected) in [
             ("Traceback\n  File x\nValueError: no\n\n", "ValueError: no"),
             ("Exception: a\n\tat x\nCaused by: b\n\tat y\n\t... 1 more\n", "Caused by: b"),
@@ -125,7 +126,7 @@ mod tests {
             tail.push(text.as_bytes(), |_| {});
             assert_eq!(tail.last_line().unwrap_or_default(), expected, "{text}");
         }
-        // However much comes after it, and in whatever pieces.
+        // The length of the trace and the size of the chunks make no difference.
         let trace = "    at Main.main(Main.java)\n".repeat(1000);
         for (text, expected) in [
             (trace.clone(), "at Main.main(Main.java)"),
@@ -140,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_as_they_end() {
+    fn lines_are_passed_on_as_they_end() {
         let mut tail = Tail::default();
-        let mut told = |chunk: &[u8]| {
+        let mut lines_of = |chunk: &[u8]| {
             let mut lines = Vec::new();
             tail.push(chunk, |line| lines.push(legible(line)));
             lines
         };
-        assert_eq!(told(b"one\ntw"), ["one"]);
-        assert_eq!(told(b"o\n\nthree"), ["two", ""]);
-        told(&[b'x'; 3 * Tail::KEPT]);
-        let long = told(b"\n").remove(0);
+        assert_eq!(lines_of(b"one\ntw"), ["one"]);
+        assert_eq!(lines_of(b"o\n\nthree"), ["two", ""]);
+        lines_of(&[b'x'; 3 * Tail::KEPT]);
+        let long = lines_of(b"\n").remove(0);
         assert!(
             long.starts_with("threexxx") && long.len() == Tail::KEPT,
             "its beginning says more"
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_kept_in_characters_that_show() {
+    fn the_last_lines_are_kept_with_hidden_characters_escaped() {
         let lines = |bytes: &[u8]| {
             let mut tail = Tail::default();
             tail.push(bytes, |_| {});
@@ -173,7 +174,7 @@ mod tests {
         let many: Vec<_> = (1..=25).map(|number| number.to_string()).collect();
         assert_eq!(lines(many.join("\n").as_bytes()).unwrap(), many[5..].join("\n"));
         assert_eq!(lines("ä".repeat(3000).as_bytes()).unwrap(), "ä".repeat(2048));
-        // An odd number of bytes, of which half a character is left.
+        // An odd number of bytes leaves half a character.
         let cut = format!("{}\n\n\n", "ä".repeat(3000));
         assert_eq!(lines(cut.as_bytes()).unwrap(), "ä".repeat(2046));
         let escaped = lines(&[1; 3000]).unwrap();

@@ -1,4 +1,4 @@
-//! The threads of handlers, which take one job after the other and are woken when a claim is lost.
+//! Threads of handlers. Each takes one job after the other, and is woken when the job's claim is lost.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use super::{Handler, Job};
 pub struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
-    /// Starts as many as the system allows, and at least one.
+    /// Starts as many threads as the system allows, and at least one.
     pub fn start(name: &str, runs: impl Iterator<Item: FnOnce() + Send + 'static>) -> Result<Self> {
         let mut threads = Vec::new();
         for (number, run) in runs.enumerate() {
@@ -45,7 +45,7 @@ impl Threads {
 
     pub fn join(&self) {
         for thread in std::mem::take(&mut *lock(&self.0)) {
-            // One that panicked has said so already.
+            // The message of a panic was printed when it happened.
             let _ = thread.join();
         }
     }
@@ -54,14 +54,14 @@ impl Threads {
 /// Threads, each of which makes one attempt at a time.
 pub struct Workers {
     count: usize,
-    /// Each thread that receives `None` ends.
+    /// A thread that receives `None` ends.
     jobs: Sender<Option<Job>>,
     threads: Threads,
     lost: Arc<LostClaims>,
 }
 
 impl Workers {
-    /// Starts threads that call `attempt` with each job, and with the claims that are lost meanwhile.
+    /// Starts threads that call `attempt` with each job and with the claims that are lost in the meantime.
     pub fn start(
         count: usize,
         attempt: impl Fn(Job, &LostClaims) + Send + Sync + 'static,
@@ -85,7 +85,7 @@ impl Workers {
         let runs = (0..count).map(|_| work.clone()).map(|work| move || work());
         let threads = Threads::start("handler", runs)?;
         let started = threads.count();
-        // Commands and requests need processes and threads as well.
+        // Commands and requests need processes and threads too.
         let count = if started < count { (started / 2).max(1) } else { count };
         let workers = Self { count, jobs, threads, lost };
         workers.dismiss(started - count);
@@ -103,7 +103,7 @@ impl Handler for Workers {
     }
 
     fn start(&self, jobs: Vec<Job>) {
-        // Without a thread the pass is over.
+        // Sending fails only once all threads have ended, and then the pass is over.
         jobs.into_iter().for_each(|job| drop(self.jobs.send(Some(job))));
     }
 
@@ -111,7 +111,7 @@ impl Handler for Workers {
         self.lost.signal(ids, grace);
     }
 
-    /// Jobs that wait are done before.
+    /// Waits until all jobs are done.
     fn join(&self) {
         self.dismiss(self.count);
         self.threads.join();
@@ -119,33 +119,34 @@ impl Handler for Workers {
 }
 
 /// Maximum number of descriptors of a handler: the wake-up of its thread, its process, and both ends of three pipes.
-const OF_A_HANDLER: u64 = 8;
+const DESCRIPTORS_PER_HANDLER: u64 = 8;
 /// Number of descriptors for files and connections of the pass, pings, and --on-archive.
 const RESERVED: u64 = 32;
 
-/// The number of handlers for which there are descriptors: at most `jobs`, and at least one.
-pub fn fitting(jobs: usize) -> usize {
+/// Number of handlers that the limit of open files allows: at least one, and at most `jobs`.
+pub fn jobs_within_limits(jobs: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current.filter(|_| jobs > 1) else { return jobs };
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let free = limit.saturating_sub(open as u64).saturating_sub(RESERVED);
-    let fitting = usize::try_from(free / OF_A_HANDLER).unwrap_or(jobs).clamp(1, jobs);
-    if fitting < jobs {
+    let jobs_within_limits =
+        usize::try_from(free / DESCRIPTORS_PER_HANDLER).unwrap_or(jobs).clamp(1, jobs);
+    if jobs_within_limits < jobs {
         log::warn!(
-            "the limit of {limit} open files (ulimit -n) allows --jobs {fitting}, not {jobs}"
+            "the limit of {limit} open files (ulimit -n) allows --jobs {jobs_within_limits}, not {jobs}"
         );
     }
-    fitting
+    jobs_within_limits
 }
 
 /// Maximum grace: a year.
 const MOST_MILLIS: u64 = 366 * 86_400_000;
 
-/// The records in hand, each with the eventfd that wakes its worker.
+/// Records in flight, each with the eventfd that wakes its worker.
 #[derive(Default)]
 pub struct LostClaims(Mutex<HashMap<Id, Arc<OwnedFd>>>);
 
 impl LostClaims {
-    /// Wakes the workers of these records with the grace in milliseconds. A record that no worker has is ignored.
+    /// Wakes the workers of these records, and tells them the grace. Records without a worker are ignored.
     pub fn signal(&self, ids: &[Id], grace: Duration) {
         let running = lock(&self.0);
         let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, MOST_MILLIS);
@@ -155,9 +156,9 @@ impl LostClaims {
         }
     }
 
-    /// Makes an attempt at a record with the descriptor that is readable once the attempt is to end.
+    /// Makes an attempt. It gets a descriptor that becomes readable when the claim is lost.
     pub fn watched<T>(&self, id: &Id, attempt: impl FnOnce(Option<&OwnedFd>) -> T) -> T {
-        // A process without a free descriptor cannot start a command either.
+        // Without a free descriptor the command cannot start either.
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(Arc::new);
         if let Some(wakeup) = &wakeup {
             lock(&self.0).insert(id.clone(), wakeup.clone());
@@ -168,7 +169,8 @@ impl LostClaims {
     }
 }
 
-pub fn grace_of(wakeup: &OwnedFd) -> Option<Duration> {
+/// Reads the grace that [`LostClaims::signal`] has written.
+pub fn read_grace(wakeup: &OwnedFd) -> Option<Duration> {
     let mut grace = [0; 8];
     io::read(wakeup, &mut grace).ok()?;
     Some(Duration::from_millis(u64::from_ne_bytes(grace)))
@@ -187,7 +189,7 @@ mod tests {
         Job { record, attempt: 1, submit: Arc::new(|_| {}) }
     }
 
-    /// Workers that are slow, so that jobs wait for them, and the number of jobs that they have done.
+    /// Slow workers, so that jobs queue up, and the number of jobs that they have done.
     fn workers(count: usize) -> (Workers, Arc<AtomicUsize>) {
         let done = Arc::new(AtomicUsize::new(0));
         let counted = done.clone();
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_job_is_done_once_also_after_the_workers_have_waited_for_it() {
+    fn each_job_is_done_once_even_after_the_workers_were_idle() {
         let (workers, done) = workers(3);
         for (jobs, all) in [(1, 1), (5, 6), (0, 6), (30, 36)] {
             workers.start((0..jobs).map(|_| job()).collect());
@@ -212,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_done_before_the_workers_end() {
+    fn queued_jobs_are_done_before_the_workers_end() {
         for count in [1, 3] {
             let (workers, done) = workers(count);
             workers.start((0..20).map(|_| job()).collect());
             workers.join();
             assert_eq!(done.load(Ordering::SeqCst), 20);
             workers.start(vec![job()]);
-            assert_eq!(done.load(Ordering::SeqCst), 20, "nobody is there");
+            assert_eq!(done.load(Ordering::SeqCst), 20, "no worker is left");
         }
     }
 }

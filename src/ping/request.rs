@@ -10,7 +10,9 @@ use ureq::Agent;
 use ureq::tls::TlsConfig;
 
 use super::PingError;
-use crate::handlers::{Exchange, PROGRAM, Proxies, Proxy, Target, agent, of_failure, tls_config};
+use crate::handlers::{
+    Exchange, PROGRAM, Proxies, Proxy, Target, agent, failure_outcome, tls_config,
+};
 use crate::options::{Event, Ping};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,7 +39,7 @@ impl PingClient {
         let unusable = |_| PingError { message: "the URL cannot be used".into(), is_lasting: true };
         let target = target.map_err(unusable)?;
         let uri = target.fill(&|_| Some(self.line.clone())).map_err(unusable)?;
-        let proxy = Proxy::chosen(&self.proxies, target.is_https).map_err(lasting)?;
+        let proxy = Proxy::choose(&self.proxies, target.is_https).map_err(lasting)?;
         let proxy = proxy.filter(|proxy| !proxy.proxy.is_no_proxy(&uri));
         let agent = self.agent(target.is_https, proxy.as_ref()).map_err(lasting)?;
         let request = request(&uri, &target, summary).map_err(lasting)?;
@@ -48,7 +50,7 @@ impl PingClient {
             ca: "SSL_CERT_FILE",
         };
         let mut response = agent.run(request).map_err(|error| {
-            let outcome = of_failure(&error, &exchange);
+            let outcome = failure_outcome(&error, &exchange);
             PingError { message: outcome.error().unwrap_or_default().into(), is_lasting: false }
         })?;
         let status = response.status();

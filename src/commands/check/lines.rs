@@ -16,7 +16,7 @@ use super::super::assemble::require;
 use super::super::owner_rule;
 use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, CronCommand, CronLine, Crontab};
-use crate::handlers::{self, StreamSettings, in_one_word, is_executable, obstacle, program};
+use crate::handlers::{self, StreamSettings, is_executable, one_word_hint, program, script_fault};
 use crate::options::{Environment, HandlerSpec, PassSettings, Queue, Resolved, Sources};
 use crate::report::{Findings, Level};
 
@@ -228,16 +228,16 @@ fn can_append(file: &Path) -> bool {
 
 /// The file of a command's program, or why cron cannot run it. `path` is the PATH of its line.
 pub fn program_file(argv: &[OsString], path: &OsStr) -> Result<PathBuf, String> {
-    if let Some(why) = in_one_word(argv, path) {
+    if let Some(why) = one_word_hint(argv, path) {
         return Err(why);
     }
     let program = program(argv);
-    let (shown, is_path) = (handlers::shown(program), program.as_bytes().contains(&b'/'));
+    let (shown, is_path) = (handlers::display_name(program), program.as_bytes().contains(&b'/'));
     if is_path && Path::new(program).is_relative() {
         let why = "depends on the directory that cron starts it in: write its whole path";
         return Err(format!("{shown} {why}"));
     }
-    let file = handlers::file_of(program, path).ok_or_else(|| match is_path {
+    let file = handlers::find_program(program, path).ok_or_else(|| match is_path {
         true => format!("there is no {shown}"),
         false => format!(
             "cron finds no {shown} in {}, where it replaces no variable: write its whole path, or \
@@ -248,7 +248,7 @@ pub fn program_file(argv: &[OsString], path: &OsStr) -> Result<PathBuf, String> 
     if !is_executable(&file) {
         return Err(format!("{0} is not executable: chmod +x {0}", file.display()));
     }
-    match obstacle(&file, path) {
+    match script_fault(&file, path) {
         None => Ok(file),
         Some(why) => Err(format!("{} cannot be run: {why}", file.display())),
     }

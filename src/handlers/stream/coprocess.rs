@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::handlers::HandlerContext;
-use crate::handlers::command::Command;
+use crate::handlers::command::HandlerCommand;
 use crate::handlers::process::{Process, read};
 use crate::handlers::tail::{Tail, legible};
 
@@ -24,7 +24,7 @@ const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
-    pub process: Process<Why>,
+    pub process: Process<CoProcessEnd>,
     /// When it last answered, or last had nothing to answer.
     pub quiet_since: Monotonic,
     pub has_answered: bool,
@@ -45,7 +45,7 @@ pub struct CoProcess {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum CoProcessEnd {
     Over,
     Silent { leaves_input: bool },
     Broken,
@@ -53,7 +53,7 @@ pub enum Why {
 }
 
 impl CoProcess {
-    pub fn start(command: Command, now: Monotonic) -> io::Result<Self> {
+    pub fn start(command: HandlerCommand, now: Monotonic) -> io::Result<Self> {
         let (its_stdin, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         ioctl_fionbio(&stdin, true)?;
         Ok(Self {
@@ -102,7 +102,7 @@ impl CoProcess {
     }
 
     /// Closes its input, and sets the time until which it may finish.
-    pub fn finish_by(&mut self, why: Why, at: Monotonic) {
+    pub fn finish_by(&mut self, why: CoProcessEnd, at: Monotonic) {
         if self.is_serving() {
             self.is_last = true;
             // A line that was sent in part is sent to its end.
@@ -118,7 +118,7 @@ impl CoProcess {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
             let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
             let leaves_input = !self.text.is_empty() || unread.is_some_and(|bytes| bytes > 0);
-            self.finish_by(Why::Silent { leaves_input }, now + grace);
+            self.finish_by(CoProcessEnd::Silent { leaves_input }, now + grace);
         } else {
             self.process.step(now);
         }
@@ -155,7 +155,7 @@ impl CoProcess {
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.process.why == Some(Why::Broken) {
+        if self.process.why == Some(CoProcessEnd::Broken) {
             self.received.clear();
         }
         // A line has come to its end, or is longer than any may be.
@@ -201,16 +201,16 @@ pub fn hello(context: &HandlerContext, record: &Record) -> String {
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct ReplyLine {
     id: Value,
-    outcome: Said,
+    outcome: ReplyOutcome,
     error: Option<String>,
     after: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum ReplyOutcome {
     Success,
     Failure,
     Snooze,
@@ -255,7 +255,7 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
         true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
         false => "not JSON".to_string(),
     });
-    let Reply { id, outcome, error, after } = read?;
+    let ReplyLine { id, outcome, error, after } = read?;
     let is_part = |part: &Value| part.is_string() || part.is_i64() || is_rounded(part);
     // That of several columns is an array.
     let parts = id.as_array().map_or(std::slice::from_ref(&id), Vec::as_slice);
@@ -268,10 +268,10 @@ pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
     let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);
     let outcome = match outcome {
-        Said::Success => Outcome::Success,
-        Said::Failure => Outcome::Failure { error: error("the handler gave no reason") },
-        Said::GiveUp => Outcome::GiveUp { error: error("given up") },
-        Said::Snooze => {
+        ReplyOutcome::Success => Outcome::Success,
+        ReplyOutcome::Failure => Outcome::Failure { error: error("the handler gave no reason") },
+        ReplyOutcome::GiveUp => Outcome::GiveUp { error: error("given up") },
+        ReplyOutcome::Snooze => {
             let duration = |text: String| {
                 parse_duration(&text).map_err(|error| format!("after: {text:?} is {error}"))
             };

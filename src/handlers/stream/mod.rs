@@ -37,11 +37,11 @@ const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 /// Supervisors, each of which has one co-process at a time.
 pub struct Stream {
     mailboxes: Vec<Arc<Mailbox>>,
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     supervisors: Threads,
 }
 
-struct Shared {
+struct StreamState {
     settings: StreamSettings,
     context: HandlerContext,
     stop: Arc<Stop>,
@@ -54,7 +54,7 @@ struct Shared {
 
 impl Stream {
     pub fn new(settings: StreamSettings, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StreamState {
             stop,
             closing: AtomicBool::new(false),
             restarts: AtomicU32::new(0),

@@ -13,16 +13,16 @@ use backlog_store::{Stage, lock};
 use log::Level;
 use serde_json::Value;
 
-use super::coprocess::{CoProcess, Why, advice, hello, names, reply};
-use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, Shared, StreamSettings, WINDOW_BYTES};
-use crate::handlers::command::Command;
+use super::coprocess::{CoProcess, CoProcessEnd, advice, hello, names, reply};
+use super::{FIRST_REPLY_WITHIN, Mailbox, RESTARTS, StreamSettings, StreamState, WINDOW_BYTES};
+use crate::handlers::command::HandlerCommand;
 use crate::handlers::process::{
     EXIT_TIMEOUT, EXIT_UNABLE, KILL_DELAY, could_not_run, termination_signal,
 };
 use crate::handlers::{Job, Submit, json_line};
 
 pub struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     mailbox: Arc<Mailbox>,
     queue: VecDeque<Job>,
     in_flight: InFlight,
@@ -36,7 +36,7 @@ const MUCH: usize = 32;
 const GATHER: Duration = Duration::from_micros(100);
 
 impl Supervisor {
-    pub fn run(shared: Arc<Shared>, mailbox: Arc<Mailbox>) {
+    pub fn run(shared: Arc<StreamState>, mailbox: Arc<Mailbox>) {
         let (queue, in_flight) = (VecDeque::new(), InFlight::default());
         let (running, last_end, submit) = (None, None, None);
         let mut it = Self { shared, mailbox, queue, in_flight, running, last_end, submit };
@@ -85,7 +85,7 @@ impl Supervisor {
             least_grace = least_grace.into_iter().chain(grace).min();
         }
         if let (Some(running), Some(grace)) = (self.running.as_mut(), least_grace) {
-            running.process.ask(Why::Ended, self.shared.stop.clock.monotonic() + grace);
+            running.process.ask(CoProcessEnd::Ended, self.shared.stop.clock.monotonic() + grace);
         }
     }
 
@@ -145,8 +145,8 @@ impl Supervisor {
             }
             log::info!("the handler is started again: {last_end}");
         }
-        let Shared { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
-        let mut command = Command::new(argv, &context.environment);
+        let StreamState { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
+        let mut command = HandlerCommand::new(argv, &context.environment);
         // Otherwise Python buffers its replies.
         command.set("PYTHONUNBUFFERED", "1");
         let process = CoProcess::start(command, self.shared.stop.clock.monotonic());
@@ -171,7 +171,7 @@ impl Supervisor {
             return self.conclude(running);
         }
         if let Err(error) = self.listen(&mut running) {
-            running.process.ask(Why::Broken, clock.monotonic() + KILL_DELAY);
+            running.process.ask(CoProcessEnd::Broken, clock.monotonic() + KILL_DELAY);
             self.was_no_reply(&error);
         }
         self.doubt(&mut running);
@@ -181,7 +181,7 @@ impl Supervisor {
             && self.mailbox.in_hand.load(Ordering::SeqCst) == 0;
         let over_at = (is_over && running.is_serving()).then(|| now + grace);
         if let Some(at) = stop.ends_at().or(over_at) {
-            running.finish_by(Why::Over, at);
+            running.finish_by(CoProcessEnd::Over, at);
         }
         running.step(self.timeout(), grace, now);
         self.running = Some(running);
@@ -237,7 +237,7 @@ impl Supervisor {
             // Nobody listened while the replies were submitted.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;
-            running.answers_late = matches!(running.process.why, Some(Why::Silent { .. }));
+            running.answers_late = matches!(running.process.why, Some(CoProcessEnd::Silent { .. }));
         }
         heard
     }
@@ -270,10 +270,12 @@ impl Supervisor {
             }
             (_, Err(error)) => self.was_no_reply(&error),
             // No record is to blame, and the next start is not a restart.
-            (Some(Why::Ended), _) => self.last_end = None,
-            (Some(Why::Broken), _) => {}
-            (Some(Why::Silent { leaves_input }), _) => self.was_silent(&running, leaves_input),
-            (Some(Why::Over) | None, _) => {
+            (Some(CoProcessEnd::Ended), _) => self.last_end = None,
+            (Some(CoProcessEnd::Broken), _) => {}
+            (Some(CoProcessEnd::Silent { leaves_input }), _) => {
+                self.was_silent(&running, leaves_input)
+            }
+            (Some(CoProcessEnd::Over) | None, _) => {
                 if self.in_flight.is_empty() && !status.success() {
                     log::warn!("the handler had answered all, and then ended with {end}");
                 }

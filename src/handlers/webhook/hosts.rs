@@ -102,14 +102,14 @@ impl Proxies {
         }
     }
 
-    pub fn of_scheme(&self, is_https: bool) -> Option<&Variable> {
+    pub fn for_scheme(&self, is_https: bool) -> Option<&Variable> {
         if is_https { self.https.as_ref() } else { self.http.as_ref() }
     }
 
     /// The variable of the proxy for URLs of one scheme, unless all hosts are reached without it.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
         let bypasses_all = self.bypass.iter().any(|entry| entry == "*");
-        self.of_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| *name)
+        self.for_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| *name)
     }
 }
 

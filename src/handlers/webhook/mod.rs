@@ -2,6 +2,8 @@
 //! the signature of Standard Webhooks, an HMAC of id, time and body.
 
 mod hosts;
+#[cfg(feature = "webhook")]
+pub mod post;
 mod target;
 
 use std::path::PathBuf;
@@ -55,7 +57,7 @@ pub const PROGRAM: HeaderValue =
     HeaderValue::from_static(concat!("backlog/", env!("CARGO_PKG_VERSION")));
 
 /// Headers that users cannot set.
-const OURS: [&str; 7] = [
+const RESERVED_HEADERS: [&str; 7] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -66,7 +68,7 @@ const OURS: [&str; 7] = [
 ];
 
 /// Words in the names of headers whose value is a secret.
-const OF_CREDENTIALS: [&str; 8] =
+const CREDENTIAL_WORDS: [&str; 8] =
     ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
 
 #[derive(Clone)]
@@ -84,8 +86,8 @@ impl Header {
         };
         let no_name = || format!("{name:?} is no name for a header; write it as 'Name: value'");
         let parsed: HeaderName = name.parse().ok().with_context(no_name)?;
-        let is_ours = OURS.contains(&parsed.as_str());
-        ensure!(!is_ours, "the header {name} is set by backlog itself; leave it out");
+        let is_reserved = RESERVED_HEADERS.contains(&parsed.as_str());
+        ensure!(!is_reserved, "the header {name} is set by backlog itself; leave it out");
         let value = without_columns(value.trim()).with_context(|| {
             format!(
                 "the value of the header {name} holds a word in braces, and no column is replaced in \
@@ -105,11 +107,11 @@ impl Header {
     }
 
     pub fn is_credential(&self) -> bool {
-        self.name().split(['-', '_']).any(|word| OF_CREDENTIALS.contains(&word))
+        self.name().split(['-', '_']).any(|word| CREDENTIAL_WORDS.contains(&word))
     }
 }
 
-pub fn common(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
+pub fn common_headers(user: &[Header], authorization: Option<&str>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for header in user {
         headers.append(header.name.clone(), header.value.clone());
@@ -177,7 +179,7 @@ impl IdempotencyKey {
 }
 
 /// Unique name of a record, `TABLE/ID/DATE`: a database may reuse the id of a deleted row.
-pub fn name(table: &str, id: &str, inserted: &str) -> String {
+pub fn record_name(table: &str, id: &str, inserted: &str) -> String {
     [table, id, inserted].map(|part| utf8_percent_encode(part, SEPARATOR).to_string()).join("/")
 }
 
@@ -192,9 +194,9 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-type Key = Hmac<Sha256>;
+type SigningKey = Hmac<Sha256>;
 
-fn key(text: &str) -> Result<Key> {
+fn key(text: &str) -> Result<SigningKey> {
     let unlike = |why| format!("the signing secret {why}; {MAKE_ONE}");
     let encoded =
         text.strip_prefix("whsec_").with_context(|| unlike("does not begin with whsec_"))?;
@@ -210,7 +212,7 @@ fn key(text: &str) -> Result<Key> {
 
 /// The keys of the signatures: more than one while a secret is being replaced.
 #[derive(Clone)]
-pub struct Secret(Vec<Key>);
+pub struct Secret(Vec<SigningKey>);
 
 impl Secret {
     /// Reads secrets that white space separates, the current one first.
@@ -222,7 +224,7 @@ impl Secret {
 
     /// One signature for each key. The receiver needs one of the keys.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
-        let sign = |key: &Key| {
+        let sign = |key: &SigningKey| {
             let hmac = key.clone().chain_update(format!("{id}.{timestamp_secs}."));
             let code = hmac.chain_update(body).finalize().into_bytes();
             format!("v1,{}", STANDARD.encode(code))
@@ -297,7 +299,7 @@ mod tests {
             ("Authorization", true),
             ("Proxy-Authorization", true),
             ("Cookie", true),
-            ("X-Api-Key", true),
+            ("X-Api-SigningKey", true),
             ("X-Auth-Token", true),
             ("X_APIKEY", true),
             ("X-Source", false),
@@ -313,11 +315,11 @@ mod tests {
     fn the_users_headers_come_first() {
         let user = ["content-type: text/plain", "X: 1", "X: 2", "authorization: Bearer x"];
         let user: Vec<_> = user.iter().map(|text| Header::parse(text).unwrap()).collect();
-        let headers = common(&user, Some("Basic eDp5")).unwrap();
+        let headers = common_headers(&user, Some("Basic eDp5")).unwrap();
         assert_eq!(headers["content-type"], "text/plain");
         assert_eq!(headers["authorization"], "Bearer x");
         assert_eq!(headers.get_all("x").iter().count(), 2);
-        let headers = common(&[], Some("Basic eDp5")).unwrap();
+        let headers = common_headers(&[], Some("Basic eDp5")).unwrap();
         assert_eq!(headers["content-type"], "application/json");
         assert_eq!(headers["authorization"], "Basic eDp5");
         assert!(headers["user-agent"].to_str().unwrap().starts_with("backlog/"));
@@ -333,17 +335,20 @@ mod key_tests {
     #[test]
     fn no_two_records_have_the_same_name() {
         let date = "2026-11-20T23:59:00Z";
-        assert_eq!(name("orders", "7", date), "orders/7/2026-11-20T23:59:00Z");
-        assert_eq!(name("public.orders", "a\n \u{e9}%", ""), "public.orders/a%0A%20%C3%A9%25/");
+        assert_eq!(record_name("orders", "7", date), "orders/7/2026-11-20T23:59:00Z");
+        assert_eq!(
+            record_name("public.orders", "a\n \u{e9}%", ""),
+            "public.orders/a%0A%20%C3%A9%25/"
+        );
         for (one, other) in [
-            (name("t", "\n", date), name("t", "%0A", date)),
-            (name("t", "7", "2026-11-20 00:00"), name("t", "7", "2026-11-21 00:00")),
-            (name("t", "7/2026", "11/20"), name("t", "7", "2026/11/20")),
-            (name("a/b", "7", date), name("a", "b/7", date)),
+            (record_name("t", "\n", date), record_name("t", "%0A", date)),
+            (record_name("t", "7", "2026-11-20 00:00"), record_name("t", "7", "2026-11-21 00:00")),
+            (record_name("t", "7/2026", "11/20"), record_name("t", "7", "2026/11/20")),
+            (record_name("a/b", "7", date), record_name("a", "b/7", date)),
         ] {
             assert_ne!(one, other);
         }
-        assert!(HeaderValue::from_str(&name("t\0", "\u{7f}\u{1F600}", "\r\n")).is_ok());
+        assert!(HeaderValue::from_str(&record_name("t\0", "\u{7f}\u{1F600}", "\r\n")).is_ok());
     }
 
     fn key(template: &str, value: Option<&str>) -> Result<Option<String>> {

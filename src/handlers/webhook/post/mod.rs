@@ -17,13 +17,13 @@ use backlog_store::{OwnedThread, Stage, Stop, chain, lock};
 use http::{HeaderMap, HeaderValue, Response, Uri};
 use ureq::{Agent, Body};
 
-use super::placeholders::is_the_id;
-use super::webhook::{self, IdempotencyKey, Webhook};
-use super::{Handler, HandlerContext, Job, Workers, document};
-use outcome::{Reply, of_reply};
+use super::{IdempotencyKey, Webhook, common_headers, record_name};
+use crate::handlers::placeholders::is_the_id;
+use crate::handlers::{Handler, HandlerContext, Job, Workers, document};
+use outcome::{Reply, reply_outcome};
 
 pub use agent::{Proxy, agent, tls_config};
-pub use outcome::{Exchange, of_failure};
+pub use outcome::{Exchange, failure_outcome};
 
 /// Number of requests in a row without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
@@ -45,12 +45,12 @@ pub fn probe(webhook: Webhook) -> Result<()> {
 /// Worker threads, each of which makes one request at a time.
 pub struct Post {
     workers: Workers,
-    shared: Arc<Shared>,
+    shared: Arc<PostState>,
     /// Abandons the running requests when the stop ends them.
     end: Mutex<Option<OwnedThread>>,
 }
 
-struct Shared {
+struct PostState {
     client: Client,
     stop: Arc<Stop>,
     unreachable: AtomicU32,
@@ -61,7 +61,7 @@ struct Shared {
 
 impl Post {
     pub fn new(webhook: Webhook, context: HandlerContext, stop: Arc<Stop>) -> Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PostState {
             client: Client::new(webhook, context, None)?,
             stop,
             unreachable: AtomicU32::new(0),
@@ -108,7 +108,7 @@ impl Handler for Post {
     }
 }
 
-impl Shared {
+impl PostState {
     fn attempt(&self, job: Job) {
         let record = job.record.clone();
         // Before the stop is read: a later stop finds the job there.
@@ -188,7 +188,7 @@ struct Client {
 impl Client {
     fn new(webhook: Webhook, context: HandlerContext, probed: Option<Uri>) -> Result<Self> {
         let is_https = webhook.target.is_https;
-        let proxy = Proxy::chosen(&webhook.proxies, is_https)?;
+        let proxy = Proxy::choose(&webhook.proxies, is_https)?;
         let needs_tls = Proxy::needs_tls(is_https, proxy.as_ref());
         let tls = needs_tls.then(|| tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
@@ -197,7 +197,7 @@ impl Client {
         let through =
             |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false, probed.clone());
         let proxied = proxy.map(|proxy| (proxy.clone(), through(&proxy)));
-        let common = webhook::common(&webhook.headers, webhook.target.authorization.as_deref())?;
+        let common = common_headers(&webhook.headers, webhook.target.authorization.as_deref())?;
         let direct = agent(timeout, jobs, &tls, None, webhook.names_any_host(), probed);
         Ok(Self { direct, proxied, common, webhook, context })
     }
@@ -222,14 +222,14 @@ impl Client {
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
         let (proxy, agent) = proxied.map(|(proxy, agent)| (proxy, agent)).unzip();
         agent.unwrap_or(&self.direct).run(request).map_err(|error| {
-            of_failure(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" })
+            failure_outcome(&error, &Exchange { uri: &uri, timeout, proxy, ca: "--ca-file" })
         })
     }
 
     fn headers(&self, record: &Record, body: &[u8], now: Instant) -> Result<HeaderMap> {
         let Self { webhook, context: HandlerContext { table, series, .. }, .. } = self;
         let (id, inserted) = (record.id.text(), record.inserted.to_string());
-        let name = webhook::name(table, &id, &inserted);
+        let name = record_name(table, &id, &inserted);
         let series = series.and_then(|source| record.series(source).number);
         let value = &|column: &str| value(record, column);
         let mut headers = self.common.clone();
@@ -262,7 +262,7 @@ impl Client {
             content_encoding: header("content-encoding"),
             body: &body,
         };
-        let outcome = of_reply(&reply, &self.webhook.gives_up, now);
+        let outcome = reply_outcome(&reply, &self.webhook.gives_up, now);
         (outcome, Some(reply.status))
     }
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use super::{client_of, send, success, unreachable, webhook};
-use crate::handlers::post::Client;
+use crate::handlers::webhook::post::Client;
 use crate::handlers::webhook::{Proxies, Webhook};
 use test_support::server::{Answer, Server, Trusted, splice};
 

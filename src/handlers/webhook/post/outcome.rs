@@ -34,7 +34,7 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-pub fn of_reply(reply: &Reply<'_>, gives_up: &GivesUp, now: Instant) -> Outcome {
+pub fn reply_outcome(reply: &Reply<'_>, gives_up: &GivesUp, now: Instant) -> Outcome {
     let error = error(reply);
     let wait = reply.retry_after.and_then(|text| wait(text, now));
     match (reply.status, wait) {
@@ -124,7 +124,7 @@ pub struct Exchange<'a> {
 }
 
 /// The outcome of a request without an answer. Nothing was sent before the connection was complete.
-pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
+pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
     // A message about the first connection, which leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
@@ -143,16 +143,17 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
                 AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable
             ) =>
         {
-            let place = request.proxy.map_or_else(|| place(request.uri), Proxy::place);
-            let message = format!("could not connect to {place}: {}", words(error));
+            let address = request.proxy.map_or_else(|| address(request.uri), Proxy::address);
+            let message = format!("could not connect to {address}: {}", words(error));
             (of_proxy(message), Reach::Nobody { counts: false })
         }
         Some(NotSent::NotConnected(error)) => {
             (message(error, request, false), Reach::Nobody { counts: false })
         }
         None if matches!(error, Error::Protocol(error) if error.to_string().ends_with(NO_HTTP)) => {
-            let place = place(request.uri);
-            let message = format!("the answer of {place} is not HTTP: is it a port for https://?");
+            let address = address(request.uri);
+            let message =
+                format!("the answer of {address} is not HTTP: is it a port for https://?");
             (message, Reach::Nobody { counts: false })
         }
         None => (message(error, request, true), Reach::MayHaveWorked),
@@ -163,7 +164,7 @@ pub fn of_failure(error: &Error, request: &Exchange<'_>) -> Outcome {
 /// The error of an answer that does not begin with `HTTP/`.
 const NO_HTTP: &str = "invalid HTTP version";
 
-fn place(uri: &Uri) -> String {
+fn address(uri: &Uri) -> String {
     let port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(port))
 }
@@ -176,29 +177,29 @@ fn of_tls(error: &Error) -> Option<&TlsError> {
 }
 
 fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String {
-    let place = place(request.uri);
+    let address = address(request.uri);
     if let Some(TlsError::InvalidCertificate(error)) = of_tls(error) {
         let host = request.uri.host().unwrap_or_default();
         format!("could not verify the certificate of {host}: {}", distrust(error, request.ca))
     } else if let Some(TlsError::InvalidMessage(_)) = of_tls(error) {
-        format!("could not agree on TLS with {place}: its answer is not TLS; is the URL http://?")
+        format!("could not agree on TLS with {address}: its answer is not TLS; is the URL http://?")
     } else if let Some(error) = of_tls(error) {
-        format!("could not agree on TLS with {place}: {error}")
+        format!("could not agree on TLS with {address}: {error}")
     } else if let Error::Tls(error) = error {
-        format!("could not agree on TLS with {place}: {error}")
+        format!("could not agree on TLS with {address}: {error}")
     } else if let Error::Io(error) = error
         && !is_connected
     {
-        format!("could not connect to {place}: {}", words(error))
+        format!("could not connect to {address}: {}", words(error))
     } else if let Error::Io(error) = error
         && let BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof = error.kind()
     {
         "the connection was closed before an answer came".into()
     } else if let Error::Io(error) = error {
-        format!("the connection to {place} broke: {}", words(error))
+        format!("the connection to {address} broke: {}", words(error))
     } else if let Error::Timeout(phase) = error {
         let to =
-            if is_connected { String::new() } else { format!("could not connect to {place}: ") };
+            if is_connected { String::new() } else { format!("could not connect to {address}: ") };
         match request.timeout.filter(|_| *phase != Timeout::Connect) {
             Some(timeout) => {
                 format!("{to}no answer within {}", humantime::format_duration(timeout))
@@ -206,12 +207,12 @@ fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String 
             None => format!("{to}no answer"),
         }
     } else if let Error::Protocol(error) = error {
-        format!("could not understand the answer of {place}: {error}")
+        format!("could not understand the answer of {address}: {error}")
     } else if let Error::ConnectProxyFailed(reason) = error {
         let variable = request.proxy.map_or("the environment", |proxy| proxy.origin);
-        format!("the proxy of {variable} made no connection to {place}: {reason}")
+        format!("the proxy of {variable} made no connection to {address}: {reason}")
     } else if let Error::LargeResponseHeader(_, most) = error {
-        format!("the answer of {place} has more than {most} bytes of headers")
+        format!("the answer of {address} has more than {most} bytes of headers")
     } else {
         error.to_string()
     }

@@ -9,7 +9,7 @@ use super::{
     BODY, NOW, broken, client, client_of, context, failure, hasty, record, send, success,
     unreachable, webhook,
 };
-use crate::handlers::post::Client;
+use crate::handlers::webhook::post::Client;
 use crate::handlers::webhook::{GivesUp, Header, Secret, Signing, Webhook};
 use test_support::server::{Answer, Server, UNREAD};
 

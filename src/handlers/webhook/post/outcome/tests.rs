@@ -20,7 +20,7 @@ fn give_up(error: &str) -> Outcome {
 #[test]
 fn every_status_has_an_outcome() {
     for status in [200, 201, 202, 204, 226, 299] {
-        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), Outcome::Success);
+        assert_eq!(reply_outcome(&reply(status), ON_4XX, NOW), Outcome::Success);
     }
     for (status, error) in [
         (500, "HTTP 500 Internal Server Error"),
@@ -34,11 +34,11 @@ fn every_status_has_an_outcome() {
         (999, "HTTP 999"),
         (304, "HTTP 304 Not Modified: redirects are not followed"),
     ] {
-        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), failure(error));
+        assert_eq!(reply_outcome(&reply(status), ON_4XX, NOW), failure(error));
     }
     for (status, error) in [(400, "HTTP 400 Bad Request"), (410, "HTTP 410 Gone")] {
-        assert_eq!(of_reply(&reply(status), ON_4XX, NOW), give_up(error));
-        assert_eq!(of_reply(&reply(status), NEVER, NOW), failure(error));
+        assert_eq!(reply_outcome(&reply(status), ON_4XX, NOW), give_up(error));
+        assert_eq!(reply_outcome(&reply(status), NEVER, NOW), failure(error));
     }
 }
 
@@ -51,10 +51,10 @@ fn a_listed_status_gives_up_whatever_else_is_said() {
         (301, give_up("HTTP 301 Moved Permanently: redirects are not followed")),
         (200, Outcome::Success),
     ] {
-        assert_eq!(of_reply(&reply(status), listed, NOW), expected);
+        assert_eq!(reply_outcome(&reply(status), listed, NOW), expected);
     }
     let later = Reply { retry_after: Some("60"), ..reply(503) };
-    assert_eq!(of_reply(&later, listed, NOW), give_up("HTTP 503 Service Unavailable"));
+    assert_eq!(reply_outcome(&later, listed, NOW), give_up("HTTP 503 Service Unavailable"));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_redirect_is_named() {
     let moved = Reply { location: Some("https://x/\u{1b}y"), body: b"moved", ..reply(301) };
     let error = "HTTP 301 Moved Permanently: redirects are not followed; this one leads to \
                  https://x/y";
-    assert_eq!(of_reply(&moved, ON_4XX, NOW), failure(error));
+    assert_eq!(reply_outcome(&moved, ON_4XX, NOW), failure(error));
 }
 
 #[test]
@@ -89,11 +89,13 @@ fn retry_after_is_heeded() {
         assert_eq!(wait(text, NOW), expected, "{text}");
         let busy = Reply { retry_after: Some(text), ..reply(429) };
         match expected {
-            None => assert_eq!(of_reply(&busy, ON_4XX, NOW), failure("HTTP 429 Too Many Requests")),
+            None => {
+                assert_eq!(reply_outcome(&busy, ON_4XX, NOW), failure("HTTP 429 Too Many Requests"))
+            }
             Some(_) => {
                 let error = "HTTP 429 Too Many Requests".into();
                 assert_eq!(
-                    of_reply(&busy, ON_4XX, NOW),
+                    reply_outcome(&busy, ON_4XX, NOW),
                     Outcome::Snooze { error, after: expected }
                 );
             }
@@ -105,10 +107,10 @@ fn retry_after_is_heeded() {
 fn retry_after_counts_only_where_it_belongs() {
     for status in [500, 502, 408, 425, 302] {
         let reply = Reply { retry_after: Some("5"), ..reply(status) };
-        assert!(matches!(of_reply(&reply, NEVER, NOW), Outcome::Failure { .. }), "{status}");
+        assert!(matches!(reply_outcome(&reply, NEVER, NOW), Outcome::Failure { .. }), "{status}");
     }
     let reply = Reply { retry_after: Some("5"), ..reply(503) };
-    assert!(matches!(of_reply(&reply, NEVER, NOW), Outcome::Snooze { .. }));
+    assert!(matches!(reply_outcome(&reply, NEVER, NOW), Outcome::Snooze { .. }));
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn the_servers_words_are_one_short_line() {
     ] {
         let expected = failure(&format!("HTTP 500 Internal Server Error{expected}"));
         let reply = Reply { body: body.as_bytes(), ..reply(500) };
-        assert_eq!(of_reply(&reply, NEVER, NOW), expected);
+        assert_eq!(reply_outcome(&reply, NEVER, NOW), expected);
     }
     for (body, expected) in [
         (&b"\xff\xfe\0x"[..], ""),
@@ -141,7 +143,7 @@ fn the_servers_words_are_one_short_line() {
         (br#"{"error":"Internal Server Error"}"#, ""),
     ] {
         let error = failure(&format!("HTTP 500 Internal Server Error{expected}"));
-        assert_eq!(of_reply(&Reply { body, ..reply(500) }, NEVER, NOW), error);
+        assert_eq!(reply_outcome(&Reply { body, ..reply(500) }, NEVER, NOW), error);
     }
 }
 
@@ -166,7 +168,7 @@ fn of_json_the_message_is_shown_in_each_usual_shape() {
             ..reply(500)
         };
         let error = failure("HTTP 500 Internal Server Error: no stock");
-        assert_eq!(of_reply(&reply, NEVER, NOW), error, "{body}");
+        assert_eq!(reply_outcome(&reply, NEVER, NOW), error, "{body}");
     }
 }
 
@@ -174,7 +176,7 @@ fn of_json_the_message_is_shown_in_each_usual_shape() {
 fn no_page_and_nothing_compressed_or_binary_is_shown() {
     let shown = |content_type, content_encoding, body| {
         let reply = Reply { content_type, content_encoding, body, ..reply(502) };
-        of_reply(&reply, NEVER, NOW).error() == Some("HTTP 502 Bad Gateway: no stock")
+        reply_outcome(&reply, NEVER, NOW).error() == Some("HTTP 502 Bad Gateway: no stock")
     };
     let body = b"no stock";
     for (content_type, content_encoding, expected) in [
@@ -195,6 +197,6 @@ fn no_page_and_nothing_compressed_or_binary_is_shown() {
         "\u{feff}<html>",
     ] {
         let reply = Reply { body: page.as_bytes(), ..reply(502) };
-        assert_eq!(of_reply(&reply, NEVER, NOW), failure("HTTP 502 Bad Gateway"), "{page}");
+        assert_eq!(reply_outcome(&reply, NEVER, NOW), failure("HTTP 502 Bad Gateway"), "{page}");
     }
 }

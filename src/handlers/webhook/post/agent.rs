@@ -48,8 +48,8 @@ pub fn agent(
         .proxy(proxy.map(|proxy| proxy.proxy.clone()))
         .tls_config(tls.clone())
         .build();
-    let lookup: Lookup = Lookup { is_public_only, ..Lookup::default() };
-    Agent::with_parts(config, Connecting { probed, ..Connecting::default() }, lookup)
+    let lookup: HostResolver = HostResolver { is_public_only, ..HostResolver::default() };
+    Agent::with_parts(config, ProbingConnector { probed, ..ProbingConnector::default() }, lookup)
 }
 
 #[derive(Debug)]
@@ -74,12 +74,12 @@ impl From<NotSent> for Error {
 }
 
 #[derive(Debug, Default)]
-struct Connecting {
+struct ProbingConnector {
     connector: DefaultConnector,
     probed: Option<Uri>,
 }
 
-impl Connector for Connecting {
+impl Connector for ProbingConnector {
     type Out = Box<dyn Transport>;
 
     fn connect(
@@ -124,8 +124,8 @@ pub struct Proxy {
 
 impl Proxy {
     /// The proxy for URLs of one scheme, if there is one. Errors do not show its URL.
-    pub fn chosen(proxies: &Proxies, is_https: bool) -> Result<Option<Self>> {
-        let Some((name, text)) = proxies.of_scheme(is_https) else { return Ok(None) };
+    pub fn choose(proxies: &Proxies, is_https: bool) -> Result<Option<Self>> {
+        let Some((name, text)) = proxies.for_scheme(is_https) else { return Ok(None) };
         let text = text.trim();
         let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
         let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
@@ -151,18 +151,18 @@ impl Proxy {
         is_https || proxy.is_some_and(is_secure)
     }
 
-    pub fn place(&self) -> String {
+    pub fn address(&self) -> String {
         format!("{}:{}", self.proxy.host(), self.proxy.port())
     }
 }
 
 #[derive(Debug, Default)]
-struct Lookup<R = DefaultResolver> {
+struct HostResolver<R = DefaultResolver> {
     is_public_only: bool,
     system: R,
 }
 
-impl<R: Resolver> Resolver for Lookup<R> {
+impl<R: Resolver> Resolver for HostResolver<R> {
     fn resolve(
         &self,
         uri: &Uri,
@@ -230,8 +230,8 @@ mod tests {
     }
 
     fn chosen(env: &[(&str, &str)], is_https: bool) -> Option<String> {
-        let chosen = Proxy::chosen(&proxies(env), is_https).unwrap()?;
-        let (kind, place) = (chosen.proxy.protocol().to_string().to_lowercase(), chosen.place());
+        let chosen = Proxy::choose(&proxies(env), is_https).unwrap()?;
+        let (kind, place) = (chosen.proxy.protocol().to_string().to_lowercase(), chosen.address());
         Some(format!("{} {kind}://{place}/", chosen.origin))
     }
 
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(chosen, format!("all_proxy {expected}"));
         }
         let login =
-            Proxy::chosen(&proxies(&[("all_proxy", "u%20x:p%40@proxy")]), false).unwrap().unwrap();
+            Proxy::choose(&proxies(&[("all_proxy", "u%20x:p%40@proxy")]), false).unwrap().unwrap();
         assert_eq!((login.proxy.username(), login.proxy.password()), (Some("u x"), Some("p@")));
     }
 
@@ -280,14 +280,14 @@ mod tests {
             ["ftp://u:S3krit@proxy", "http://u:S3krit@", "http://u:S3krit@pro xy", "://S3krit"]
         {
             let error =
-                format!("{:#}", Proxy::chosen(&proxies(&[("all_proxy", text)]), true).unwrap_err());
+                format!("{:#}", Proxy::choose(&proxies(&[("all_proxy", text)]), true).unwrap_err());
             assert!(error.contains("all_proxy") && !error.contains("S3krit"), "{error}");
         }
     }
 
     fn is_bypassed(list: (&str, &str), url: &str) -> bool {
         let env = [list, ("NO_PROXY", "b"), ("all_proxy", "proxy")];
-        let proxy = Proxy::chosen(&proxies(&env), false).unwrap().unwrap();
+        let proxy = Proxy::choose(&proxies(&env), false).unwrap().unwrap();
         proxy.proxy.is_no_proxy(&url.parse().unwrap())
     }
 
@@ -351,7 +351,7 @@ mod lookup_tests {
 
     fn resolved(is_public_only: bool, addresses: &[&str]) -> Result<Vec<SocketAddr>, Error> {
         let system = Found(addresses.iter().map(|it| it.parse().unwrap()).collect());
-        let lookup = Lookup { is_public_only, system };
+        let lookup = HostResolver { is_public_only, system };
         let timeout = NextTimeout { after: Duration::NotHappening, ..NextTimeout::default() };
         let uri = Uri::from_static("http://rebound.example.com/");
         lookup.resolve(&uri, &Config::default(), timeout).map(|found| found.to_vec())

@@ -8,8 +8,8 @@ use std::thread;
 use backlog_schedule::{Outcome, Reach};
 
 use super::{client_of, context, send, success, unreachable, webhook};
-use crate::handlers::post::{Client, probe};
 use crate::handlers::webhook::Webhook;
+use crate::handlers::webhook::post::{Client, probe};
 use test_support::server::{Answer, Server, Trusted};
 
 fn client(url: &str, trusted: &Trusted) -> Client {

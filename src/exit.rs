@@ -1,22 +1,22 @@
-//! The exit codes, all of them.
+//! The exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use backlog_store::StoreError;
 
-/// The greater one says more. The last three are an answer to monitoring.
+/// The result of a command. The greatest of several results becomes the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    /// Everything that was asked for is done. Records that failed will be tried again.
+    /// The command is complete. Records that failed will be tried again.
     Done,
-    /// The database stays locked or out of reach: the same command may work later.
+    /// The database stays locked or unreachable: the same command may work later.
     TryLater,
-    /// A record was archived (with `--strict`: failed) or not handled, or the job could not be done.
+    /// A record was archived (with `--strict`: failed) or not handled, or the command failed.
     Failed,
     Usage,
     Signal(i32),
-    /// What `status` says of limits, as monitoring plugins do.
+    /// This and the following are the results of `status` with limits, as in monitoring plugins.
     Unknown,
     Warning,
     Critical,
@@ -43,7 +43,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that carries its own exit code, anywhere in a chain.
+impl From<&anyhow::Error> for Exit {
+    fn from(error: &anyhow::Error) -> Self {
+        if let Some(error) = error.downcast_ref::<ExitError>() {
+            return error.exit;
+        }
+        match error.downcast_ref() {
+            Some(StoreError::TryLater(_)) => Self::TryLater,
+            Some(StoreError::Usage(_)) => Self::Usage,
+            None => Self::Failed,
+        }
+    }
+}
+
+/// An error with its own exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitError {
     pub exit: Exit,
@@ -60,16 +73,4 @@ impl std::error::Error for ExitError {}
 
 pub fn usage(message: impl Into<String>) -> ExitError {
     ExitError { exit: Exit::Usage, message: message.into() }
-}
-
-/// An error's own exit code, or 1.
-pub fn of(error: &anyhow::Error) -> Exit {
-    if let Some(error) = error.downcast_ref::<ExitError>() {
-        return error.exit;
-    }
-    match error.downcast_ref() {
-        Some(StoreError::TryLater(_)) => Exit::TryLater,
-        Some(StoreError::Usage(_)) => Exit::Usage,
-        None => Exit::Failed,
-    }
 }

@@ -72,7 +72,7 @@ fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             terminal.say_error(&error);
-            exit::of(&error).into()
+            Exit::from(&error).into()
         }
     }
 }

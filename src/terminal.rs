@@ -28,24 +28,24 @@ const USUAL_WIDTH: usize = 80;
 pub struct Terminal {
     bars: MultiProgress,
     /// Whether standard error is a terminal. Cron mails every line.
-    pub attended: bool,
+    pub is_terminal: bool,
     /// In characters, if it is one that shows progress and summaries.
     pub width: Option<usize>,
     /// The name of the queue in work, if it has one.
     queue: Arc<Mutex<Option<String>>>,
     /// Whether one line is enough for errors with the same cause.
-    pub folds: bool,
+    pub folds_errors: bool,
 }
 
 impl Terminal {
     /// Sets up the log: warnings at a terminal, errors under cron or with `--quiet`, unless `-v` or `RUST_LOG` is given.
     pub fn new(verbose: u8, is_quiet: bool) -> Self {
         let width = width(&io::stderr());
-        let attended = width.is_some();
+        let is_terminal = width.is_some();
         let width = width.filter(|_| !is_quiet);
-        let folds = width.is_some() && verbose == 0 && std::env::var_os(LOG).is_none();
+        let folds_errors = width.is_some() && verbose == 0 && std::env::var_os(LOG).is_none();
         let (bars, queue) = (MultiProgress::new(), Arc::default());
-        let terminal = Self { bars, attended, width, queue, folds };
+        let terminal = Self { bars, is_terminal, width, queue, folds_errors };
         let log = terminal.clone();
         let level = match verbose {
             0 if width.is_some() => LevelFilter::Warn,
@@ -101,7 +101,7 @@ impl Terminal {
     }
 
     /// Asks a question whose answer is yes only if it says so.
-    pub fn ask(&self, question: &str) -> anyhow::Result<bool> {
+    pub fn confirm(&self, question: &str) -> anyhow::Result<bool> {
         let mut answer = String::new();
         let asked = self.bars.suspend(|| io::stderr().write_all(one_line(question).as_bytes()));
         asked.and_then(|()| io::stdin().read_line(&mut answer)).context("could not ask")?;
@@ -110,7 +110,7 @@ impl Terminal {
 
     /// Asks for one of several choices, if somebody can answer, until the answer is legal.
     pub fn choose(&self, question: &str, choices: &[String]) -> anyhow::Result<Option<usize>> {
-        if choices.is_empty() || !self.attended || !io::stdin().is_terminal() {
+        if choices.is_empty() || !self.is_terminal || !io::stdin().is_terminal() {
             return Ok(None);
         }
         self.write(question);

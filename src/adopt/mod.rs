@@ -17,7 +17,7 @@ use columns::TableProfile;
 use known::Known;
 pub use known::is_known;
 use proposal::Proposal;
-pub use words::is_like_a_queue;
+pub use words::resembles_queue;
 
 pub fn propose<'a>(
     outline: &Outline,

@@ -77,7 +77,7 @@ pub fn role(name: &str) -> Option<ColumnRole> {
 }
 
 /// Whether a table has columns of a queue: one that says what is pending, and another one.
-pub fn is_like_a_queue(table: &Listed) -> bool {
+pub fn resembles_queue(table: &Listed) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
     let tells = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
     roles.len() > 1 && tells.iter().any(|role| roles.contains(role))

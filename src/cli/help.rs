@@ -43,7 +43,7 @@ fn described(arg: Arg) -> Arg {
     let default = match long.as_str() {
         "queue" => Some(DEFAULT_QUEUE),
         "config" => Some("./backlog.toml, ~/.config/backlog/config.toml or /etc/backlog.toml"),
-        _ => key.and_then(Key::default_words).filter(|default| *default != "false"),
+        _ => key.and_then(Key::displayed_default).filter(|default| *default != "false"),
     };
     let mut notes = Vec::new();
     notes.extend(default.map(|default| format!("[default: {default}]")));

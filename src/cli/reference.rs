@@ -48,7 +48,7 @@ fn entry(key: &Key, command: &Command) -> String {
     let stop = if phrase.is_empty() || phrase.ends_with('.') { "" } else { "." };
     let text = format!("{phrase}{stop} {sentences}");
     let mut entry = format!("\n### `{name}`\n\n{}\n\n- Takes: {takes}.\n", text.trim());
-    if let Some(default) = key.default_words() {
+    if let Some(default) = key.displayed_default() {
         writeln!(entry, "- Default: {default}.").unwrap();
     }
     writeln!(entry, "- Example: `{name} = {value}`").unwrap();

@@ -11,7 +11,7 @@ use backlog_store::ownership::PathKind;
 use backlog_store::{Access, Listed, chain, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
-use crate::adopt::{is_known, is_like_a_queue, propose};
+use crate::adopt::{is_known, propose, resembles_queue};
 use crate::cli::{AdoptArgs, CheckArgs};
 use crate::exit::{Exit, usage};
 use crate::options::keys::all;
@@ -112,7 +112,7 @@ fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<Strin
     let with = |is: fn(&Listed) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
-    let found = [with(is_known), with(is_like_a_queue)].into_iter().find(|it| !it.is_empty());
+    let found = [with(is_known), with(resembles_queue)].into_iter().find(|it| !it.is_empty());
     if let Some([only]) = found.as_deref() {
         return Ok(only.clone());
     }

@@ -159,8 +159,8 @@ pub fn context(
     ];
     let most = settings.schedule.limits.max_attempts;
     let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));
-    let goes_by_series =
-        settings.handler.as_ref().is_some_and(options::HandlerSpec::goes_by_series);
+    let uses_default_key =
+        settings.handler.as_ref().is_some_and(options::HandlerSpec::uses_default_key);
     let own: Vec<_> = own.into_iter().chain(most).collect();
     Ok(HandlerContext {
         queue: queue.name.clone(),
@@ -169,7 +169,7 @@ pub fn context(
         jobs: settings.options.jobs,
         timeout: settings.timeout,
         payload: queue.mapping.payload.clone(),
-        series: table.series_source().filter(|_| goes_by_series),
+        series: table.series_source().filter(|_| uses_default_key),
         keeps_stderr: settings.options.joblog.is_some(),
         environment: CommandEnv::new(&own)?,
     })
@@ -250,13 +250,13 @@ pub fn handlers(
         HandlerContext { jobs: jobs_within_limits(context.jobs), ..context.clone() },
         part.clone(),
     );
-    let handler: Arc<dyn Handler> = match handler.ok_or_else(options::HandlerSpec::none)? {
+    let handler: Arc<dyn Handler> = match handler.ok_or_else(options::no_handler)? {
         options::HandlerSpec::Exec { argv, give_up_on } => {
             Arc::new(Exec::start_workers(argv, give_up_on, all, stop)?)
         }
         options::HandlerSpec::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
         #[cfg(not(feature = "webhook"))]
-        options::HandlerSpec::Post(_) => return Err(options::HandlerSpec::none().into()),
+        options::HandlerSpec::Post(_) => return Err(options::no_handler().into()),
         #[cfg(feature = "webhook")]
         options::HandlerSpec::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
     };

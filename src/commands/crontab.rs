@@ -17,11 +17,11 @@ use crate::exit::{Exit, usage};
 use crate::handlers::{Signing, without_login};
 use crate::options::key::{EXEC, Key, KeyRole, variable};
 use crate::options::raw::Raw;
-use crate::options::{Environment, HandlerSpec, Queue, Resolved, WEBHOOK_SECRET};
+use crate::options::{Environment, HandlerSpec, Queue, Resolved, WEBHOOK_SECRET, no_handler};
 
 pub fn run(resolved: &Resolved<'_>, args: &CrontabArgs, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
-    let chosen = resolved.handler()?.ok_or_else(HandlerSpec::none)?;
+    let chosen = resolved.handler()?.ok_or_else(no_handler)?;
     let mut text = String::new();
     let argv = if let HandlerSpec::Exec { argv, .. } = &chosen { &argv[..] } else { &[] };
     let mut filled_in = argv.iter().chain(queue.on_archive.iter().flatten());

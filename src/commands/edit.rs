@@ -229,7 +229,7 @@ pub fn edit(
     {
         return confirm(console.out, "nothing was changed");
     }
-    let schedule = resolved.schedule_of_passes().filter(|_| verb.to.1 == Counter::Reset);
+    let schedule = resolved.pass_schedule().filter(|_| verb.to.1 == Counter::Reset);
     // A pass reports errors of the schedule.
     let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let line = assembly.map(|assembly| assembly.line);
@@ -330,11 +330,11 @@ impl Selection<'_> {
 
 /// Asks at a terminal whether to change this number of records.
 pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<bool> {
-    if !console.terminal.attended || !io::stdin().is_terminal() {
+    if !console.terminal.is_terminal || !io::stdin().is_terminal() {
         return Ok(true);
     }
     let records = counted(records as u64, "record");
-    console.terminal.ask(&format!("{would} {records}? [y/N] "))
+    console.terminal.confirm(&format!("{would} {records}? [y/N] "))
 }
 
 impl EditRun<'_> {

@@ -31,7 +31,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     }
     let columns = database.table().id.len();
     let known = Failed::of(&queue, &*database)?;
-    let joblog = resolved.text_of_passes("joblog");
+    let joblog = resolved.pass_text("joblog");
     let joblog = joblog.map_or_else(String::new, |joblog| format!(": see the joblog {joblog}"));
     let deleted = database.table().deletes_finished.then(|| {
         format!("; on_success deletes the records that succeed, so it may have succeeded{joblog}")

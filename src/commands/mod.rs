@@ -37,7 +37,7 @@ pub use monitoring::Endings;
 pub use signals::Signals;
 
 use crate::cli::{self, Cli, CliCommand, GlobalArgs, ProcessArgs, Typed};
-use crate::exit::{self, Exit, ExitError, usage};
+use crate::exit::{Exit, ExitError, usage};
 use crate::options::raw::truth;
 use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedOptions};
 use crate::report::{self, Screen};
@@ -164,7 +164,7 @@ struct Queues<'a> {
 impl Queues<'_> {
     fn one(&self) -> Result<Resolved<'_>> {
         let resolved = self.sources.resolve(self.typed, None)?.require_usable()?;
-        if let Some(name) = self.sources.mere_name(self.typed.name.as_deref()) {
+        if let Some(name) = self.sources.undescribed_name(self.typed.name.as_deref()) {
             log::warn!("no backlog.toml, {name:?} is only a name");
         }
         Ok(resolved)
@@ -183,7 +183,7 @@ impl Queues<'_> {
             return self.all().map(Some);
         }
         let is_overview = args.passes == 0 && args.forget.is_none();
-        let undecided = if is_overview { self.sources.undecided(self.typed)? } else { None };
+        let undecided = if is_overview { self.sources.open_choice(self.typed)? } else { None };
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 
@@ -220,7 +220,7 @@ impl Queues<'_> {
                         console.out.write_all(json_line(&unknown).as_bytes())?;
                     }
                 }
-                anyhow::Ok(exit::of(&error))
+                anyhow::Ok(Exit::from(&error))
             })?;
             console.terminal.name_queue(None);
             if matches!(exit, Exit::Signal(_)) || console.signals.first().is_some() {
@@ -254,7 +254,7 @@ fn pass(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_>) 
     if let Some(name) = resolved.named() {
         console.terminal.name_queue(Some(name));
     }
-    for why in resolved.strange_limits() {
+    for why in resolved.unknown_limits() {
         log::warn!("{why}");
     }
     resolved.require_database(args.dry_run)?;
@@ -283,7 +283,7 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
 /// The state directory of a queue. With a server, passes go on without that of a user's home.
 fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
     let state = database.state_dir(queue.state_dir.as_deref())?;
-    Ok(if queue.names_state_dir { state } else { state.optional() })
+    Ok(if queue.has_own_state_dir { state } else { state.optional() })
 }
 
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {

@@ -13,9 +13,9 @@ use backlog_store::{Clock, LineName, PassCounts, StateDir, secure_file};
 use super::assemble::line_policy;
 use super::signals::Signals;
 use super::{Console, line_name};
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::options::{Event, PassSettings, Queue};
-use crate::ping::{MOST_WAIT, Pings};
+use crate::ping::{MAX_WAIT, Pings};
 use crate::report::{Labels, Metrics, QueueStatus, page};
 use crate::terminal::Terminal;
 
@@ -59,7 +59,7 @@ impl<'a> Monitoring<'a> {
     /// The line is locked, and its table is there.
     pub fn begin(&mut self, state: &StateDir) {
         self.complaints.state = Some(state.clone());
-        self.pings = self.new_pings().inspect(|pings| pings.tell(Event::Start, ""));
+        self.pings = self.new_pings().inspect(|pings| pings.send(Event::Start, ""));
     }
 
     /// The state directory, once the line was locked.
@@ -96,7 +96,7 @@ impl<'a> Monitoring<'a> {
         clock: &Clock,
         endings: &mut Endings,
     ) {
-        let exit = result.as_ref().map_or_else(exit::of, |exit| *exit);
+        let exit = result.as_ref().map_or_else(Exit::from, |exit| *exit);
         if self.is_busy && exit == Exit::Done {
             return;
         }
@@ -107,7 +107,7 @@ impl<'a> Monitoring<'a> {
             self.write_metrics(exit, took, None, clock.now());
         }
         if let Some(pings) = self.pings.take().or_else(|| self.new_pings()) {
-            pings.tell(Event::End(exit.code()), &self.summary);
+            pings.send(Event::End(exit.code()), &self.summary);
             endings.0.push((pings, self.complaints));
         }
     }
@@ -128,14 +128,14 @@ impl Endings {
         let (began_at, signals_before) = (clock.monotonic(), signals.count());
         let wait_for = |pings: &Pings| loop {
             let waited = clock.monotonic().saturating_duration_since(began_at);
-            if let Some(result) = pings.result(LOOK.min(MOST_WAIT.saturating_sub(waited))) {
+            if let Some(result) = pings.result(LOOK.min(MAX_WAIT.saturating_sub(waited))) {
                 return result;
             }
             if signals.count() != signals_before {
                 return Err("the program was stopped".into());
             }
-            if waited >= MOST_WAIT {
-                return Err(format!("no answer within {}", humantime::format_duration(MOST_WAIT)));
+            if waited >= MAX_WAIT {
+                return Err(format!("no answer within {}", humantime::format_duration(MAX_WAIT)));
             }
         };
         signals.await_for(|| {
@@ -189,7 +189,7 @@ pub fn make_page(
         console.terminal.name_queue(Some(queue.as_str()).filter(|_| queues.len() > 1));
         console.terminal.say_error(error);
         console.terminal.name_queue(None);
-        exit = exit.max(exit::of(error));
+        exit = exit.max(Exit::from(error));
     }
     let page = page(queues, console.clock.now())?;
     secure_file::replace(path, page.as_bytes(), mode)

@@ -26,7 +26,7 @@ use crate::cli::ProcessArgs;
 use crate::engine::{
     self, Candidate, DueQueue, Observer, PassLimits, SettledAttempt, Stopped, Tally,
 };
-use crate::exit::{self, Exit, usage};
+use crate::exit::{Exit, usage};
 use crate::options::{HandlerSpec, PassSettings, Queue, Resolved};
 use crate::report::{self, Screen, dry_run_line, verdict_line};
 use crate::terminal::Terminal;
@@ -80,8 +80,14 @@ fn locked(
     }
     monitoring.begin(&assembly.state);
     let began = clock.monotonic();
-    let log =
-        PassLog::open(&assembly, settings, database.table(), run, clock.now(), terminal.attended);
+    let log = PassLog::open(
+        &assembly,
+        settings,
+        database.table(),
+        run,
+        clock.now(),
+        terminal.is_terminal,
+    );
     // A pass that cannot write how far it got must not make up for missed ticks: the next one would do so again.
     let makes_up = assembly.line.makes_up(clock.now());
     if makes_up && log.record(PassRecord::begin) == Some(false) {
@@ -110,14 +116,14 @@ fn locked(
                 }
                 log::warn!("{error}");
                 summary = format!("{error}\n{summary}");
-                Ok(exit::of(&error))
+                Ok(Exit::from(&error))
             });
             monitoring.summary = summary;
             (Ok(tally), exit)
         }
         Err(error) => (Err(chain(&error)), Err(error)),
     };
-    let code = exit.as_ref().map_or_else(exit::of, |exit| *exit);
+    let code = exit.as_ref().map_or_else(Exit::from, |exit| *exit);
     let reported = log.report_archived(resolved, clock.now());
     reported.unwrap_or_else(|error| log::error!("{error}"));
     log.end(clock.now(), elapsed, &ended, code);
@@ -477,7 +483,7 @@ impl Observer for PassObserver {
 
     fn wants_log_line(&mut self, error: &str) -> bool {
         !self.is_named
-            && (!self.terminal.folds || self.logged_causes.insert(Cause::of(Some(error))))
+            && (!self.terminal.folds_errors || self.logged_causes.insert(Cause::of(Some(error))))
     }
 
     fn may_report(&mut self) -> bool {

@@ -65,7 +65,7 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     for finished in &all {
         finished.open(Access::ReadOnly, console.clock)?;
     }
-    let asks = !args.yes && console.terminal.attended;
+    let asks = !args.yes && console.terminal.is_terminal;
     let found = if args.dry_run || asks {
         all.iter().map(|it| it.count(console.clock)).sum::<Result<u64>>()?
     } else {

@@ -39,7 +39,7 @@ pub fn queue_arguments(
     if let (None, Some(path)) = (queue.db.file(), &queue.state_dir)
         && let Some(key) = Key::named("state_dir")
     {
-        layers.insert(key, Raw::text(&absolute(environment, path)?), Origin::CommandLine);
+        layers.insert(key, Raw::from(&*absolute(environment, path)?), Origin::CommandLine);
     }
     for (key, raw, _) in layers.iter() {
         if key.kind == KeyKind::Flag || key.kind == KeyKind::Optional && raw.as_bool() == Some(true)

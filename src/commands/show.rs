@@ -16,7 +16,7 @@ pub fn run(resolved: &Resolved<'_>, args: &ShowArgs, console: &mut Console<'_>) 
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
     let columns = database.table().id.len();
     let payload = queue.mapping.payload.as_deref();
-    let secret = resolved.text_of_passes("secret_column");
+    let secret = resolved.pass_text("secret_column");
     let known = Failed::of(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in &args.ids {

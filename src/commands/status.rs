@@ -12,7 +12,7 @@ use super::failures::Failed;
 use super::monitoring::{make_page, mode_of_reports, update_metrics};
 use super::{Console, line_name, open, passes, state_dir};
 use crate::cli;
-use crate::exit::{self, Exit, ExitError, usage};
+use crate::exit::{Exit, ExitError, usage};
 use crate::options::{Queue, Resolved, Sources, TypedOptions};
 use crate::report::{
     self, BANDS, DueReport, Figure, Labels, LineReport, Passes, PendingRecord, QueueStatus,
@@ -156,7 +156,7 @@ impl<'a> Look<'a> {
         };
         console.out.write_all(text.as_bytes())?;
         let exits =
-            found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, exit::of));
+            found.iter().map(|(_, report)| report.as_ref().err().map_or(Exit::Done, Exit::from));
         Ok(exits.fold(least, Exit::max))
     }
 

@@ -87,7 +87,7 @@ impl Environment {
         for name in self.variables.keys().filter_map(|name| name.to_str()) {
             let Some(name) = name.strip_prefix("BACKLOG_") else { continue };
             let long = name.to_ascii_lowercase().replace('_', "-");
-            if let (Some(key), Some(value)) = (Key::of_option(&long), self.variable_of(&long)) {
+            if let (Some(key), Some(value)) = (Key::by_long_name(&long), self.variable_of(&long)) {
                 layer.insert(key, words(key, value), Origin::Environment);
             }
         }
@@ -98,13 +98,13 @@ impl Environment {
             let count = value.trim();
             let wrong = |why| usage(format!("{variable} is {value:?}: {why}"));
             at_least_one::<u32>(count).map_err(wrong)?;
-            layer.insert(key, Raw::text(count), Origin::Environment);
+            layer.insert(key, Raw::from(count), Origin::Environment);
         }
         Ok(layer)
     }
 
     /// The variables that limit the attempts of another queue than these, each in a sentence.
-    pub fn strange_limits(&self, queues: &[String]) -> Vec<String> {
+    pub fn unknown_limits(&self, queues: &[String]) -> Vec<String> {
         let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
         let names = self.variables.keys().filter_map(|name| name.to_str());
         let limits = names.filter(|it| it.starts_with("MAX_") && it.ends_with("_RETRY_ATTEMPTS"));

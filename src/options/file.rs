@@ -58,7 +58,7 @@ impl File {
     }
 
     /// A secret that every user of the machine can read in the file, if there is one.
-    pub fn exposed(&self) -> Option<&'static str> {
+    pub fn exposed_secret(&self) -> Option<&'static str> {
         let sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
         sections.filter_map(Layers::credential).find(|_| self.is_readable_by_others)
     }

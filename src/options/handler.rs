@@ -106,6 +106,10 @@ fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, Ex
         .map_err(|error| usage(format!("{WEBHOOK_SECRET}: {}", chain(&error))))
 }
 
+pub fn no_handler() -> ExitError {
+    usage("no handler: write the command after `--`, or as exec in backlog.toml, or use --post URL")
+}
+
 impl HandlerSpec {
     pub fn chosen(
         settings: &Settings,
@@ -145,14 +149,8 @@ impl HandlerSpec {
         Ok(Some(Self::Exec { argv, give_up_on }))
     }
 
-    pub fn none() -> ExitError {
-        usage(
-            "no handler: write the command after `--`, or as exec in backlog.toml, or use --post URL",
-        )
-    }
-
     /// Whether its receiver is told which attempts it may take for one.
-    pub fn goes_by_series(&self) -> bool {
+    pub fn uses_default_key(&self) -> bool {
         matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
     }
 

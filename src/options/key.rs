@@ -156,7 +156,7 @@ impl Key {
         Self { is_secret: true, ..self }
     }
 
-    pub const fn default_words(&self) -> Option<&'static str> {
+    pub const fn displayed_default(&self) -> Option<&'static str> {
         match self.default {
             KeyDefault::None => None,
             KeyDefault::Value(text) | KeyDefault::Text(text) => Some(text),

@@ -481,7 +481,7 @@ impl Key {
     }
 
     /// The key of a long option, `max-runtime`.
-    pub fn of_option(long: &str) -> Option<&'static Self> {
+    pub fn by_long_name(long: &str) -> Option<&'static Self> {
         all().find(|key| key.is_option && key.long == long)
     }
 }
@@ -493,7 +493,7 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 /// The key of this name, or an error that says where all keys are listed.
 pub fn require(name: &str) -> Result<&'static Key, String> {
     let meant = || {
-        let key = Key::of_option(&name.replace('_', "-"));
+        let key = Key::by_long_name(&name.replace('_', "-"));
         key.map_or_else(String::new, |key| format!("; write it as {}", key.name))
     };
     Key::named(name).ok_or_else(|| {

@@ -135,7 +135,7 @@ impl Layers {
         let (mut settings, mut complaints) = (Settings::default(), Vec::new());
         for key in all() {
             if let KeyDefault::Value(value) = key.default {
-                let parsed = (key.parse)(&mut settings, Raw::text(value));
+                let parsed = (key.parse)(&mut settings, Raw::from(value));
                 debug_assert_eq!(parsed, Ok(()), "default of {}", key.name);
             }
         }

@@ -19,7 +19,7 @@ pub mod value;
 
 pub use environment::Environment;
 pub use file::{File, LONGEST_NAME};
-pub use handler::{HandlerSpec, WEBHOOK_SECRET};
+pub use handler::{HandlerSpec, WEBHOOK_SECRET, no_handler};
 pub use key::Key;
 pub use layers::Origin;
 pub use pass::PassSettings;

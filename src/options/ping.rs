@@ -151,7 +151,7 @@ mod tests {
             "ftp://S3krit",
             "",
         ] {
-            let error = Ping::parse(Raw::text(text)).err().unwrap();
+            let error = Ping::parse(Raw::from(text)).err().unwrap();
             assert!(error.starts_with("the URL cannot be used; "), "{error}");
             assert!(!error.contains("S3krit"), "{error}");
         }

@@ -19,7 +19,7 @@ pub struct Queue {
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
     /// Whether it is named, or follows from the database. Otherwise it is the default one of a user.
-    pub names_state_dir: bool,
+    pub has_own_state_dir: bool,
     /// The command that gets each archived record, if one is set there or in the environment.
     pub on_archive: Option<Vec<OsString>>,
     pub prune_after: PruneAfter,

@@ -15,11 +15,13 @@ pub enum Raw {
 /// The answer that `adopt` leaves open.
 pub const OPEN: &str = "?";
 
-impl Raw {
-    pub fn text(text: &str) -> Self {
+impl From<&str> for Raw {
+    fn from(text: &str) -> Self {
         Self::Toml(Value::String(text.into()))
     }
+}
 
+impl Raw {
     /// The text, if the value is one text.
     pub fn as_str(&self) -> Option<&str> {
         match self {

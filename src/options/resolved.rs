@@ -18,7 +18,7 @@ use super::raw::Raw;
 use super::schedule::{chosen_schedule, no_schedule};
 use super::settings::Settings;
 use super::toml_layer::{Setting, layer};
-use super::{DEFAULT_QUEUE, HandlerSpec};
+use super::{DEFAULT_QUEUE, HandlerSpec, no_handler};
 use crate::exit::{ExitError, usage};
 
 /// The defaults of a pgmq queue, which are those of usual queue workers.
@@ -76,7 +76,7 @@ fn chooses_table(key: &Key) -> bool {
 }
 
 /// The file that is read without --config.
-fn usual_file(environment: &Environment) -> Option<PathBuf> {
+fn default_file(environment: &Environment) -> Option<PathBuf> {
     let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
     let default = || environment.default_files().into_iter().find(exists);
     environment.path("BACKLOG_CONFIG").or_else(default)
@@ -96,7 +96,7 @@ impl Sources {
     pub fn choice(&self) -> String {
         // `adopt` checks a file that is not there yet.
         let named = self.file.as_ref().map(|file| &file.path).filter(|path| path.exists());
-        let named = named.filter(|path| usual_file(&self.environment).as_ref() != Some(path));
+        let named = named.filter(|path| default_file(&self.environment).as_ref() != Some(path));
         options(named.map(|path| ("config", path.display().to_string())).into_iter())
     }
 
@@ -105,7 +105,7 @@ impl Sources {
         let named = config.map(|path| environment.directory.join(path));
         let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
         let is_named = named.is_some();
-        let path = named.or_else(|| usual_file(&environment));
+        let path = named.or_else(|| default_file(&environment));
         if let Some(path) = &path {
             environment.require_trusted(path, PathKind::Config)?;
         }
@@ -127,14 +127,14 @@ impl Sources {
     }
 
     /// The name of a queue that nothing describes. It still tells its crontab line from others.
-    pub fn mere_name(&self, typed: Option<&str>) -> Option<String> {
+    pub fn undescribed_name(&self, typed: Option<&str>) -> Option<String> {
         let named = self.environment.typed_or(typed, "queue").ok().flatten();
         let is_described = |name: &str| self.environment.raw(&attempts_variable(name)).is_some();
         named.filter(|name| self.file.is_none() && !is_described(name))
     }
 
     /// The queues to choose from, if neither a queue nor a table is chosen.
-    pub fn undecided(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
+    pub fn open_choice(&self, typed: &TypedOptions) -> Result<Option<Vec<String>>, ExitError> {
         let queues = self.file.iter().flat_map(File::queues).map(String::from);
         let queues: Vec<_> = queues.collect();
         let named = self.environment.typed_or(typed.name.as_deref(), "queue")?;
@@ -154,7 +154,7 @@ impl Sources {
     ) -> Result<Resolved<'a>, ExitError> {
         let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
         named.as_deref().map_or(Ok(()), require_queue_name).map_err(usage)?;
-        let undecided = if named.is_none() { self.undecided(typed)? } else { None };
+        let undecided = if named.is_none() { self.open_choice(typed)? } else { None };
         let undecided = undecided.unwrap_or_default();
         let only = if let [queue] = &undecided[..] { Some(queue.clone()) } else { None };
         let named = named.or(only);
@@ -189,7 +189,7 @@ impl Sources {
             let mut defaults = Layers::default();
             for (key, value) in PGMQ_DEFAULTS {
                 if let Some(key) = Key::named(key) {
-                    defaults.insert(key, Raw::text(value), Origin::Default);
+                    defaults.insert(key, Raw::from(value), Origin::Default);
                 }
             }
             layers = layers.over(defaults);
@@ -247,7 +247,7 @@ impl Resolved<'_> {
             name: self.name.clone(),
             mapping,
             shard: settings.shard,
-            names_state_dir: settings.state_dir.is_some() || db.file().is_some(),
+            has_own_state_dir: settings.state_dir.is_some() || db.file().is_some(),
             state_dir: settings.state_dir.clone().or_else(default),
             on_archive: settings.on_archive.clone(),
             prune_after: settings.prune_after.clone(),
@@ -256,16 +256,16 @@ impl Resolved<'_> {
     }
 
     /// Limits of attempts in the environment that match no queue of backlog.toml.
-    pub fn strange_limits(&self) -> Vec<String> {
+    pub fn unknown_limits(&self) -> Vec<String> {
         let Ok(mut queues) = self.sources.queues() else { return Vec::new() };
         if !queues.contains(&self.name) {
             queues.push(self.name.clone());
         }
-        self.sources.environment.strange_limits(&queues)
+        self.sources.environment.unknown_limits(&queues)
     }
 
     /// For root: files that other users can change, each with what it is for.
-    pub fn complaints_of_owners(&self) -> Vec<(&'static str, String)> {
+    pub fn ownership_complaints(&self) -> Vec<(&'static str, String)> {
         let environment = &self.sources.environment;
         let path = |key| self.all.path(key);
         let db = path("db");
@@ -300,7 +300,7 @@ impl Resolved<'_> {
             return Err(usage(error));
         }
         let is_reported = self.sources.environment.rule == OwnerRule::Reported;
-        let mut complaints = self.complaints_of_owners().into_iter().filter(|_| !is_reported);
+        let mut complaints = self.ownership_complaints().into_iter().filter(|_| !is_reported);
         complaints.next().map_or(Ok(self), |(_, why)| Err(usage(why)))
     }
 
@@ -311,7 +311,7 @@ impl Resolved<'_> {
             self.typed.works_without_schedule || has(|key| key.role == KeyRole::Schedule);
         let missing = [
             (self.layers.has("db"), no_database()),
-            (is_dry || has(|key| [EXEC, POST].contains(&key.name)), HandlerSpec::none()),
+            (is_dry || has(|key| [EXEC, POST].contains(&key.name)), no_handler()),
             (has_schedule, no_schedule()),
         ];
         let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
@@ -331,7 +331,7 @@ impl Resolved<'_> {
         let is_missing = |key: &Key| {
             (key.name == "db" || key.role == KeyRole::Schedule) && !self.layers.has(key.name)
         };
-        let name = names.find(|name| Key::of_option(name).is_some_and(is_missing))?;
+        let name = names.find(|name| Key::by_long_name(name).is_some_and(is_missing))?;
         Some(format!(
             "; --{name} comes after `--`, so it belongs to the handler: write it before `--`"
         ))
@@ -390,12 +390,12 @@ impl Resolved<'_> {
     }
 
     /// The schedule of the queue's passes, for a subcommand that has no option for it.
-    pub fn schedule_of_passes(&self) -> Option<Schedule> {
+    pub fn pass_schedule(&self) -> Option<Schedule> {
         legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
     }
 
     /// The text of an option of the queue's passes, for a subcommand that does not have the option.
-    pub fn text_of_passes(&self, key: &str) -> Option<&str> {
+    pub fn pass_text(&self, key: &str) -> Option<&str> {
         self.all.text(key)
     }
 
@@ -412,7 +412,7 @@ impl Resolved<'_> {
     }
 
     /// The settings of the queue's passes, and the errors in them.
-    pub fn settings_of_passes(&self) -> (Settings, Vec<String>) {
+    pub fn pass_settings(&self) -> (Settings, Vec<String>) {
         self.all.settings("")
     }
 }

@@ -17,7 +17,7 @@ use request::PingClient;
 /// Pause before the second try of a request.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum time that the end of a pass waits for its pings.
-pub const MOST_WAIT: Duration = Duration::from_secs(10);
+pub const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of a summary: as much as the service keeps.
 const MOST_BODY: usize = 10_000;
 
@@ -41,7 +41,7 @@ impl Pings {
         Self { events, result }
     }
 
-    pub fn tell(&self, event: Event, summary: &str) {
+    pub fn send(&self, event: Event, summary: &str) {
         // If the thread has ended, the result says so.
         let _ = self.events.send((event, cut(summary)));
     }

@@ -145,7 +145,7 @@ impl Installed<'_> {
                 command.is_whole.then_some(()).ok_or_else(not_plain)?;
                 let errors = self.errors(command, &named, &resolved).into_iter();
                 let warnings = self.warnings(command, process.dry_run).into_iter();
-                let warnings = warnings.map(String::from).chain(resolved.strange_limits());
+                let warnings = warnings.map(String::from).chain(resolved.unknown_limits());
                 let warnings = warnings.map(|why| (Level::Warning, why));
                 let all = errors.map(|why| (Level::Error, why)).chain(warnings);
                 return Ok(Some(all.collect()));
@@ -173,7 +173,7 @@ impl Installed<'_> {
         if db.password_from().is_some() && named.db.password_from().is_none() {
             errors.push(format!("it finds no password for {db}: write it into ~/.pgpass"));
         }
-        errors.extend(resolved.complaints_of_owners().into_iter().map(|(_, why)| why));
+        errors.extend(resolved.ownership_complaints().into_iter().map(|(_, why)| why));
         errors.extend(resolved.errors.iter().cloned());
         let handler = PassSettings::new(resolved, false).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {

@@ -31,16 +31,16 @@ use lines::program_file;
 pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>) -> Result<Exit> {
     let (sources, clock) = (resolved.sources, console.clock);
     let mut findings = Findings::default();
-    let (of_passes, complaints) = resolved.settings_of_passes();
+    let (of_passes, complaints) = resolved.pass_settings();
     for complaint in complaints {
         findings.error("options", complaint);
     }
-    for why in resolved.strange_limits() {
+    for why in resolved.unknown_limits() {
         findings.warning("limits", why);
     }
     let (mut queue, schedule) = (resolved.queue()?, resolved.schedule()?);
     queue.mapping.order = of_passes.table.mapping.order;
-    let distrusted = resolved.complaints_of_owners();
+    let distrusted = resolved.ownership_complaints();
     for (about, why) in &distrusted {
         findings.error(about, why);
     }
@@ -55,7 +55,7 @@ pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>)
     if let Some(file) = &sources.file {
         let path = file.path.display();
         findings.ok("config", format!("{path}, queue {}", queue.name));
-        if let Some(what) = file.exposed() {
+        if let Some(what) = file.exposed_secret() {
             findings.error("config", format!("others can read {what}: chmod 600 {path}"));
         }
     }

@@ -18,7 +18,7 @@ use super::cursor::PassCursor;
 use super::due_queue::{Candidate, SearchPlan};
 use super::rate_limit::TokenBucket;
 use super::{DueQueue, Handlers, Pass, Stopped, Tally, Wake};
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::handlers::Submit;
 
 use circuit_breaker::CircuitBreaker;
@@ -285,7 +285,7 @@ impl Dispatcher {
 
     /// Whether the pass only waited for a lock until --max-runtime. After a signal that is not reported.
     fn has_waited_for_nothing(&self, error: &anyhow::Error) -> bool {
-        let is_locked = exit::of(error) == Exit::TryLater;
+        let is_locked = Exit::from(error) == Exit::TryLater;
         let did_nothing = self.tally.attempts() + self.tally.expired == 0;
         is_locked && did_nothing && self.pass.stop.signalled().is_none()
     }
@@ -405,7 +405,7 @@ impl Dispatcher {
         let mut ended = std::mem::take(&mut self.unwritten.attempts);
         ended.append(&mut self.breaker.doubtful);
         // A lock that was waited for is not waited for twice.
-        let has_waited = self.error.as_ref().is_some_and(|it| exit::of(it) == Exit::TryLater);
+        let has_waited = self.error.as_ref().is_some_and(|it| Exit::from(it) == Exit::TryLater);
         let is_in_vain = ended.is_empty() || has_waited;
         if !is_in_vain && let Err(error) = self.write_outcomes(&ended) {
             self.error.get_or_insert(error);

@@ -13,7 +13,7 @@ use backlog_store::{Claim, Refusal, RowWrite, Store, Until, Wanted, WriteResult}
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
 use crate::engine::tally::{log_begun, log_expired};
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::handlers::{Job, Submit};
 
 /// The part of many places that may stay free for a round, which saves a round trip: with few places, each free one
@@ -67,7 +67,7 @@ impl Dispatcher {
                 Ok((count, self.hand_out(claimed.into_iter().zip(charged), now, submit)))
             }
             // It may be the charges that cannot be written.
-            Err(error) if ended.is_empty() || !is_alone && exit::of(&error) != Exit::TryLater => {
+            Err(error) if ended.is_empty() || !is_alone && Exit::from(&error) != Exit::TryLater => {
                 claimed.iter().for_each(|it| self.pass.store.release(&it.record.id));
                 self.begin_no_more(error);
                 self.write_outcomes(ended).map(|()| (0, 0))

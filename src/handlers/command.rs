@@ -54,7 +54,7 @@ impl Default for CommandEnv {
 /// Variables of this process that commands inherit, except for the given names.
 fn inherited(given: &[&str]) -> Vec<CString> {
     let is_excluded = |name: &OsStr| {
-        name.as_bytes().starts_with(placeholders::VARIABLE.as_bytes())
+        name.as_bytes().starts_with(placeholders::VARIABLE_PREFIX.as_bytes())
             || given.iter().chain(&NOT_INHERITED).any(|other| name == *other)
     };
     let inherited = std::env::vars_os().filter(|(name, _)| !is_excluded(name));

@@ -1,37 +1,38 @@
 //! Placeholders in the arguments of a command: `{column}` becomes a value of the record. The rules
-//! depend on positions, and keep a value from being run as code or read as an option.
+//! depend on positions: no value is run as code or read as an option.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use backlog_schedule::{Id, Record, Value, cut_line, listed};
 
-/// The words that code follows, besides `-c` and `-e`.
+/// Words after which code follows, besides `-c` and `-e`.
 const CODE_WORDS: [&str; 5] = ["-eval", "--eval", "--command", "-Command", "eval"];
-/// What may surround a value, besides letters and digits.
+/// Characters that may surround a value, besides letters and digits.
 const PUNCTUATION: &str = "_@%+=:,./-";
-/// How the variables begin that hold the values of a record.
-pub const VARIABLE: &str = "BACKLOG_ROW_";
+/// Prefix of the variables that hold the values of a record.
+pub const VARIABLE_PREFIX: &str = "BACKLOG_ROW_";
 
 pub struct Columns<'a> {
     pub names: Vec<&'a str>,
-    /// Those of an integer type, because digits are safe anywhere; `id` is one if the table's id is.
+    /// Columns of an integer type, whose values are safe anywhere. `id` is one of them if the table's id is an integer.
     pub integers: Vec<&'a str>,
 }
 
 impl Columns<'_> {
-    /// Whether `{name}` is replaced.
     pub fn has(&self, name: &str) -> bool {
-        is_the_id(name) || has(&self.names, name)
+        is_id(name) || has(&self.names, name)
     }
 
-    /// Why `{name}`, which is no column, is refused.
+    /// Message for `{name}`, which is not a column.
     pub fn unknown(&self, name: &str) -> String {
         if name.contains(['.', '[']) {
             let hint = "let the handler read the JSON on its standard input";
-            return format!("{{{name}}} is no column, and fields of JSON are not replaced: {hint}");
+            return format!(
+                "{{{name}}} is not a column, and fields of JSON are not replaced: {hint}"
+            );
         }
-        format!("{{{name}}} is no column; legal are {}", listed(self.names.iter().copied()))
+        format!("{{{name}}} is not a column; use one of {}", listed(self.names.iter().copied()))
     }
 }
 
@@ -39,25 +40,25 @@ pub fn has(names: &[&str], name: &str) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// Whether a placeholder is the id, whatever its columns are called, unless a column has that name.
-pub fn is_the_id(name: &str) -> bool {
+/// True for `id`, which names the id in every table. A column of that name comes first.
+pub fn is_id(name: &str) -> bool {
     name.eq_ignore_ascii_case("id")
 }
 
 fn variable(column: &str) -> String {
     let upper = column.to_ascii_uppercase();
-    format!("{VARIABLE}{}", upper.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+    format!("{VARIABLE_PREFIX}{}", upper.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
-/// The columns, each with its variable unless another column would have the same one.
+/// The columns, each with its variable. Columns whose variables would be the same have none.
 pub fn variables(columns: &[impl AsRef<str>]) -> Vec<(&str, Option<String>)> {
     let names: Vec<_> = columns.iter().map(|column| variable(column.as_ref())).collect();
-    let is_own = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
-    let own = names.iter().map(|name| Some(name).filter(is_own).cloned());
-    columns.iter().map(AsRef::as_ref).zip(own).collect()
+    let is_unique = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
+    let unique = names.iter().map(|name| Some(name).filter(is_unique).cloned());
+    columns.iter().map(AsRef::as_ref).zip(unique).collect()
 }
 
-/// Fails if a value could choose the program or be run as code, or if a placeholder is no column.
+/// Fails if a value could choose the program or be run as code, or if a placeholder is not a column.
 pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
     for at in 0..argv.len() {
         let argument = Argument::parse(argv, at, &|name| columns.has(name));
@@ -70,10 +71,12 @@ pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
                 let why = "would choose the program that is run; name the program";
                 return Err(format!("the record's {{{name}}} {why}"));
             }
-            if let Some(place) = argument.code().filter(|_| !has(&columns.integers, name)) {
-                let variable = if is_the_id(name) { "BACKLOG_ID".into() } else { variable(name) };
+            if let Some(position) =
+                argument.code_position().filter(|_| !has(&columns.integers, name))
+            {
+                let variable = if is_id(name) { "BACKLOG_ID".into() } else { variable(name) };
                 return Err(format!(
-                    "the record's {{{name}}} {place} could be run as code; let the program read \
+                    "the record's {{{name}}} {position} could be run as code; let the program read \
                      ${variable}, or the JSON on its standard input"
                 ));
             }
@@ -82,14 +85,14 @@ pub fn check(argv: &[OsString], columns: &Columns) -> Result<(), String> {
     Ok(())
 }
 
-/// The command for one record. The error names a value that cannot be in its place.
+/// Fills the placeholders with the values of one record. The error names a value that is not safe in its position.
 pub fn fill(argv: &[OsString], record: &Record) -> Result<Vec<OsString>, String> {
-    let is_column = |name: &str| record.row.get(name).is_some() || is_the_id(name);
+    let is_column = |name: &str| record.row.get(name).is_some() || is_id(name);
     let fill = |at| Argument::parse(argv, at, &is_column).fill(record);
     (0..argv.len()).map(fill).collect()
 }
 
-/// A text in which no column is replaced; `None` if it holds what looks like one.
+/// The text with `{{word}}` replaced by `{word}`; `None` if it has a placeholder.
 pub fn without_columns(text: &str) -> Option<String> {
     let argv = [text.into()];
     let argument = Argument::parse(&argv, 0, &|_| false);
@@ -97,28 +100,28 @@ pub fn without_columns(text: &str) -> Option<String> {
     String::from_utf8(argument.rest).ok().filter(|_| is_legal)
 }
 
-/// An argument, cut at its columns.
+/// An argument, split at its placeholders.
 struct Argument<'a> {
     word: &'a OsStr,
-    /// The words before it, the program first.
+    /// The arguments before it, the program first.
     before: &'a [OsString],
-    /// Each column with the text before it.
+    /// Columns, each with the text before it.
     columns: Vec<(Vec<u8>, &'a str)>,
     rest: Vec<u8>,
-    /// The first `{word}`, `{a.b}`, `{column }` or `{column[0]}` that is no column.
+    /// The first `{word}`, `{a.b}`, `{column }` or `{column[0]}` that does not name a column.
     unknown: Option<&'a str>,
-    /// Whether only what may surround a value is outside of columns and such words.
+    /// True if all other text consists of letters, digits and [`PUNCTUATION`].
     is_plain: bool,
 }
 
 impl<'a> Argument<'a> {
-    /// Braces behind `$`, `%` or `#` are text, and `{{word}}` is the text `{word}`.
+    /// Parses an argument. Braces after `$`, `%` or `#` are text, and `{{word}}` is the text `{word}`.
     fn parse(argv: &'a [OsString], at: usize, is_column: &dyn Fn(&str) -> bool) -> Self {
         let word = argv[at].as_os_str();
         let before = &argv[..at];
         let (columns, rest, unknown, is_plain) = (Vec::new(), Vec::new(), None, true);
         let mut argument = Self { word, before, columns, rest, unknown, is_plain };
-        let is_name = |name: &&str| is_path(name) || is_column(begin(name));
+        let is_name = |name: &&str| is_path(name) || is_column(leading_name(name));
         let mut left = word.as_bytes();
         while let Some(open) = left.iter().position(|byte| *byte == b'{') {
             let (before, from) = left.split_at(open);
@@ -157,8 +160,8 @@ impl<'a> Argument<'a> {
         self.rest.extend_from_slice(text);
     }
 
-    /// Where its values could be run as code: in other text, or after a flag, with other flags between.
-    fn code(&self) -> Option<String> {
+    /// The position in which values could be run as code: within other text, or after a flag such as `-c`.
+    fn code_position(&self) -> Option<String> {
         if !self.is_plain {
             return Some(format!("in {:?}", cut_line(&self.word.to_string_lossy())));
         }
@@ -172,7 +175,7 @@ impl<'a> Argument<'a> {
     }
 
     fn fill(self, record: &Record) -> Result<OsString, String> {
-        let is_code = self.code().is_some();
+        let is_code = self.code_position().is_some();
         let first = self.columns.first().filter(|(text, _)| text.is_empty()).map(|(_, name)| *name);
         let mut filled = Vec::with_capacity(self.word.len());
         for (text, name) in self.columns {
@@ -188,12 +191,14 @@ impl<'a> Argument<'a> {
             }
             if is_code && !is_integer {
                 let value = cut_line(&String::from_utf8_lossy(&value));
-                return Err(format!("its {name} is no integer, and could be run as code: {value}"));
+                return Err(format!(
+                    "its {name} is not an integer, and could be run as code: {value}"
+                ));
             }
             filled.extend(text.iter().chain(value.iter()));
         }
         let is_number =
-            || str::from_utf8(&filled).is_ok_and(|it| it.parse().is_ok_and(f64::is_finite));
+            || str::from_utf8(&filled).is_ok_and(|text| text.parse().is_ok_and(f64::is_finite));
         if let Some(name) = first
             && filled.starts_with(b"-")
             && !is_number()
@@ -209,7 +214,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Whether what follows a word is code. Short flags may share one word, as in `-euc`.
+/// True if the argument after this word is code. Short flags may share one word, as in `-euc`.
 fn is_code(word: &str) -> bool {
     let flags = word.strip_prefix(['-', '+']).unwrap_or_default();
     let is_short = (1..=3).contains(&flags.len())
@@ -218,7 +223,7 @@ fn is_code(word: &str) -> bool {
     is_short || CODE_WORDS.contains(&word)
 }
 
-/// The text between a brace, with which the bytes begin, and the next one, which closes it.
+/// The text in the pair of braces at the beginning.
 fn braces(bytes: &[u8]) -> Option<&str> {
     let inner = bytes.strip_prefix(b"{")?;
     let end =
@@ -226,14 +231,14 @@ fn braces(bytes: &[u8]) -> Option<&str> {
     str::from_utf8(&inner[..end]).ok()
 }
 
-/// `word`, or `a.b` as of a field of JSON.
+/// True for `word`, and for `a.b`, which looks like a field of JSON.
 fn is_path(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
 }
 
-/// `payload` of `payload | x`, `payload[0]` and ` payload `.
-fn begin(name: &str) -> &str {
+/// The name `payload` in `payload | x`, `payload[0]` and ` payload `.
+fn leading_name(name: &str) -> &str {
     name.split(['|', '[']).next().unwrap_or_default().trim()
 }
 
@@ -257,7 +262,7 @@ mod tests {
         checked(&words).expect_err(command)
     }
 
-    /// In each of them a value would be run as code.
+    /// Commands in which a value would be run as code.
     const CODE: &str = r#"
         sh -c 'echo {payload}'
         bash -lc "notify {payload}"
@@ -337,9 +342,9 @@ mod tests {
     fn the_examples_of_the_documentation_are_legal() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|page| page.unwrap().path());
-        // The recipes have columns of their own, and are run by tests/it/recipes.rs.
+        // The recipes name columns of their own tables, and are run by tests/it/recipes.rs.
         let is_text = |page: &std::path::PathBuf| {
-            page.extension().is_some_and(|it| it == "md" || it == "toml")
+            page.extension().is_some_and(|extension| extension == "md" || extension == "toml")
                 && !page.ends_with("recipes.md")
         };
         let mut examples = 0;
@@ -364,20 +369,23 @@ mod tests {
         for (command, expected) in [
             (
                 "./sync {order}",
-                "{order} is no column; legal are ID, PAYLOAD, tries, messageid, userid; {{order}} \
+                "{order} is not a column; use one of ID, PAYLOAD, tries, messageid, userid; {{order}} \
                  is the text {order}",
             ),
-            ("./sync --to={PAYLOD}", "{PAYLOD} is no column; legal are "),
-            ("./sync {id}/{idd}", "{idd} is no column; legal are ID, "),
+            ("./sync --to={PAYLOD}", "{PAYLOD} is not a column; use one of "),
+            ("./sync {id}/{idd}", "{idd} is not a column; use one of ID, "),
             (
                 "./sync {payload.order}",
-                "{payload.order} is no column, and fields of JSON are not replaced: let the handler \
+                "{payload.order} is not a column, and fields of JSON are not replaced: let the handler \
                  read the JSON on its standard input; {{payload.order}} is the text {payload.order}",
             ),
-            ("{sync}", "{sync} is no column; legal"),
-            ("./sync '{id }'", "{id } is no column; legal"),
-            ("./sync '--to={ payload | upper }'", "{ payload | upper } is no column; legal"),
-            ("./sync '{payload[0]}'", "{payload[0]} is no column, and fields of JSON are"),
+            ("{sync}", "{sync} is not a column; use one of"),
+            ("./sync '{id }'", "{id } is not a column; use one of"),
+            (
+                "./sync '--to={ payload | upper }'",
+                "{ payload | upper } is not a column; use one of",
+            ),
+            ("./sync '{payload[0]}'", "{payload[0]} is not a column, and fields of JSON are"),
         ] {
             let why = refused(command);
             assert!(why.starts_with(expected), "{why}");
@@ -438,12 +446,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_integer_in_a_column_of_integers_fails_its_record() {
+    fn text_in_a_column_of_integers_fails_its_record() {
         let n = |value| record(&[("n", value)]);
         let text = Value::Text("1; rm x".into());
         for words in [&["-c", "echo {n}"][..], &["-c", "{n}"], &["echo '{n}'"]] {
             let why = filled(words, &n(text.clone())).unwrap_err();
-            assert_eq!(why, "its n is no integer, and could be run as code: 1; rm x");
+            assert_eq!(why, "its n is not an integer, and could be run as code: 1; rm x");
             assert!(filled(words, &n(Value::Null)).is_err());
             filled(words, &n(Value::Integer(-7))).unwrap();
         }
@@ -453,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn each_column_has_a_variable_unless_two_would_have_one() {
+    fn columns_have_variables_unless_two_would_share_one() {
         let own = |name: &'static str, variable: &str| (name, Some(variable.to_string()));
         assert_eq!(
             variables(&["id", "due at", "größe", "a-b", "A_B"]),

@@ -330,7 +330,7 @@ fn each_line_that_fails_under_cron_is_named_with_what_to_write() {
         (line(pass), "error line 1: no handler: ".into()),
         (
             line(&format!("{pass} -- /bin/true '{{PAYLOD}}'")),
-            "error line 1: {PAYLOD} is no column; legal are ".into(),
+            "error line 1: {PAYLOD} is not a column; use one of ".into(),
         ),
         (
             line(&format!("{pass} -- /bin/true >/dev/null 2>&1")),

@@ -9,7 +9,7 @@ const BYTES: &[u8] = b"a\xff";
 const PAYLOADS: &str = "SELECT ID, hex(PAYLOAD), typeof(PAYLOAD) FROM BACKLOG";
 const ERRORS: &str = "SELECT ID, STATUS, FAILURES, LAST_ERROR FROM BACKLOG ORDER BY ID";
 const ADVISED: &str = "its PAYLOAD is not UTF-8, which JSON cannot hold; name it with \
-                       --set payload=COLUMN, or mend it";
+                       --set payload=COLUMN, or fix it";
 
 /// Records 1 to 3, of which the second has a payload of that text.
 fn records() -> TestEnv {
@@ -79,7 +79,7 @@ fn what_json_cannot_hold_fails_its_record_alone_and_runs_no_handler() {
 fn a_webhook_is_not_sent_what_json_or_a_url_cannot_hold() {
     for (path, why) in [
         ("", ADVISED),
-        ("{PAYLOAD}", "its PAYLOAD is not UTF-8, which no URL, key or secret can be; mend it"),
+        ("{PAYLOAD}", "its PAYLOAD is not UTF-8, as a URL, a key and a secret must be"),
     ] {
         let server = Server::new(&[("/", Answer::new("200 OK", &[], "fine"))]);
         let env = one_record();
@@ -95,7 +95,7 @@ fn a_co_process_is_not_sent_what_json_cannot_hold() {
     let reply = r#"s/^{"ID":\([0-9]*\),.*/{"id":\1,"outcome":"success"}/p"#;
     let options = ["--fibonacci", "--stream", "--set", "payload=PAYLOAD"];
     pass(&env, &options, &["--", "sed", "-un", reply]).silent();
-    let why = "its PAYLOAD is not UTF-8, which JSON cannot hold; mend it";
+    let why = "its PAYLOAD is not UTF-8, which JSON cannot hold; fix it";
     assert_eq!(env.query(ERRORS), format!("1|SUCCESS|0|\n2|ERROR|1|{why}\n3|SUCCESS|0|"));
 }
 

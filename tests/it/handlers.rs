@@ -109,8 +109,8 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
     assert!(!env.path("ran").exists());
     assert_eq!(std::fs::read_to_string(env.path("ids")).unwrap(), "7\n");
     for (word, says) in [
-        ("{order}", "{order} is no column; legal are ID, STATUS, DATE_INSERTED, PAYLOAD"),
-        ("{payload.order}", "{payload.order} is no column, and fields of JSON are not replaced"),
+        ("{order}", "{order} is not a column; use one of ID, STATUS, DATE_INSERTED, PAYLOAD"),
+        ("{payload.order}", "{payload.order} is not a column, and fields of JSON are not replaced"),
     ] {
         env.run_at(MIDNIGHT, &["process", "--ndays", "1", "--", "true", word]).fails(2, &[says]);
         let url = format!("http://localhost/{word}");

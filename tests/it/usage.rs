@@ -167,14 +167,14 @@ fn words_of_other_programs_are_told_with_the_word_that_is_meant() {
 #[test]
 fn a_column_that_is_misspelt_is_told_before_it_goes_out() {
     let env = one_record();
-    let says = "{PAYLOD} is no column; legal are ID, ";
-    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is no column; legal are ID, "]);
+    let says = "{PAYLOD} is not a column; use one of ID, ";
+    pass(&env, &[], &["./sync", "{idd}"]).fails(2, &["{idd} is not a column; use one of ID, "]);
     let handler = ["./sync", "--to={id}", "--body={PAYLOD}"];
     pass(&env, &[], &handler).fails(2, &[says]);
     pass(&env, &["--dry-run"], &handler).fails(2, &[says]);
     let on_archive = ["--on-archive", "./tell {Statsu}"];
     pass(&env, &on_archive, &["true"])
-        .fails(2, &["--on-archive: {Statsu} is no column; legal are ID, "]);
+        .fails(2, &["--on-archive: {Statsu} is not a column; use one of ID, "]);
     let found = env.run(&[&["check", "--"], &handler[..]].concat()).stdout;
     assert!(found.contains(says), "{found}");
     env.run(&[&["crontab", "--"], &handler[..]].concat()).fails(2, &[says]);

@@ -19,24 +19,24 @@ use crate::handlers::command::HandlerCommand;
 use crate::handlers::process::{Process, read};
 use crate::handlers::tail::{Tail, legible};
 
-/// Number of bytes read at a time: about what a pipe holds.
+/// Number of bytes read at a time: the usual capacity of a pipe.
 const READ: usize = 64 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 pub struct CoProcess {
     pub process: Process<CoProcessEnd>,
-    /// When it last answered, or last had nothing to answer.
+    /// The last reply, or the last time without a record in flight.
     pub quiet_since: Monotonic,
     pub has_answered: bool,
-    /// Whether it was logged that it has not answered.
-    pub is_doubted: bool,
-    /// Whether it answered only after its timeout.
+    /// True once the log says that no reply has come.
+    pub has_warned: bool,
+    /// True if it answered after its timeout.
     pub answers_late: bool,
-    /// Does not block. `None` once its input has ended.
+    /// Its standard input, non-blocking. `None` once it is closed.
     stdin: Option<OwnedFd>,
     /// Bytes to send.
     pub text: VecDeque<u8>,
-    /// Whether the last line was sent in part.
+    /// True if a part of a line was sent.
     is_in_mid_line: bool,
     is_last: bool,
     received: Vec<u8>,
@@ -60,7 +60,7 @@ impl CoProcess {
             process: Process::start(command, its_stdin)?,
             quiet_since: now,
             has_answered: false,
-            is_doubted: false,
+            has_warned: false,
             answers_late: false,
             stdin: Some(stdin),
             text: VecDeque::new(),
@@ -72,7 +72,7 @@ impl CoProcess {
         })
     }
 
-    /// Sends what the pipe takes. [`wait`](Self::wait) sends the rest.
+    /// Sends as much as the pipe takes. [`wait`](Self::wait) sends the rest.
     pub fn send(&mut self) {
         let (next, _) = self.text.as_slices();
         match self.stdin.as_ref().map_or(Ok(0), |stdin| write(stdin, next)) {
@@ -101,11 +101,11 @@ impl CoProcess {
         self.process.deadline.or(silent_at.filter(|_| self.is_serving()))
     }
 
-    /// Closes its input, and sets the time until which it may finish.
+    /// Closes its input, and lets it run until this instant.
     pub fn finish_by(&mut self, why: CoProcessEnd, at: Monotonic) {
         if self.is_serving() {
             self.is_last = true;
-            // A line that was sent in part is sent to its end.
+            // A line of which a part was sent is sent completely.
             let rest = self.text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             self.text.truncate(if self.is_in_mid_line { rest } else { 0 });
             self.send();
@@ -113,7 +113,7 @@ impl CoProcess {
         self.process.end_by(why, at);
     }
 
-    /// Ends it if its time is up.
+    /// Enforces its deadline.
     pub fn step(&mut self, timeout: Option<Duration>, grace: Duration, now: Monotonic) {
         if self.is_serving() && self.deadline(timeout).is_some_and(|at| at <= now) {
             let unread = self.stdin.as_ref().and_then(|stdin| ioctl_fionread(stdin).ok());
@@ -124,7 +124,7 @@ impl CoProcess {
         }
     }
 
-    /// Reads and writes its pipes for at most `timeout`. Says whether it has ended, and whether there is a wake-up.
+    /// Reads and writes its pipes for at most `timeout`. Returns whether it has ended, and whether `wakeup` is readable.
     pub fn wait(
         &mut self,
         wakeup: &OwnedFd,
@@ -135,7 +135,7 @@ impl CoProcess {
         let stdin = self.stdin.as_ref().filter(|_| !self.text.is_empty());
         let stdin = stdin.map(|stdin| PollFd::new(stdin, PollFlags::OUT));
         let others = [Some(readable(wakeup)), stdin, stopped.map(readable)].into_iter().flatten();
-        // Without an input, the last one may be the stop, and then nothing is sent.
+        // Without `stdin`, `stopped` takes its place in the result, and sending has no effect.
         let [ended, stdout, stderr, woken, stdin] = self.process.wait(others, timeout)?;
         if stdout {
             self.received.reserve(READ);
@@ -150,7 +150,7 @@ impl CoProcess {
         Ok([ended, woken])
     }
 
-    /// Calls `each` with the lines that have come and their numbers, until it fails.
+    /// Calls `each` with every complete line and its number, until it fails.
     pub fn each_line<E>(
         &mut self,
         mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -158,7 +158,7 @@ impl CoProcess {
         if self.process.why == Some(CoProcessEnd::Broken) {
             self.received.clear();
         }
-        // A line has come to its end, or is longer than any may be.
+        // A line ends with a line feed, or at the maximum length.
         let end_of_line = |left: &[u8]| {
             let end = left.iter().position(|byte| *byte == b'\n');
             end.or((left.len() > LONGEST_LINE).then_some(left.len()))
@@ -178,7 +178,7 @@ impl CoProcess {
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         let Self { process, received, log, .. } = self;
         let status = process.finish(|it| received.extend_from_slice(it), |it| note(log, it));
-        // The last line may lack its end.
+        // The last line may lack its line feed.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');
         }
@@ -217,14 +217,14 @@ enum ReplyOutcome {
     GiveUp,
 }
 
-/// From here on, JavaScript does not have all whole numbers.
+/// JavaScript rounds integers from here on.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn is_rounded(number: &Value) -> bool {
     number.as_f64().is_some_and(|number| number.abs() >= EXACT)
 }
 
-/// Whether a reply with this id can be about a record. A number may be written as text, and vice versa.
+/// True if a reply with this id can be about the record. A number may be written as text, and a text as a number.
 pub fn names(named: &Value, id: &Id) -> bool {
     match (named, id) {
         (Value::String(text), Id::Bytes(_)) => id.text().eq_ignore_ascii_case(text),
@@ -251,20 +251,20 @@ pub fn advice(named: &Value) -> &'static str {
 
 pub fn reply(line: &[u8]) -> Result<(Value, Outcome), String> {
     let read = serde_json::from_slice(line).map_err(|error| match error.is_data() {
-        // The message shows the line, so its position is left out.
+        // The message shows the whole line, so the position is left out.
         true => error.to_string().split(" at line ").next().unwrap_or_default().into(),
         false => "not JSON".to_string(),
     });
     let ReplyLine { id, outcome, error, after } = read?;
     let is_part = |part: &Value| part.is_string() || part.is_i64() || is_rounded(part);
-    // That of several columns is an array.
+    // An id of several columns is an array.
     let parts = id.as_array().map_or(std::slice::from_ref(&id), Vec::as_slice);
     if parts.is_empty() || !parts.iter().all(is_part) {
         let must = "must be the whole number or the text of a record's";
         return Err(format!("its id is {id}, and {must}"));
     }
     let named = if let [one] = parts { one.clone() } else { id };
-    // Fit for a log and a column: no longer than what is kept of the output of a command.
+    // No longer than the kept output of a command, and on one line, for logs and columns.
     let kept = |error: String| one_line(&error).chars().take(Tail::KEPT).collect();
     let error = |otherwise: &str| error.map_or_else(|| otherwise.into(), kept);
     let outcome = match outcome {

@@ -25,16 +25,16 @@ pub struct StreamSettings {
     pub window: usize,
 }
 
-/// Maximum number of bytes that one co-process has in hand, except for a single line.
+/// Maximum number of bytes in flight to one co-process; a single longer line is sent alone.
 const WINDOW_BYTES: usize = 64 << 20;
 
 /// Maximum number of restarts of co-processes in a pass.
 const RESTARTS: u32 = 3;
 
-/// Time from the first record to the message that no reply has come.
+/// Time from the first record until the log says that no reply has come.
 const FIRST_REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Supervisors, each of which has one co-process at a time.
+/// A supervisor for each co-process.
 pub struct Stream {
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<StreamState>,
@@ -48,7 +48,7 @@ struct StreamState {
     closing: AtomicBool,
     restarts: AtomicU32,
     faults: AtomicU64,
-    /// The errors of all processes that were logged.
+    /// Errors that were logged, of all co-processes.
     logged_faults: Mutex<HashSet<Cause>>,
 }
 
@@ -90,7 +90,7 @@ impl Handler for Stream {
         self.mailboxes.len() * self.shared.settings.window
     }
 
-    /// Gives each record to the co-process with the fewest.
+    /// Gives each record to the co-process with the fewest records.
     fn start(&self, jobs: Vec<Job>) {
         let load = |mailbox: &Mailbox| mailbox.in_hand.load(Ordering::SeqCst);
         let shares = self.mailboxes.iter().map(|mailbox| (load(mailbox), Vec::new(), mailbox));
@@ -134,19 +134,19 @@ impl Handler for Stream {
     }
 }
 
-/// A queue of records with a wake-up, filled from any thread and emptied by its supervisor.
+/// Records for one supervisor, with a wake-up. Any thread adds records.
 struct Mailbox {
     jobs: Mutex<Vec<Job>>,
-    /// Records whose attempts are to end, each with its grace, including those of other mailboxes.
+    /// Records whose attempts are to end, each with its grace. Records of other mailboxes are among them.
     lost: Mutex<HashMap<Id, Duration>>,
-    /// Number of records that were handed in and are not answered.
+    /// Number of records without an answer.
     in_hand: AtomicUsize,
     wakeup: OwnedFd,
 }
 
 impl Mailbox {
     fn wake(&self) {
-        // It fails only if the counter is full, and then the supervisor is awake.
+        // It fails only if the counter is full, and then the supervisor is awake anyway.
         let _ = io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
@@ -157,7 +157,7 @@ impl Mailbox {
     fn wait(&self, stopped: Option<&OwnedFd>) {
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
         fds.extend(stopped.map(|stopped| PollFd::new(stopped, PollFlags::IN)));
-        // An interrupted wait costs one look at the mailbox.
+        // If the wait is interrupted, the supervisor finds the mailbox empty and waits again.
         let _ = poll(&mut fds, None);
         self.drain_wakeup();
     }

@@ -31,31 +31,34 @@ pub struct Supervisor {
     submit: Option<Submit>,
 }
 
-/// With this many records in flight, replies are gathered, because each costs a wake-up.
-const MUCH: usize = 32;
+/// Number of records in flight from which replies are gathered, because each wake-up has its cost.
+const MANY: usize = 32;
 const GATHER: Duration = Duration::from_micros(100);
 
 impl Supervisor {
     pub fn run(shared: Arc<StreamState>, mailbox: Arc<Mailbox>) {
         let (queue, in_flight) = (VecDeque::new(), InFlight::default());
         let (running, last_end, submit) = (None, None, None);
-        let mut it = Self { shared, mailbox, queue, in_flight, running, last_end, submit };
+        Self { shared, mailbox, queue, in_flight, running, last_end, submit }.supervise();
+    }
+
+    fn supervise(&mut self) {
         loop {
-            let stage = it.shared.stop.stage();
-            it.take_in();
-            it.end_lost();
-            it.feed();
-            match it.running.take() {
-                Some(running) => it.attend(running, stage),
-                None if !it.queue.is_empty() => {}
-                None if it.shared.closing.load(Ordering::SeqCst) => return,
-                None => it.mailbox.wait(it.shared.stop.fd_above(stage)),
+            let stage = self.shared.stop.stage();
+            self.take_jobs();
+            self.end_lost();
+            self.feed();
+            match self.running.take() {
+                Some(running) => self.handle_event(running, stage),
+                None if !self.queue.is_empty() => {}
+                None if self.shared.closing.load(Ordering::SeqCst) => return,
+                None => self.mailbox.wait(self.shared.stop.fd_above(stage)),
             }
         }
     }
 
-    /// Takes records from the mailbox. If nothing more is begun, they go back.
-    fn take_in(&mut self) {
+    /// Takes records from the mailbox, or hands them back once the pass starts no more attempts.
+    fn take_jobs(&mut self) {
         let jobs = mem::take(&mut *lock(&self.mailbox.jobs));
         if let Some(job) = jobs.first() {
             self.submit.get_or_insert_with(|| job.submit.clone());
@@ -67,7 +70,7 @@ impl Supervisor {
         }
     }
 
-    /// Drops queued records whose claims are lost, and ends a co-process that has one of them.
+    /// Drops queued records whose claims are lost. A co-process that has such a record is made to end.
     fn end_lost(&mut self) {
         let lost = mem::take(&mut *lock(&self.mailbox.lost));
         if lost.is_empty() {
@@ -89,7 +92,7 @@ impl Supervisor {
         }
     }
 
-    /// Sends the queued records that fit in the window together.
+    /// Sends as many queued records as fit in the window.
     fn feed(&mut self) {
         let is_ending = self.running.as_ref().is_some_and(|running| !running.is_serving());
         if self.queue.is_empty() || is_ending {
@@ -107,7 +110,7 @@ impl Supervisor {
                 }
                 Ok(line) => {
                     if let Err(error) = self.push(&job, &line) {
-                        // Without a co-process the pass ends.
+                        // The pass ends, because no co-process can start.
                         self.shared.stop.begin_no_more();
                         refused.push(job.ended(Outcome::Unable { error, ends_pass: true }));
                         break;
@@ -116,7 +119,7 @@ impl Supervisor {
                     self.in_flight.add(Sent { job, bytes: line.len(), at, is_lost: false });
                 }
                 Err(error) => {
-                    let error = format!("{error}; mend it");
+                    let error = format!("{error}; fix the value");
                     refused.push(job.ended(Outcome::Failure { error }));
                 }
             }
@@ -127,7 +130,7 @@ impl Supervisor {
         self.submit(refused);
     }
 
-    /// Sends a line to the co-process, which is started if there is none.
+    /// Sends a line to the co-process, and starts one if none runs.
     fn push(&mut self, job: &Job, line: &[u8]) -> Result<(), String> {
         let mut running = self.running.take().map_or_else(|| self.start(job), Ok)?;
         if self.in_flight.is_empty() {
@@ -143,7 +146,7 @@ impl Supervisor {
             if self.shared.restarts.fetch_add(1, Ordering::SeqCst) >= RESTARTS {
                 return Err(format!("{last_end}; it was restarted {RESTARTS} times"));
             }
-            log::info!("the handler is started again: {last_end}");
+            log::info!("restarting the handler: {last_end}");
         }
         let StreamState { settings: StreamSettings { argv, .. }, context, .. } = &*self.shared;
         let mut command = HandlerCommand::new(argv, &context.environment);
@@ -155,14 +158,14 @@ impl Supervisor {
         Ok(process)
     }
 
-    /// Waits for an event, and handles it. The stop has been handled up to `stage`.
-    fn attend(&mut self, mut running: CoProcess, stage: Stage) {
+    /// Waits for an event and handles it. Stops up to `stage` were handled before.
+    fn handle_event(&mut self, mut running: CoProcess, stage: Stage) {
         let clock = self.shared.stop.clock;
-        let deadlines = [running.deadline(self.timeout()), self.doubted_at(&running)];
+        let deadlines = [running.deadline(self.timeout()), self.warns_at(&running)];
         let deadline = deadlines.into_iter().flatten().min().map(|at| clock.until(at));
         let stopped = self.shared.stop.fd_above(stage);
         let waited = running.wait(&self.mailbox.wakeup, stopped, deadline);
-        // If poll fails, the process is ended.
+        // An error of poll ends the process.
         let [ended, woken] = waited.unwrap_or([true, false]);
         if woken {
             self.mailbox.drain_wakeup();
@@ -170,11 +173,11 @@ impl Supervisor {
         if ended {
             return self.conclude(running);
         }
-        if let Err(error) = self.listen(&mut running) {
+        if let Err(error) = self.read_replies(&mut running) {
             running.process.ask(CoProcessEnd::Broken, clock.monotonic() + KILL_DELAY);
-            self.was_no_reply(&error);
+            self.fault_of_reply(&error);
         }
-        self.doubt(&mut running);
+        self.warn_if_silent(&mut running);
         let stop = &self.shared.stop;
         let (now, grace) = (clock.monotonic(), stop.grace);
         let is_over = self.shared.closing.load(Ordering::SeqCst)
@@ -187,22 +190,22 @@ impl Supervisor {
         self.running = Some(running);
     }
 
-    /// When a message says that no reply has come.
-    fn doubted_at(&self, running: &CoProcess) -> Option<Monotonic> {
-        let is_new = running.is_serving() && !running.has_answered && !running.is_doubted;
+    /// The instant at which the log says that no reply has come.
+    fn warns_at(&self, running: &CoProcess) -> Option<Monotonic> {
+        let is_new = running.is_serving() && !running.has_answered && !running.has_warned;
         let at = running.quiet_since.checked_add(FIRST_REPLY_WITHIN);
         at.filter(|_| is_new && !self.in_flight.is_empty())
     }
 
-    /// Logs once that a process has not answered yet.
-    fn doubt(&self, running: &mut CoProcess) {
-        if self.doubted_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
+    /// Logs once that no reply has come.
+    fn warn_if_silent(&self, running: &mut CoProcess) {
+        if self.warns_at(running).is_some_and(|at| self.shared.stop.clock.until(at).is_zero()) {
             let records = counted(self.in_flight.sent.len() as u64, "record");
             let waited = humantime::format_duration(FIRST_REPLY_WITHIN);
             log::error!(
                 "no reply yet to {records} after {waited}: does it speak the protocol and flush?"
             );
-            running.is_doubted = true;
+            running.has_warned = true;
         }
     }
 
@@ -210,16 +213,16 @@ impl Supervisor {
         self.shared.context.timeout.filter(|_| !self.in_flight.is_empty())
     }
 
-    /// Submits the replies that have come together. The error names a line that is no reply.
-    fn listen(&mut self, running: &mut CoProcess) -> Result<(), String> {
+    /// Submits the replies that were received. The error names a line that is not a reply.
+    fn read_replies(&mut self, running: &mut CoProcess) -> Result<(), String> {
         let now = self.shared.stop.clock.monotonic();
         let (in_flight, mut ended) = (&mut self.in_flight, Vec::new());
-        let heard = running.each_line(|number, line| {
+        let read = running.each_line(|number, line| {
             let wrong = |why: String| {
                 let line = cut_line(&String::from_utf8_lossy(line));
                 format!(
-                    "line {number} of the handler's output is no reply, {why}: {line}; what is no \
-                     reply belongs on standard error"
+                    "line {number} of the handler's output is not a reply, {why}: {line}; write \
+                     everything else to standard error"
                 )
             };
             let (id, outcome) = reply(line).map_err(wrong)?;
@@ -229,60 +232,60 @@ impl Supervisor {
             Ok(())
         });
         if !ended.is_empty() {
-            let is_much_left = self.in_flight.sent.len() >= MUCH;
+            let are_many_left = self.in_flight.sent.len() >= MANY;
             self.submit(ended);
-            if is_much_left {
+            if are_many_left {
                 std::thread::sleep(GATHER);
             }
-            // Nobody listened while the replies were submitted.
+            // Submitting takes time, in which no replies were read.
             running.quiet_since = self.shared.stop.clock.monotonic();
             running.has_answered = true;
             running.answers_late = matches!(running.process.why, Some(CoProcessEnd::Silent { .. }));
         }
-        heard
+        read
     }
 
-    /// Logs an error of the handler that is no record's fault, once for all processes.
+    /// Logs an error of the handler itself, once for all co-processes.
     fn fault(&self, error: &str) {
         let is_new = lock(&self.shared.logged_faults).insert(Cause::of(Some(error)));
         log::log!(if is_new { Level::Error } else { Level::Info }, "{error}");
         self.shared.faults.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn was_no_reply(&mut self, error: &str) {
+    fn fault_of_reply(&mut self, error: &str) {
         self.fault(error);
-        self.last_end = Some("the handler wrote what is no reply".into());
+        self.last_end = Some("the handler wrote a line that is not a reply".into());
     }
 
-    /// Leaves the records of an ended co-process to the next, except for the oldest, which may have ended it.
+    /// Hands the records of an ended co-process to the next one, except for the oldest, which may have caused the end.
     fn conclude(&mut self, mut running: CoProcess) {
         let status = running.finish().unwrap_or_else(|_| ExitStatus::from_raw(0));
-        let heard = self.listen(&mut running);
-        let end = end(status, running.log.last_line());
+        let read = self.read_replies(&mut running);
+        let end = describe_end(status, running.log.last_line());
         if running.process.why.is_none() && termination_signal(status).is_some() {
-            // The stage below says whether it was.
+            // The stage is read below, after the stop signal has had time to arrive.
             self.shared.stop.is_signalled_in_a_moment();
         }
-        match (running.process.why, heard) {
+        match (running.process.why, read) {
             _ if self.shared.stop.stage() >= Stage::Ending => {
-                let left = self.in_flight.drain().map(|it| it.job.ended(Outcome::Interrupted));
+                let left = self.in_flight.drain().map(|sent| sent.job.ended(Outcome::Interrupted));
                 self.submit(left.collect());
             }
-            (_, Err(error)) => self.was_no_reply(&error),
-            // No record is to blame, and the next start is not a restart.
+            (_, Err(error)) => self.fault_of_reply(&error),
+            // No record caused the end, and the next start does not count as a restart.
             (Some(CoProcessEnd::Ended), _) => self.last_end = None,
             (Some(CoProcessEnd::Broken), _) => {}
             (Some(CoProcessEnd::Silent { leaves_input }), _) => {
-                self.was_silent(&running, leaves_input)
+                self.timed_out(&running, leaves_input)
             }
             (Some(CoProcessEnd::Over) | None, _) => {
                 if self.in_flight.is_empty() && !status.success() {
-                    log::warn!("the handler had answered all, and then ended with {end}");
+                    log::warn!("the handler answered all records, and then ended with {end}");
                 }
                 let (last_end, exit) = (format!("the handler ended with {end}"), status.code());
-                // A shell could not run a command: its own, or one that a record names.
+                // The shell of the co-process could not run a command, perhaps one that a record names.
                 let is_unable =
-                    !running.has_answered && exit.is_some_and(|it| EXIT_UNABLE.contains(&it));
+                    !running.has_answered && exit.is_some_and(|exit| EXIT_UNABLE.contains(&exit));
                 let outcome = if is_unable {
                     Outcome::Unable { error: last_end.clone(), ends_pass: false }
                 } else {
@@ -304,12 +307,12 @@ impl Supervisor {
         self.submit(lost);
     }
 
-    fn was_silent(&mut self, running: &CoProcess, leaves_input: bool) {
+    fn timed_out(&mut self, running: &CoProcess, leaves_input: bool) {
         let timeout = humantime::format_duration(self.shared.context.timeout.unwrap_or_default());
         self.last_end = Some(format!("the handler timed out after {timeout}"));
         if running.answers_late {
             self.fault(&format!(
-                "the handler was silent for {timeout} and answered when its input was closed: let \
+                "the handler was silent for {timeout} and answered when its input was closed: make \
                  it flush its output after each line, or raise --timeout"
             ));
         }
@@ -332,19 +335,19 @@ impl Supervisor {
     }
 }
 
-/// `exit status 1: no route to host`
-fn end(status: ExitStatus, last_words: Option<String>) -> String {
-    let last_words = last_words.map_or_else(String::new, |words| format!(": {words}"));
+/// Text of an end: `exit status 1: no route to host`.
+fn describe_end(status: ExitStatus, last_line: Option<String>) -> String {
+    let last_line = last_line.map_or_else(String::new, |line| format!(": {line}"));
     let (kind, number) = match status.code() {
         Some(code) => ("exit status", code),
         None => ("signal", status.signal().unwrap_or_default()),
     };
-    format!("{kind} {number}{last_words}")
+    format!("{kind} {number}{last_line}")
 }
 
 #[derive(Default)]
 pub struct InFlight {
-    /// The oldest first, which is usually answered next.
+    /// Oldest first: it is usually answered next.
     sent: VecDeque<Sent>,
     bytes: usize,
 }
@@ -361,7 +364,7 @@ impl InFlight {
         self.sent.is_empty()
     }
 
-    /// Whether a line of this length may be sent as well. A single line always may.
+    /// True if a line of this length fits in the window. A single line always fits.
     pub fn takes(&self, bytes: usize) -> bool {
         self.is_empty() || self.bytes.saturating_add(bytes) <= WINDOW_BYTES
     }
@@ -371,7 +374,7 @@ impl InFlight {
         self.sent.push_back(sent);
     }
 
-    /// Removes the one record that a reply can be about.
+    /// Removes and returns the one record that a reply can be about.
     pub fn answered(&mut self, named: &Value) -> Result<Sent, String> {
         let meant = |sent: &Sent| names(named, &sent.job.record.id);
         let first = self.sent.iter().position(meant);
@@ -383,12 +386,12 @@ impl InFlight {
         let (shown, advice) =
             (cut_line(named.as_str().unwrap_or(&named.to_string())), advice(named));
         Err(match first {
-            Some(_) => format!("several records in hand may be record {shown}{advice}"),
-            None => format!("record {shown} was answered before or never handed to it{advice}"),
+            Some(_) => format!("its id {shown} matches several records in flight{advice}"),
+            None => format!("record {shown} was answered before or never sent to it{advice}"),
         })
     }
 
-    /// Whether a reply that names this id as text could also name a record in flight.
+    /// True if a reply with this id as text could also be about another record in flight.
     pub fn has_like(&self, id: &Id) -> bool {
         let kind = mem::discriminant(id);
         let mut others = self.sent.iter().map(|sent| &sent.job.record.id);

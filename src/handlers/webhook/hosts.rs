@@ -1,12 +1,12 @@
-//! Hosts that a webhook may reach: the list of `--allow-host` for those of a column, and proxies.
+//! Hosts that a webhook may reach: `--allow-host` for hosts that a column names, and proxies.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Result, bail, ensure};
 
-const LEGAL: &str = "legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
+const LEGAL: &str = "write it as example.com, *.example.com, 192.0.2.1 or 2001:db8::1";
 
-/// Allowlist of canonical hosts; `.name` allows all below a name. An empty list allows all public names.
+/// Allowlist of canonical hosts; `.name` allows the subdomains of a name. An empty list allows all public names.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Vec<String>);
 
@@ -18,7 +18,7 @@ impl Hosts {
             if below.is_none() && host.parse::<IpAddr>().is_ok() {
                 return Ok(host);
             }
-            ensure!(is_name(&host) && !is_address(&host), "{text:?} is no host; {LEGAL}");
+            ensure!(is_name(&host) && !is_address(&host), "{text:?} is not a host; {LEGAL}");
             Ok(if below.is_some() { format!(".{host}") } else { host })
         };
         entries.map(entry).collect::<Result<_>>().map(Self)
@@ -28,18 +28,18 @@ impl Hosts {
         self.0.is_empty()
     }
 
-    /// Fails for a host that is not listed, or, without a list, for one that is not a name with a dot.
+    /// Fails for a host that is not listed; without a list, for an address and for a name without a dot.
     pub fn check(&self, host: &str) -> Result<()> {
         let found = canonical(host);
-        let has = |entry: &String| match entry.starts_with('.') {
+        let is_match = |entry: &String| match entry.starts_with('.') {
             true => found.len() > entry.len() && found.ends_with(entry),
             false => found == *entry,
         };
-        if self.0.iter().any(has) {
+        if self.0.iter().any(is_match) {
             return Ok(());
         }
         let why = if !self.is_empty() {
-            bail!("the host {host:?} is none of those that --allow-host lists");
+            bail!("the host {host:?} is not listed with --allow-host");
         } else if is_address(&found) {
             "an address"
         } else if !found.contains('.') {
@@ -51,14 +51,14 @@ impl Hosts {
     }
 }
 
-/// A host without the brackets of an IPv6 address and without the dot of a full name, in one spelling.
+/// The one spelling of a host: lower case, without the brackets of an IPv6 address and the dot of a full name.
 fn canonical(host: &str) -> String {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let bare = inner.unwrap_or(host.strip_suffix('.').unwrap_or(host));
     bare.parse().map_or(bare.to_ascii_lowercase(), |address: IpAddr| address.to_string())
 }
 
-/// Whether a resolver may read it as an address: `127.1`, `0x7f.1`, `2130706433` end with a number.
+/// True if a resolver may read the text as an address: `127.1`, `0x7f.1` and `2130706433` end with a number.
 fn is_address(bare: &str) -> bool {
     let last = bare.rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x") {
@@ -68,18 +68,18 @@ fn is_address(bare: &str) -> bool {
     is_number || bare.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Whether a text consists of labels as host names do, in ASCII.
+/// True if the text consists of the ASCII labels of a host name.
 pub fn is_name(text: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_legal))
 }
 
-/// The proxies of the environment, which is read as curl does.
+/// Proxies of the environment, read as curl reads them.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Variable>,
     https: Option<Variable>,
-    /// Hosts that are reached without a proxy: `.name` stands for all below a name, and `*` for all.
+    /// Hosts that are reached directly: `.name` means the subdomains of a name, and `*` all hosts.
     pub bypass: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ pub struct Proxies {
 pub type Variable = (&'static str, String);
 
 impl Proxies {
-    /// `HTTP_PROXY` is not read: clients of a web server can set it for a CGI program.
+    /// Reads the variables. `HTTP_PROXY` is left out, because clients of a web server can set it for a CGI program.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let first = |names: &[&'static str]| {
             let mut given = names.iter().filter_map(|name| Some((*name, env(name)?)));
@@ -106,14 +106,14 @@ impl Proxies {
         if is_https { self.https.as_ref() } else { self.http.as_ref() }
     }
 
-    /// The variable of the proxy for URLs of one scheme, unless all hosts are reached without it.
+    /// The variable that names the proxy for a scheme, unless all hosts are reached directly.
     pub fn variable(&self, is_https: bool) -> Option<&'static str> {
         let bypasses_all = self.bypass.iter().any(|entry| entry == "*");
         self.for_scheme(is_https).filter(|_| !bypasses_all).map(|(name, _)| *name)
     }
 }
 
-/// The entries for an item of the list: a host and all below it, or an address.
+/// The entries for one item of the list: a host and its subdomains, or an address.
 fn entries(item: &str) -> Vec<String> {
     let name = item.trim_start_matches(['*', '.']).trim_end_matches('.');
     match name {
@@ -161,11 +161,11 @@ mod tests {
             assert_eq!(found.is_ok(), expected, "{entry} {host}");
         }
         let error = hosts(&["a.org"]).check("b.org").unwrap_err().to_string();
-        assert_eq!(error, "the host \"b.org\" is none of those that --allow-host lists");
+        assert_eq!(error, "the host \"b.org\" is not listed with --allow-host");
     }
 
     #[test]
-    fn without_a_list_only_a_name_with_a_dot_will_do() {
+    fn without_a_list_a_host_must_be_a_name_with_a_dot() {
         for host in ["example.com", "a.b.example.com.", "1.2.3.example", "0x7f.example", "x.0xg"] {
             assert!(hosts(&[]).check(host).is_ok(), "{host}");
         }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_no_entry() {
+    fn a_bad_entry_is_refused() {
         for entry in [
             "",
             " ",
@@ -222,7 +222,7 @@ mod tests {
             "a..b",
         ] {
             let error = Hosts::parse([entry].into_iter()).unwrap_err().to_string();
-            assert_eq!(error, format!("{entry:?} is no host; {LEGAL}"));
+            assert_eq!(error, format!("{entry:?} is not a host; {LEGAL}"));
         }
     }
 }

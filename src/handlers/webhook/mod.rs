@@ -1,5 +1,5 @@
-//! The webhook of the options: the target and the headers of requests, their idempotency key, and
-//! the signature of Standard Webhooks, an HMAC of id, time and body.
+//! Settings of a webhook: the URL and the headers of requests, their idempotency key, and the signature
+//! of Standard Webhooks, an HMAC of id, time and body.
 
 mod hosts;
 #[cfg(feature = "webhook")]
@@ -21,15 +21,15 @@ use sha2::Sha256;
 
 use super::placeholders::without_columns;
 pub use hosts::{Hosts, Proxies};
+use target::{ColumnValues, Template};
 pub use target::{Target, without_login};
-use target::{Template, Values};
 
-/// The webhook that records are posted to. It holds secrets, so it is not `Debug`.
+/// Webhook that records are posted to. It holds secrets, so it is not `Debug`.
 #[derive(Clone)]
 pub struct Webhook {
     pub target: Target,
     pub headers: Vec<Header>,
-    /// Certificates of authorities, instead of those of the system.
+    /// Certificates of authorities that replace the system's.
     pub ca_file: Option<PathBuf>,
     pub gives_up: GivesUp,
     pub signing: Signing,
@@ -38,16 +38,16 @@ pub struct Webhook {
     pub proxies: Proxies,
 }
 
-/// The answers of a webhook by which a record is given up, or the exit codes of a command.
+/// Answers of a webhook, or exit codes of a command, that give a record up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GivesUp {
     pub on_4xx: bool,
-    /// Statuses, or exit codes.
+    /// HTTP status codes, or exit codes.
     pub on: Vec<u16>,
 }
 
 impl Webhook {
-    /// Whether records name the host, and no list says which ones they may.
+    /// True if a record can name any host, because `--allow-host` lists none.
     pub fn names_any_host(&self) -> bool {
         self.target.has_column_in_authority() && self.hosts.is_empty()
     }
@@ -67,7 +67,7 @@ const RESERVED_HEADERS: [&str; 7] = [
     "webhook-signature",
 ];
 
-/// Words in the names of headers whose value is a secret.
+/// Words in names of headers whose value is a secret.
 const CREDENTIAL_WORDS: [&str; 8] =
     ["authorization", "auth", "cookie", "token", "secret", "key", "apikey", "password"];
 
@@ -78,20 +78,20 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads `Name: value`. Errors never show the value, which may be a password.
+    /// Parses `Name: value`. Errors never show the value, which may be a password.
     pub fn parse(text: &str) -> Result<Self> {
         let Some((name, value)) = text.split_once(':') else {
             let start = text.split_whitespace().next().unwrap_or_default();
             bail!("the header {start:?} has no colon; write it as 'Name: value'");
         };
-        let no_name = || format!("{name:?} is no name for a header; write it as 'Name: value'");
+        let no_name = || format!("{name:?} is not the name of a header; write it as 'Name: value'");
         let parsed: HeaderName = name.parse().ok().with_context(no_name)?;
         let is_reserved = RESERVED_HEADERS.contains(&parsed.as_str());
         ensure!(!is_reserved, "the header {name} is set by backlog itself; leave it out");
         let value = without_columns(value.trim()).with_context(|| {
             format!(
-                "the value of the header {name} holds a word in braces, and no column is replaced in \
-                 a header; double the braces if they are meant"
+                "the value of the header {name} has a word in braces, and headers have no \
+                 placeholders; double the braces to send them"
             )
         })?;
         let value = Some(value).filter(|value| value.is_ascii());
@@ -118,7 +118,7 @@ pub fn common_headers(user: &[Header], authorization: Option<&str>) -> Result<He
     }
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     headers.entry(USER_AGENT).or_insert(PROGRAM);
-    // A compressed answer could not be shown.
+    // Messages show a part of the answer, which must not be compressed.
     headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
     if let Some(login) = authorization {
         let mut login = HeaderValue::from_str(login)?;
@@ -130,19 +130,19 @@ pub fn common_headers(user: &[Header], authorization: Option<&str>) -> Result<He
 
 /// Characters that a header cannot hold, and the percent sign, so that no two values are encoded alike.
 const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-/// The same, and the separator of the parts of a name.
+/// The same, and the slash that separates the parts of a record's name.
 const SEPARATOR: &AsciiSet = &UNSAFE.add(b'/');
 
 #[derive(Clone)]
 pub enum IdempotencyKey {
-    /// The name of the record, with a number for each series of attempts.
+    /// The record's name, with the number of the series of attempts if there is one.
     Name,
     Given(Template),
     None,
 }
 
 impl IdempotencyKey {
-    /// Reads the template of the key. An empty one turns the key off.
+    /// Parses the template of the key. An empty one turns the key off.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Ok(Self::None);
@@ -150,7 +150,7 @@ impl IdempotencyKey {
         let check = |literal: &str| {
             let odd = literal.chars().find(|c| !c.is_ascii_graphic() || *c == '}');
             odd.map_or(Ok(()), |odd| {
-                bail!("{odd:?} cannot stand in the key, which is printable ASCII without blanks")
+                bail!("{odd:?} is not legal in the key; use printable ASCII without blanks")
             })
         };
         Template::parse(text, "the key", check).map(Self::Given)
@@ -161,8 +161,14 @@ impl IdempotencyKey {
         template.into_iter().flat_map(Template::columns)
     }
 
-    /// The key of a record. Each series has its own: to a known key a receiver repeats its answer, errors included.
-    pub fn fill(&self, name: &str, series: Option<i64>, value: Values) -> Result<Option<String>> {
+    /// The key of a record. Each series of attempts has its own, because a receiver repeats its answer to a known key,
+    /// errors included.
+    pub fn fill(
+        &self,
+        name: &str,
+        series: Option<i64>,
+        value: ColumnValues,
+    ) -> Result<Option<String>> {
         match self {
             Self::Name => Ok(Some(match series {
                 None => name.into(),
@@ -183,12 +189,12 @@ pub fn record_name(table: &str, id: &str, inserted: &str) -> String {
     [table, id, inserted].map(|part| utf8_percent_encode(part, SEPARATOR).to_string()).join("/")
 }
 
-/// Standard Webhooks asks for 24 to 64 bytes; a shorter key can be guessed.
+/// Standard Webhooks asks for 24 to 64 bytes: shorter keys can be guessed.
 const SHORTEST: usize = 24;
 
 const MAKE_ONE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
 
-/// Secrets come with and without padding.
+/// Base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -196,33 +202,33 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 type SigningKey = Hmac<Sha256>;
 
-fn key(text: &str) -> Result<SigningKey> {
-    let unlike = |why| format!("the signing secret {why}; {MAKE_ONE}");
+fn signing_key(text: &str) -> Result<SigningKey> {
+    let invalid = |why| format!("the signing secret {why}; {MAKE_ONE}");
     let encoded =
-        text.strip_prefix("whsec_").with_context(|| unlike("does not begin with whsec_"))?;
+        text.strip_prefix("whsec_").with_context(|| invalid("does not begin with whsec_"))?;
     // The decoder's error would quote a part of the secret.
-    let bytes = LENIENT.decode(encoded).ok().with_context(|| unlike("is no base64"))?;
+    let bytes = LENIENT.decode(encoded).ok().with_context(|| invalid("is not base64"))?;
     let length = bytes.len();
     ensure!(
         length >= SHORTEST,
-        "the signing secret has {length} bytes, and needs at least {SHORTEST}; {MAKE_ONE}"
+        "the signing secret has {length} bytes and needs at least {SHORTEST}; {MAKE_ONE}"
     );
     Hmac::new_from_slice(&bytes).context("could not use the signing secret")
 }
 
-/// The keys of the signatures: more than one while a secret is being replaced.
+/// Keys of the signatures: several while a secret is being replaced.
 #[derive(Clone)]
 pub struct Secret(Vec<SigningKey>);
 
 impl Secret {
-    /// Reads secrets that white space separates, the current one first.
+    /// Parses secrets separated by white space, the current one first.
     pub fn parse(text: &str) -> Result<Self> {
-        let keys = text.split_whitespace().map(key).collect::<Result<Vec<_>>>()?;
+        let keys = text.split_whitespace().map(signing_key).collect::<Result<Vec<_>>>()?;
         ensure!(!keys.is_empty(), "the signing secret is empty; {MAKE_ONE}");
         Ok(Self(keys))
     }
 
-    /// One signature for each key. The receiver needs one of the keys.
+    /// One signature for each key. A receiver needs one of the keys.
     pub fn signatures(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> String {
         let sign = |key: &SigningKey| {
             let hmac = key.clone().chain_update(format!("{id}.{timestamp_secs}."));
@@ -245,8 +251,8 @@ impl Signing {
         if let Self::Own { column } = self { Some(column) } else { None }
     }
 
-    /// The secret of a record. A secret that is missing or illegal is an error, so that no request is left unsigned.
-    pub fn secret(&self, value: Values) -> Result<Option<Secret>> {
+    /// The secret of a record. A missing or invalid secret is an error: no request is left unsigned.
+    pub fn secret(&self, value: ColumnValues) -> Result<Option<Secret>> {
         Ok(match self {
             Self::None => None,
             Self::Shared(secret) => Some(secret.clone()),
@@ -279,14 +285,14 @@ mod tests {
     fn bad_headers_are_refused_without_their_value() {
         for (text, expected) in [
             ("Authorization S3krit", "the header \"Authorization\" has no colon"),
-            ("Content Type: S3krit", "\"Content Type\" is no name for a header"),
-            (": S3krit", "\"\" is no name for a header"),
+            ("Content Type: S3krit", "\"Content Type\" is not the name of a header"),
+            (": S3krit", "\"\" is not the name of a header"),
             ("X: S3krit\r\nHost: x", "the value of the header X must be printable ASCII"),
             ("X: S3krité", "the value of the header X must be printable ASCII"),
             ("Host: S3krit", "the header Host is set by backlog itself"),
             ("CONTENT-LENGTH: 0", "the header CONTENT-LENGTH is set by backlog itself"),
             ("Webhook-Signature: v1,S3krit", "is set by backlog itself"),
-            ("X: {S3krit}", "the value of the header X holds a word in braces"),
+            ("X: {S3krit}", "the value of the header X has a word in braces"),
         ] {
             let error = Header::parse(text).err().unwrap().to_string();
             assert!(error.contains(expected) && !error.contains("S3krit"), "{error}");
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_known_by_its_name() {
+    fn credentials_are_recognized_by_name() {
         for (name, expected) in [
             ("Authorization", true),
             ("Proxy-Authorization", true),
@@ -312,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_headers_come_first() {
+    fn headers_of_the_user_replace_ours() {
         let user = ["content-type: text/plain", "X: 1", "X: 2", "authorization: Bearer x"];
         let user: Vec<_> = user.iter().map(|text| Header::parse(text).unwrap()).collect();
         let headers = common_headers(&user, Some("Basic eDp5")).unwrap();
@@ -357,7 +363,7 @@ mod key_tests {
     }
 
     #[test]
-    fn a_key_may_be_given() {
+    fn a_key_is_filled_from_its_template() {
         for (template, value, expected) in [
             ("", "x", None),
             ("{id}", "7", Some("7")),
@@ -374,13 +380,13 @@ mod key_tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn a_bad_key_is_refused() {
         for (template, value, says) in [
             ("{id", Some("7"), "a brace in the key is not closed"),
             ("{}", Some("7"), "braces in the key are empty"),
-            ("id}", Some("7"), "'}' cannot stand in the key"),
-            ("a {id}", Some("7"), "' ' cannot stand in the key"),
-            ("\u{e9}{id}", Some("7"), "cannot stand in the key, which is printable ASCII"),
+            ("id}", Some("7"), "'}' is not legal in the key"),
+            ("a {id}", Some("7"), "' ' is not legal in the key"),
+            ("\u{e9}{id}", Some("7"), "is not legal in the key; use printable ASCII"),
             ("{id}", None, "the key needs the column id, which has no value"),
             ("{id}", Some(""), "the key {id} has no value"),
         ] {
@@ -401,7 +407,7 @@ mod signature_tests {
     const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
     #[test]
-    fn the_published_example_comes_out() {
+    fn the_signature_is_that_of_the_published_example() {
         for secret in [SECRET.into(), format!(" {SECRET}\n")] {
             let secret = Secret::parse(&secret).unwrap();
             assert_eq!(secret.signatures(ID, TIME, BODY), SIGNATURE);
@@ -418,7 +424,7 @@ mod signature_tests {
     }
 
     #[test]
-    fn everything_that_is_signed_counts() {
+    fn the_signature_covers_id_time_and_body() {
         let secret = Secret::parse(SECRET).unwrap();
         assert_ne!(secret.signatures("msg_x", TIME, BODY), SIGNATURE);
         assert_ne!(secret.signatures(ID, TIME + 1, BODY), SIGNATURE);
@@ -430,7 +436,7 @@ mod signature_tests {
         let padded = format!("whsec_{}", STANDARD.encode([7; 25]));
         let bare = padded.trim_end_matches('=');
         assert_ne!(bare, padded);
-        let [padded, bare] = [&padded, bare].map(|it| Secret::parse(it).unwrap());
+        let [padded, bare] = [&padded, bare].map(|secret| Secret::parse(secret).unwrap());
         assert_eq!(bare.signatures(ID, TIME, BODY), padded.signatures(ID, TIME, BODY));
     }
 
@@ -438,10 +444,10 @@ mod signature_tests {
     fn a_bad_secret_is_not_shown() {
         for (secret, expected) in [
             ("", "the signing secret is empty"),
-            ("whsec_", "has 0 bytes, and needs at least 24"),
-            ("whsec_S3kr!t", "the signing secret is no base64"),
+            ("whsec_", "has 0 bytes and needs at least 24"),
+            ("whsec_S3kr!t", "the signing secret is not base64"),
             ("S3kritS3kritS3kritS3kritS3kritS3krit", "does not begin with whsec_"),
-            ("whsec_S3kritS3kritS3kritS3kritS3kr", "has 21 bytes, and needs at least 24"),
+            ("whsec_S3kritS3kritS3kritS3kritS3kr", "has 21 bytes and needs at least 24"),
             ("whsk_S3krit", "does not begin with whsec_"),
         ] {
             let error = format!("{:#}", Secret::parse(secret).err().unwrap());

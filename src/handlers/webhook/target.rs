@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::hosts::is_name;
 
-/// All but the unreserved characters of RFC 3986, so that no value is read as punctuation.
+/// All characters but the unreserved ones of RFC 3986, so that no value is read as punctuation.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Characters of a URL besides letters and digits.
@@ -22,14 +22,14 @@ const PUNCTUATION: &str = "-._~:/?#[]@!$&'()*+,;=%";
 pub struct Target {
     pub is_https: bool,
     authority: Template,
-    /// The path and the query.
+    /// Path and query.
     rest: Template,
-    /// The value of the `Authorization` header, if the URL has a user.
+    /// Value of the `Authorization` header, if the URL has a user.
     pub authorization: Option<String>,
 }
 
 impl fmt::Display for Target {
-    /// Without the user and the password.
+    /// Parses a URL. The user and the password become a header.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_https { "https://" } else { "http://" })?;
         write!(f, "{}{}", self.authority, self.rest)
@@ -43,7 +43,7 @@ impl Target {
         let is_https = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
             "http" => false,
-            other => bail!("the URL begins with {other}://; only https:// and http:// will do"),
+            other => bail!("the URL begins with {other}://; use https:// or http://"),
         };
         let (login, authority, rest) = parts(rest);
         // A fragment is never sent.
@@ -64,13 +64,13 @@ impl Target {
         self.authority.columns().chain(self.rest.columns())
     }
 
-    /// Whether records name the host or the port that they are sent to.
+    /// True if records name the host or the port of the request.
     pub fn has_column_in_authority(&self) -> bool {
         self.authority.columns().next().is_some()
     }
 
-    /// The URL without its user. A value that would change its structure is an error.
-    pub fn fill(&self, value: Values) -> Result<Uri> {
+    /// The URL for a record, without the user. A value that would change the URL's structure is an error.
+    pub fn fill(&self, value: ColumnValues) -> Result<Uri> {
         let authority = self.authority.fill(value, RESERVED)?;
         let rest = self.rest.fill(value, RESERVED)?;
         check_authority(&authority)?;
@@ -88,7 +88,7 @@ pub fn without_login(url: &str) -> String {
     format!("{scheme}://{authority}{rest}")
 }
 
-/// The user in a URL without scheme, the authority without the user, and the rest.
+/// The parts of a URL without its scheme: the user, the authority without the user, and the rest.
 fn parts(url: &str) -> (Option<&str>, &str, &str) {
     let (authority, rest) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
     match authority.rsplit_once('@') {
@@ -100,37 +100,40 @@ fn parts(url: &str) -> (Option<&str>, &str, &str) {
 fn check_literal(text: &str) -> Result<()> {
     let is_fine = |c: &char| c.is_ascii_alphanumeric() || PUNCTUATION.contains(*c);
     if let Some(c) = text.chars().find(|c| !is_fine(c)) {
-        bail!("{c:?} cannot stand in the URL; percent-encode it, or write the host as xn--");
+        bail!("{c:?} is not legal in the URL; percent-encode it, or write the host as xn--");
     }
     Ok(())
 }
 
 fn basic_authorization(login: &str) -> Result<String> {
     let is_plain = !login.contains(['{', '}']);
-    ensure!(is_plain, "the user in the URL can hold no column; use a header");
+    ensure!(is_plain, "the user in the URL cannot have a placeholder; use a header");
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let login = [user, password].map(|it| percent_decode_str(it).collect::<Vec<u8>>()).join(&b':');
+    let login =
+        [user, password].map(|part| percent_decode_str(part).collect::<Vec<u8>>()).join(&b':');
     Ok(format!("Basic {}", STANDARD.encode(login)))
 }
 
-/// Values are encoded, so an illegal one has a percent sign.
+/// ColumnValues are percent-encoded, so an illegal one has a percent sign.
 fn check_authority(authority: &str) -> Result<()> {
     let parts = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
     let (host, port) = parts.map_or((authority, None), |(host, port)| (host, Some(port)));
     let is_host = match host.strip_prefix('[') {
-        Some(address) => address.strip_suffix(']').is_some_and(|it| it.parse::<Ipv6Addr>().is_ok()),
+        Some(inner) => {
+            inner.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+        }
         None => is_name(host.strip_suffix('.').unwrap_or(host)),
     };
-    ensure!(is_host, "the URL's host {host:?} is no host name");
-    // A password that is not encoded may be taken for a port.
+    ensure!(is_host, "the URL's host {host:?} is not a host name");
+    // A password that is not encoded may look like a port.
     ensure!(
         port.is_none_or(|port| !port.starts_with('+') && port.parse::<NonZeroU16>().is_ok()),
-        "the URL's port is no port number; a `/` or `#` in a password must be encoded"
+        "the URL's port is not a number from 1 to 65535; percent-encode a `/` or `#` in a password"
     );
     Ok(())
 }
 
-/// Refuses segments of dots, also encoded, behind a backslash or before a semicolon, as servers read them.
+/// Rejects segments of dots, also encoded, behind a backslash or before a semicolon, because servers resolve them.
 fn check_path(rest: &str) -> Result<()> {
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
     let decoded = percent_decode_str(path).collect::<Vec<u8>>();
@@ -139,23 +142,23 @@ fn check_path(rest: &str) -> Result<()> {
         matches!(name, Some(b"." | b".."))
     };
     let climbs = decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots);
-    ensure!(!climbs, "the URL's path {path:?} has a segment of nothing but dots");
+    ensure!(!climbs, "the URL's path {path:?} has a segment of dots only");
     Ok(())
 }
 
-pub type Values<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type ColumnValues<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Columns, and the text between.
+/// A text with placeholders.
 #[derive(Clone)]
 pub struct Template {
     what: &'static str,
-    /// Each column with the text before it.
+    /// Columns, each with the text before it.
     columns: Vec<(String, String)>,
     rest: String,
 }
 
 impl Template {
-    /// Cuts a text at its braces. `check` checks the text between them.
+    /// Splits a text at its braces. `check` checks the text between them.
     pub fn parse(text: &str, what: &'static str, check: fn(&str) -> Result<()>) -> Result<Self> {
         let mut columns = Vec::new();
         let mut rest = text;
@@ -172,13 +175,13 @@ impl Template {
         Ok(Self { what, columns, rest: rest.into() })
     }
 
-    /// The names in braces, each as often as it occurs.
+    /// The names in braces, each as often as it appears.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|(_, name)| name.as_str())
     }
 
-    /// The text with these values, in which the characters of `encoded` and those beyond ASCII are percent-encoded.
-    pub fn fill(&self, value: Values, encoded: &'static AsciiSet) -> Result<String> {
+    /// Fills in the values. Characters of `encoded` and beyond ASCII are percent-encoded.
+    pub fn fill(&self, value: ColumnValues, encoded: &'static AsciiSet) -> Result<String> {
         let what = self.what;
         let mut text = String::new();
         for (before, name) in &self.columns {

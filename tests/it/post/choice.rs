@@ -194,7 +194,7 @@ fn check_shows_the_webhook_without_its_password_and_sends_nothing() {
 fn check_finds_what_a_pass_would_refuse() {
     let env = one_record();
     for (args, says) in [
-        (&["--post", "http://h/{ORDER}"][..], "{ORDER} is no column"),
+        (&["--post", "http://h/{ORDER}"][..], "{ORDER} is not a column"),
         (&["--post", "https://h/", "--ca-file", "/nowhere/ca.pem"], "/nowhere/ca.pem"),
     ] {
         let ran = env.run_at(MIDNIGHT, &[&["check", "--fibonacci"], args].concat());
@@ -239,7 +239,7 @@ fn crontab_says_that_requests_are_signed_and_not_by_what() {
     assert!(lines.contains("\nBACKLOG_WEBHOOK_SECRET=\"whsec_...\"\n"), "{lines}");
     // Pasted as it is, it lets nothing go out unsigned.
     let variables = [("BACKLOG_WEBHOOK_SECRET", "whsec_...")];
-    pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is no base64"]);
+    pass_in(&env, &variables, NOBODY, &[]).fails(2, &["is not base64"]);
     assert!(!env.run(&args).success().stdout.contains("SECRET"));
 }
 

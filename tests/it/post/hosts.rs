@@ -82,7 +82,7 @@ fn what_is_listed_is_delivered_and_nothing_else() {
         pass(&env, &to_column(&server), list).silent();
         let done = "SELECT ID FROM BACKLOG WHERE STATUS = 'SUCCESS'";
         assert_eq!(env.query(done), delivered, "{list:?}");
-        let why = "the host \"127.1\" is none of those that --allow-host lists";
+        let why = "the host \"127.1\" is not listed with --allow-host";
         assert!(env.query(ROWS).ends_with(&unsent(why)), "{}", env.query(ROWS));
     }
 }
@@ -217,7 +217,8 @@ fn a_proxy_is_not_asked_for_a_host_that_is_not_listed() {
 fn an_entry_that_is_no_host_is_refused() {
     let env = hosts(&["127.0.0.1"]);
     for entry in ["https://example.com", "example.com:80", "*", "", "127.1", "a b"] {
-        let says = "is no host; legal are example.com, *.example.com, 192.0.2.1 and 2001:db8::1";
+        let says =
+            "is not a host; write it as example.com, *.example.com, 192.0.2.1 or 2001:db8::1";
         pass(&env, "http://{HOST}/", &["--allow-host", entry]).fails(2, &["--allow-host: ", says]);
     }
     let args = ["process", "--ndays", "1", "--allow-host", "a.org", "--", "true"];
@@ -241,7 +242,7 @@ fn no_value_climbs_in_the_path() {
         env.sql(&format!("UPDATE BACKLOG SET A = '{a}', B = '{b}' WHERE ID = {id}"));
     }
     pass(&env, &server.url("/hooks/{A}{B}"), &[]).silent();
-    let climbing = "SELECT ID FROM BACKLOG WHERE LAST_ERROR LIKE '%a segment of nothing but dots'";
+    let climbing = "SELECT ID FROM BACKLOG WHERE LAST_ERROR LIKE '%a segment of dots only'";
     assert_eq!(env.query(climbing), "1\n2\n3\n4\n5");
     assert_eq!(server.received().len(), 1);
     assert_eq!(the_only(&server).path, "/hooks/%252e%252e%252f");
@@ -326,7 +327,7 @@ fn a_secret_is_sent_nowhere() {
         assert!(!ran.stderr.contains("whsec"), "{}", ran.stderr);
     }
     pass(&env, NOBODY, &["--secret-column", "no"])
-        .fails(2, &["--secret-column: {no} is no column; legal are ID"]);
+        .fails(2, &["--secret-column: {no} is not a column; use one of ID"]);
     let args = ["process", "--ndays", "1", "--secret-column", "secret", "--", "true"];
     env.run_at(MIDNIGHT, &args).fails(2, &["--secret-column requires --post"]);
     assert_eq!(env.count("NEW"), 1);

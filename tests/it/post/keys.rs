@@ -105,10 +105,10 @@ fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
     let env = one_record();
     for (options, says) in [
         (&["--idempotency-key", "{id"][..], "--idempotency-key: a brace in the key is not closed"),
-        (&["--idempotency-key", "a {id}"], "--idempotency-key: ' ' cannot stand in the key"),
+        (&["--idempotency-key", "a {id}"], "--idempotency-key: ' ' is not legal in the key"),
         (
             &["--idempotency-key", "{ORDER}"],
-            "--idempotency-key: {ORDER} is no column; legal are ID",
+            "--idempotency-key: {ORDER} is not a column; use one of ID",
         ),
         (
             &["--idempotency-key", "{payload}", "--secret-column", "PAYLOAD"],

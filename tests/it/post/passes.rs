@@ -302,7 +302,7 @@ fn a_table_on_a_server_is_posted_as_well() {
     let key = received[0].header("idempotency-key").unwrap();
     assert!(key.ends_with("backlog/1/2026-11-20T23:59:00+00:00"), "{key}");
     let missing = pass(&env, &server.url("/{ORDER}"), &[]);
-    missing.fails(2, &["{ORDER} is no column; legal are id, status"]);
+    missing.fails(2, &["{ORDER} is not a column; use one of id, status"]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_record_whose_values_make_no_url_fails_alone() {
     env.sql("UPDATE BACKLOG SET V = NULL WHERE ID = 2; UPDATE BACKLOG SET V = '..' WHERE ID = 3");
     env.sql("UPDATE BACKLOG SET V = '.' WHERE ID = 4");
     pass(&env, &server.url("/{V}"), &["--give-up-on", "4xx"]).silent();
-    let dots = |dots| format!("the URL's path \"/{dots}\" has a segment of nothing but dots");
+    let dots = |dots| format!("the URL's path \"/{dots}\" has a segment of dots only");
     let rows = [
         format!("1|{DONE}"),
         format!("2|{}", unsent("the URL needs the column V, which has no value")),
@@ -114,7 +114,7 @@ fn a_column_of_the_url_that_is_missing_is_named_with_those_there_are() {
     let env = one_record();
     let url = server.url("/{ID}/{ORDER}");
     let ran = pass(&env, &url, &[]);
-    let says = "backlog: --post: {ORDER} is no column; legal are ID, STATUS, DATE_INSERTED, PAYLOAD, FAILURES, LAST_FAILURE, LAST_ERROR\n";
+    let says = "backlog: --post: {ORDER} is not a column; use one of ID, STATUS, DATE_INSERTED, PAYLOAD, FAILURES, LAST_FAILURE, LAST_ERROR\n";
     assert_eq!((ran.exit, ran.stderr.as_str()), (Some(2), says));
     assert_eq!(env.query(ROW), UNTOUCHED);
     assert_eq!(server.connections(), 0);
@@ -124,7 +124,7 @@ fn a_column_of_the_url_that_is_missing_is_named_with_those_there_are() {
 fn a_dry_run_refuses_a_url_that_the_pass_would_refuse() {
     let env = one_record();
     let ran = pass(&env, "http://h/{ORDER}", &["--dry-run"]);
-    ran.fails(2, &["--post: {ORDER} is no column; legal are ID"]);
+    ran.fails(2, &["--post: {ORDER} is not a column; use one of ID"]);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
     let (no_file, not_pem) = (no_file.display().to_string(), not_pem.display().to_string());
     let secret = "BACKLOG_WEBHOOK_SECRET";
     for (variables, url, options, exit, says) in [
-        (&[(secret, "whsec_S3kr!t")][..], fine.as_str(), &[][..], 2, "is no base64"),
+        (&[(secret, "whsec_S3kr!t")][..], fine.as_str(), &[][..], 2, "is not base64"),
         (&[(secret, "S3krS3krS3krS3krS3krS3krS3krS3kr")], &fine, &[], 2, "begin with whsec_"),
         (&[(secret, "whsec_UzNrcg==")], &fine, &[], 2, "has 4 bytes, and needs at least 24"),
         (&[(secret, "whsk_S3kr")], &fine, &[], 2, "does not begin with whsec_"),
@@ -262,16 +262,22 @@ fn what_cannot_be_used_is_said_before_anything_is_touched_and_without_its_secret
         (&[], &fine, &["--header", "Idempotency-Key: S3kr"], 2, "is set by backlog itself"),
         (&[], "ftp://u:S3kr@h/", &[], 2, "--post: the URL begins with ftp://"),
         (&[], "u:S3kr@h", &[], 2, "--post: the URL has no scheme"),
-        (&[], "http://u:S3kr@h o/", &[], 2, "' ' cannot stand in the URL"),
+        (&[], "http://u:S3kr@h o/", &[], 2, "' ' is not legal in the URL"),
         (&[], "http://u:S3kr@h/{ID", &[], 2, "is not closed"),
-        (&[], "http://u:S3kr@/x", &[], 2, "is no host name"),
-        (&[], "http://u:S3kr@h:99999/", &[], 2, "is no port number"),
-        (&[], "http://{ID}:S3kr@h/", &[], 2, "can hold no column"),
+        (&[], "http://u:S3kr@/x", &[], 2, "is not a host name"),
+        (&[], "http://u:S3kr@h:99999/", &[], 2, "is not a number from 1 to 65535"),
+        (&[], "http://{ID}:S3kr@h/", &[], 2, "cannot have a placeholder"),
         (&[], "", &[], 2, "--post"),
         (&[], &https, &["--ca-file", &no_file], 1, "could not read the certificate"),
         (&[], &https, &["--ca-file", &not_pem], 1, "there is no certificate in"),
         (&[("http_proxy", "ftp://u:S3kr@p:1")], &fine, &[], 1, "http_proxy names a proxy"),
-        (&[("http_proxy", "http://u:S3kr@/")], &fine, &[], 1, "http_proxy is no URL of a proxy"),
+        (
+            &[("http_proxy", "http://u:S3kr@/")],
+            &fine,
+            &[],
+            1,
+            "http_proxy is not the URL of a proxy",
+        ),
     ] {
         let ran = pass_in(&env, variables, url, options).fails(exit, &[says, "backlog: "]);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);

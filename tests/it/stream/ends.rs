@@ -1,4 +1,4 @@
-//! Co-processes that die, say nothing, or say what is no reply.
+//! Co-processes that die, say nothing, or write lines that are not replies.
 
 use super::*;
 use crate::testenv::signal;
@@ -54,7 +54,7 @@ fn a_process_that_ends_badly_after_its_last_answer_has_failed_no_record() {
     );
     let ran = pass(&env, &["--fibonacci", "-v"], &["python3", &handler]).success();
     assert_eq!(rows(&env), "1|SUCCESS|0|\n2|SUCCESS|0|\n3|SUCCESS|0|");
-    let says = "the handler had answered all, and then ended with exit status 1: out of memory";
+    let says = "the handler answered all records, and then ended with exit status 1: out of memory";
     assert!(ran.stderr.contains(says), "{}", ran.stderr);
 }
 
@@ -181,7 +181,7 @@ fn a_handler_that_does_not_flush_is_told_to_and_its_late_answers_count() {
         (ran.exit, &*ran.stderr),
         (
             Some(1),
-            "backlog: the handler was silent for 200ms and answered when its input was closed: let \
+            "backlog: the handler was silent for 200ms and answered when its input was closed: make \
              it flush its output after each line, or raise --timeout\n"
         )
     );
@@ -196,7 +196,7 @@ fn a_handler_that_does_not_flush_uses_up_its_restarts() {
     let handled = (3..=6).map(|id| format!("\n{id}|SUCCESS|0|"));
     assert_eq!(rows(&env), format!("1|NEW|0|\n2|NEW|0|{}", handled.collect::<String>()));
     // It is said once, not of each process.
-    assert_eq!(ran.stderr.matches("let it flush its output").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("make it flush its output").count(), 1, "{}", ran.stderr);
 }
 
 #[test]
@@ -219,19 +219,19 @@ fn a_line_that_is_no_reply_is_an_error_and_loses_nothing() {
         ),
         (
             "{\"id\":9,\"outcome\":\"success\"}",
-            "record 9 was answered before or never handed to it: {\"id\":9,",
+            "record 9 was answered before or never sent to it: {\"id\":9,",
         ),
         (
             "{\"id\":3,\"outcome\":\"failure\"}",
-            "record 3 was answered before or never handed to it: {\"id\":3,",
+            "record 3 was answered before or never sent to it: {\"id\":3,",
         ),
         (
             "{\"id\":\"3\",\"outcome\":\"failure\"}",
-            "record 3 was answered before or never handed to it: {\"id\":\"3\",",
+            "record 3 was answered before or never sent to it: {\"id\":\"3\",",
         ),
         ("tick\ttack\u{1b}[1m", "not JSON: tick\\ttack\\u{1b}[1m"),
     ] {
-        let says = format!("backlog: line 2 of the handler's output is no reply, {says}");
+        let says = format!("backlog: line 2 of the handler's output is not a reply, {says}");
         let env = records(3);
         fs::write(env.path("line"), line).unwrap();
         // What it says behind the wrong line does not count.
@@ -265,9 +265,9 @@ fn what_is_no_reply_is_said_once_however_often_the_handler_is_started() {
         env.script("handler", "read hello\nread record\necho \"starting up $$\"\nread more");
     let ran = pass(&env, &["--fibonacci"], &[&handler]).fails(1, &[]);
     let (first, rest) = ran.stderr.split_once('\n').unwrap();
-    let says = "backlog: line 1 of the handler's output is no reply, not JSON: starting up ";
+    let says = "backlog: line 1 of the handler's output is not a reply, not JSON: starting up ";
     assert!(first.starts_with(says), "{first}");
-    let says = "backlog: record 3 stays as it was: the handler wrote what is no reply; it was \
+    let says = "backlog: record 3 stays as it was: the handler wrote a line that is not a reply; it was \
                 restarted 3 times; the pass stops here\n";
     assert_eq!(rest, says);
 }

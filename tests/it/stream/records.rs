@@ -311,7 +311,7 @@ fn output_without_an_end_is_an_error_and_not_kept() {
     let options = ["--ndays", "1"];
     let ran = pass(&env, &options, &["python3", &handler]);
     let cut = "x".repeat(200);
-    let says = format!("line 1 of the handler's output is no reply, not JSON: {cut}...");
+    let says = format!("line 1 of the handler's output is not a reply, not JSON: {cut}...");
     ran.fails(1, &[&says, "the pass stops here"]);
     assert_eq!(env.statuses(), "1|NEW\n2|NEW");
     assert_peak(&env);
@@ -323,7 +323,7 @@ fn output_of_a_handler_that_goes_on_after_its_error_is_not_kept_either() {
     let deaf = format!("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{ENDLESS}");
     let handler = python(&env, &deaf);
     let options = ["--ndays", "1"];
-    pass(&env, &options, &["python3", &handler]).fails(1, &["is no reply, not JSON: xxxx"]);
+    pass(&env, &options, &["python3", &handler]).fails(1, &["is not a reply, not JSON: xxxx"]);
     assert_eq!(env.statuses(), "1|NEW");
     assert_peak(&env);
 }
@@ -382,7 +382,7 @@ fn a_number_that_may_mean_two_records_settles_neither() {
     let answers = "    answer(it['ID'], 'success' if it['PAYLOAD'] == 'true' else 'failure')\n";
     let handler = python(&env, &format!("{ROUNDS}{answers}"));
     let says = [
-        "several records in hand may be record 1152921504606846976; numbers from 2^53 on lose digits in \
+        "its id 1152921504606846976 matches several records in flight; numbers from 2^53 on lose digits in \
          JavaScript: answer with \"backlog_id\" as the id",
     ];
     pass(&env, &["--ndays", "1"], &["python3", &handler]).fails(1, &says);

@@ -1,4 +1,4 @@
-//! The agents that send requests. An error before a connection is complete, TLS included, is a [`NotSent`].
+//! The agents that send requests. An error before the connection is complete, TLS included, is a [`NotSent`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,10 +24,10 @@ use crate::handlers::webhook::Proxies;
 
 /// Maximum time to read the body of an answer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Servers close idle connections after two seconds and more, which may cost an attempt.
+/// Servers close connections that are idle for two seconds or more, which may cost an attempt.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// An agent for a proxy, or for hosts of the internet only. With `probed`, that request is not sent.
+/// Makes an agent, for a proxy or for public hosts only. It connects for the URI `probed`, and sends nothing.
 pub fn agent(
     timeout: Option<Duration>,
     connections: usize,
@@ -48,8 +48,9 @@ pub fn agent(
         .proxy(proxy.map(|proxy| proxy.proxy.clone()))
         .tls_config(tls.clone())
         .build();
-    let lookup: HostResolver = HostResolver { is_public_only, ..HostResolver::default() };
-    Agent::with_parts(config, ProbingConnector { probed, ..ProbingConnector::default() }, lookup)
+    let connector = ProbingConnector { probed, ..ProbingConnector::default() };
+    let resolver: HostResolver = HostResolver { is_public_only, ..HostResolver::default() };
+    Agent::with_parts(config, connector, resolver)
 }
 
 #[derive(Debug)]
@@ -88,9 +89,9 @@ impl Connector for ProbingConnector {
         chained: Option<()>,
     ) -> Result<Option<Self::Out>, Error> {
         let connected = self.connector.connect(details, chained).map_err(|error| {
-            // Otherwise it is of the lookup, or of the connection to a proxy.
-            let is_own = !matches!(error, Error::Other(_));
-            if is_own { NotSent::NotConnected(error).into() } else { error }
+            // Other errors come from the resolver, or from the connection to a proxy.
+            let is_connecting = !matches!(error, Error::Other(_));
+            if is_connecting { NotSent::NotConnected(error).into() } else { error }
         })?;
         match self.probed.as_ref() == Some(details.uri) {
             true => Err(NotSent::Probed.into()),
@@ -99,14 +100,14 @@ impl Connector for ProbingConnector {
     }
 }
 
-/// Reads the certificates of the file if there is one, otherwise those of the system.
+/// Reads the certificates of the file, or of the system if there is none.
 pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let found = match ca_file {
         Some(path) => tls_roots::of_file(path)?,
         None => tls_roots::of_system("--ca-file FILE")?,
     };
     tls_roots::roots(&found)?;
-    // If one is installed, it is the same.
+    // It fails if a provider is installed, which is the same one.
     let _ = ring::default_provider().install_default();
     let found = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     Ok(TlsConfig::builder()
@@ -115,7 +116,7 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
         .build())
 }
 
-/// A proxy that can be used, with the hosts that are reached without it.
+/// A valid proxy, with the hosts that are reached directly.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     pub origin: &'static str,
@@ -123,19 +124,20 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy for URLs of one scheme, if there is one. Errors do not show its URL.
+    /// The proxy for URLs of one scheme, if there is one. Errors do not show its URL, which may hold a password.
     pub fn choose(proxies: &Proxies, is_https: bool) -> Result<Option<Self>> {
         let Some((name, text)) = proxies.for_scheme(is_https) else { return Ok(None) };
         let text = text.trim();
         let text = if text.contains("://") { text.into() } else { format!("http://{text}") };
-        let hint = || format!("{name} is no URL of a proxy; it must look like http://host:port");
+        let hint = || format!("{name} is not the URL of a proxy; write it as http://host:port");
         let uri: Uri = text.parse().with_context(hint)?;
         let scheme = uri.scheme_str().with_context(hint)?;
-        let authority = uri.authority().filter(|it| !it.host().is_empty()).with_context(hint)?;
+        let authority =
+            uri.authority().filter(|authority| !authority.host().is_empty()).with_context(hint)?;
         let given = ureq::Proxy::new(&text).ok().with_context(|| {
-            format!("{name} names a proxy of the kind {scheme}; it must be http, https or socks5")
+            format!("{name} is a proxy of the scheme {scheme}; use http, https or socks5")
         })?;
-        // The default ports of curl.
+        // Default ports of curl.
         let port = authority.port_u16().unwrap_or(if scheme == "https" { 443 } else { 1080 });
         let mut proxy = ureq::Proxy::builder(given.protocol()).host(given.host()).port(port);
         if let Some(user) = given.username() {
@@ -147,8 +149,7 @@ impl Proxy {
     }
 
     pub fn needs_tls(is_https: bool, proxy: Option<&Self>) -> bool {
-        let is_secure = |it: &Self| it.proxy.protocol() == ProxyProtocol::Https;
-        is_https || proxy.is_some_and(is_secure)
+        is_https || proxy.is_some_and(|proxy| proxy.proxy.protocol() == ProxyProtocol::Https)
     }
 
     pub fn address(&self) -> String {
@@ -190,7 +191,7 @@ impl<R: Resolver> Resolver for HostResolver<R> {
     }
 }
 
-/// Not of this host, of a private or shared network, link-local, for benchmarks, multicast, reserved.
+/// True unless the address is of this host, of a private or shared network, link-local, for benchmarks, multicast or reserved.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !matches!(
@@ -203,14 +204,14 @@ fn is_public(address: IpAddr) -> bool {
                 | [198, 18..=19, ..]
         ),
         IpAddr::V6(address) => match address.segments() {
-            // Compatible (with `::` and `::1` among them), mapped, translated, NAT64 or 6to4.
+            // Compatible (including `::` and `::1`), mapped, translated, NAT64 or 6to4.
             [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
             | [0, 0, 0, 0, 0xffff, 0, high, low]
             | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
             | [0x2002, high, low, ..] => {
                 is_public(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)).into())
             }
-            // NAT64 of a network: the position of the IPv4 address is not known.
+            // NAT64 of a network: the position of the IPv4 address is unknown.
             [0x64, 0xff9b, 1, ..] => false,
             // Unique local, link-local, site-local and multicast.
             [0xfc00..=0xfdff | 0xfe80..=0xffff, ..] => false,
@@ -225,7 +226,7 @@ mod tests {
 
     fn proxies(env: &[(&str, &str)]) -> Proxies {
         let value =
-            |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, it)| (*it).into());
+            |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
         Proxies::from_env(&value)
     }
 
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_have_curls_order() {
+    fn variables_are_read_in_the_order_of_curl() {
         let all = [
             ("http_proxy", "a:1"),
             ("HTTP_PROXY", "b:1"),
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_case_list_goes_first() {
+    fn the_lower_case_list_comes_first() {
         assert!(is_bypassed(("no_proxy", "a"), "http://a/"));
         assert!(!is_bypassed(("no_proxy", "a"), "http://b/"));
     }
@@ -316,7 +317,7 @@ mod tests {
             ("[::1]", "[::1]", true),
             ("::1", "127.0.0.1", false),
             (".", "example.com", false),
-            // What the library does not know: ports and networks.
+            // The library does not support ports and networks.
             ("example.com:80", "example.com", false),
             ("10.0.0.0/8", "10.9.8.7", false),
         ] {
@@ -350,7 +351,7 @@ mod lookup_tests {
     }
 
     fn resolved(is_public_only: bool, addresses: &[&str]) -> Result<Vec<SocketAddr>, Error> {
-        let system = Found(addresses.iter().map(|it| it.parse().unwrap()).collect());
+        let system = Found(addresses.iter().map(|address| address.parse().unwrap()).collect());
         let lookup = HostResolver { is_public_only, system };
         let timeout = NextTimeout { after: Duration::NotHappening, ..NextTimeout::default() };
         let uri = Uri::from_static("http://rebound.example.com/");
@@ -384,7 +385,7 @@ mod address_tests {
     use super::*;
 
     #[test]
-    fn what_is_no_address_of_the_internet_is_told() {
+    fn addresses_that_are_not_public_are_recognized() {
         for (address, expected) in [
             ("1.1.1.1", true),
             ("9.255.255.255", true),

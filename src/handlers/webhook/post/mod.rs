@@ -18,20 +18,20 @@ use http::{HeaderMap, HeaderValue, Response, Uri};
 use ureq::{Agent, Body};
 
 use super::{IdempotencyKey, Webhook, common_headers, record_name};
-use crate::handlers::placeholders::is_the_id;
+use crate::handlers::placeholders::is_id;
 use crate::handlers::{Handler, HandlerContext, Job, Workers, document};
 use outcome::{Reply, reply_outcome};
 
 pub use agent::{Proxy, agent, tls_config};
 pub use outcome::{Exchange, failure_outcome};
 
-/// Number of requests in a row without a connection after which the server counts as unreachable.
+/// Number of consecutive requests without a connection after which the server counts as unreachable.
 const UNREACHABLE: u32 = 3;
 
-/// How long [`probe`] waits.
+/// Timeout of [`probe`].
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Connects to the server of a webhook as its requests do, and sends nothing.
+/// Connects to the server of a webhook as a request does, and sends nothing.
 pub fn probe(webhook: Webhook) -> Result<()> {
     let uri = webhook.target.fill(&|_| Some("0".into()))?;
     let context = HandlerContext { timeout: Some(PROBE), jobs: 1, ..HandlerContext::default() };
@@ -42,11 +42,11 @@ pub fn probe(webhook: Webhook) -> Result<()> {
     }
 }
 
-/// Worker threads, each of which makes one request at a time.
+/// Worker threads that make one request at a time each.
 pub struct Post {
     workers: Workers,
     shared: Arc<PostState>,
-    /// Abandons the running requests when the stop ends them.
+    /// Thread that abandons running requests at a stop.
     end: Mutex<Option<OwnedThread>>,
 }
 
@@ -54,8 +54,8 @@ struct PostState {
     client: Client,
     stop: Arc<Stop>,
     unreachable: AtomicU32,
-    /// The jobs of running requests. A request cannot be ended, but its job can be answered.
-    sending: Mutex<HashMap<Id, Job>>,
+    /// Jobs of running requests. A request cannot be cancelled, but its job can be answered.
+    in_flight: Mutex<HashMap<Id, Job>>,
     has_abandoned: AtomicBool,
 }
 
@@ -65,15 +65,15 @@ impl Post {
             client: Client::new(webhook, context, None)?,
             stop,
             unreachable: AtomicU32::new(0),
-            sending: Mutex::default(),
+            in_flight: Mutex::default(),
             has_abandoned: AtomicBool::new(false),
         });
-        let seen = shared.clone();
-        let workers = Workers::start(shared.client.context.jobs, move |job, _| seen.attempt(job))?;
-        let waiting = shared.clone();
+        let state = shared.clone();
+        let workers = Workers::start(shared.client.context.jobs, move |job, _| state.attempt(job))?;
+        let state = shared.clone();
         let end = OwnedThread::start("webhook stop", move |over| {
-            if waiting.stop.wait_for_end(over) {
-                waiting.abandon(lock(&waiting.sending).drain().map(|(_, job)| job).collect());
+            if state.stop.wait_for_end(over) {
+                state.abandon(lock(&state.in_flight).drain().map(|(_, job)| job).collect());
             }
         });
         Ok(Self { workers, shared, end: Mutex::new(Some(end?)) })
@@ -89,19 +89,19 @@ impl Handler for Post {
         self.workers.start(jobs);
     }
 
-    /// Abandons the requests. A receiver may still work on one; the idempotency key shows it that the next request is the
+    /// Abandons the requests. The receiver may still process one: the idempotency key shows that the next request is the
     /// same.
     fn end(&self, ids: &[Id], _: Duration) {
         let abandoned: Vec<_> = {
-            let mut sending = lock(&self.shared.sending);
-            ids.iter().filter_map(|id| sending.remove(id)).collect()
+            let mut in_flight = lock(&self.shared.in_flight);
+            ids.iter().filter_map(|id| in_flight.remove(id)).collect()
         };
         self.shared.abandon(abandoned);
     }
 
     fn join(&self) {
         drop(lock(&self.end).take());
-        // An abandoned request may last for ever.
+        // An abandoned request may never end.
         if !self.shared.has_abandoned.load(Ordering::SeqCst) {
             self.workers.join();
         }
@@ -111,8 +111,8 @@ impl Handler for Post {
 impl PostState {
     fn attempt(&self, job: Job) {
         let record = job.record.clone();
-        // Before the stop is read: a later stop finds the job there.
-        lock(&self.sending).insert(record.id.clone(), job);
+        // The job is registered before the stop is read, so that a later stop finds it.
+        lock(&self.in_flight).insert(record.id.clone(), job);
         let began = self.stop.clock.monotonic();
         let not_sent = |error| (Outcome::Unanswered { error, reach: Reach::NotSent }, None);
         let (outcome, http_status) = match self.stop.stage() > Stage::Running {
@@ -120,17 +120,17 @@ impl PostState {
             false => self.send(&record).unwrap_or_else(not_sent),
         };
         let duration = self.stop.clock.monotonic().saturating_duration_since(began);
-        // Another request may send the record by now.
-        let mut sending = lock(&self.sending);
-        let is_own = sending.get(&record.id).is_some_and(|job| Arc::ptr_eq(&job.record, &record));
-        let job = if is_own { sending.remove(&record.id) } else { None };
-        drop(sending);
+        // If the job was abandoned, another request may have registered the same record.
+        let mut in_flight = lock(&self.in_flight);
+        let is_own = in_flight.get(&record.id).is_some_and(|job| Arc::ptr_eq(&job.record, &record));
+        let job = if is_own { in_flight.remove(&record.id) } else { None };
+        drop(in_flight);
         if let Some(job) = job {
             (job.submit)(vec![Attempt { duration, http_status, ..job.ended(outcome) }]);
         }
     }
 
-    /// The error says why there is no request for this record.
+    /// Sends a record. The error says why it makes no request.
     fn send(&self, record: &Record) -> Result<Answered, String> {
         let answered = self.client.send(record, &self.body(record)?, self.stop.clock.now());
         let (outcome, http_status) = answered.map_err(|error| chain(&error))?;
@@ -138,7 +138,7 @@ impl PostState {
             self.unreachable.store(0, Ordering::SeqCst);
             return Ok((outcome, http_status));
         };
-        // A record that names the host is to blame. Otherwise the trouble may be short.
+        // A record that names the host causes the error itself. Otherwise the server may be away for a moment only.
         let counts = self.client.webhook.target.has_column_in_authority();
         let may_be_short =
             counts || self.unreachable.fetch_add(1, Ordering::SeqCst) + 1 < UNREACHABLE;
@@ -155,10 +155,10 @@ impl PostState {
         let is_bytes = |column: &&str| matches!(record.row.get(column), Some(Value::Bytes(_)));
         if let Some(column) = columns.find(is_bytes) {
             return Err(format!(
-                "its {column} is not UTF-8, which no URL, key or secret can be; mend it"
+                "its {column} is not UTF-8, as a URL, a key and a secret must be; fix the value"
             ));
         }
-        // No body shows the secret of its row.
+        // The column of a secret is not sent.
         document(record, context.payload.as_deref(), signing.column())
     }
 
@@ -170,13 +170,13 @@ impl PostState {
     }
 }
 
-/// The outcome of a request, and the status of the answer if one came.
+/// The outcome of a request, and the status code of its answer.
 type Answered = (Outcome, Option<u16>);
 
-/// Maximum number of bytes read of an answer. After a longer one the connection is closed.
+/// Maximum number of bytes read of an answer. The connection is closed after a longer one.
 const MOST_READ: u64 = 64 * 1024;
 
-/// An HTTP client for several threads, which keeps their connections.
+/// HTTP client for several threads, with a pool of connections.
 struct Client {
     webhook: Webhook,
     context: HandlerContext,
@@ -192,7 +192,7 @@ impl Client {
         let needs_tls = Proxy::needs_tls(is_https, proxy.as_ref());
         let tls = needs_tls.then(|| tls_config(webhook.ca_file.as_deref())).transpose()?;
         let tls = tls.unwrap_or_default();
-        // A proxy resolves hosts itself.
+        // A proxy resolves host names itself.
         let (timeout, jobs) = (context.timeout, context.jobs);
         let through =
             |proxy: &Proxy| agent(timeout, jobs, &tls, Some(proxy), false, probed.clone());
@@ -202,8 +202,8 @@ impl Client {
         Ok(Self { direct, proxied, common, webhook, context })
     }
 
-    /// Sends one record and waits for the answer. The request is sent once at most, and not at all if the values of
-    /// the record make no legal one, which is an error.
+    /// Sends one record at most once, and waits for the answer. It is an error if the values of the record make no legal
+    /// request.
     fn send(&self, record: &Record, body: &[u8], now: Instant) -> Result<Answered> {
         let Webhook { target, hosts, .. } = &self.webhook;
         let uri = target.fill(&|column| value(record, column))?;
@@ -216,7 +216,7 @@ impl Client {
         Ok(answered.unwrap_or_else(|outcome| (outcome, None)))
     }
 
-    /// The response, or the outcome without one.
+    /// The response, or the outcome of a request without one.
     fn run(&self, request: http::Request<&[u8]>) -> Result<Response<Body>, Outcome> {
         let (uri, timeout) = (request.uri().clone(), self.context.timeout);
         let proxied = self.proxied.as_ref().filter(|(proxy, _)| !proxy.proxy.is_no_proxy(&uri));
@@ -239,7 +239,7 @@ impl Client {
         }
         if let Some(secret) = webhook.signing.secret(value)? {
             let is_given = matches!(webhook.key, IdempotencyKey::Given(_));
-            // Dots separate the parts that are signed.
+            // Dots separate the signed parts.
             let id = key.filter(|_| is_given).unwrap_or(name).replace('.', "%2E");
             let signatures = secret.signatures(&id, now.0, body);
             headers.insert("webhook-id", HeaderValue::from_str(&id)?);
@@ -271,6 +271,6 @@ fn value(record: &Record, column: &str) -> Option<String> {
     match record.row.get(column) {
         Some(value) if value.is_null() => None,
         Some(value) => Some(String::from_utf8_lossy(&record.text_of(value)).into_owned()),
-        None => is_the_id(column).then(|| record.id.text().into_owned()),
+        None => is_id(column).then(|| record.id.text().into_owned()),
     }
 }

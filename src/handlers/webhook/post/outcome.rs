@@ -1,4 +1,4 @@
-//! Outcomes of requests, by status code and header of a reply, and failures of those without one.
+//! Outcomes of requests: by the status code and the headers of a reply, or by the error if there is none.
 
 use std::io::ErrorKind::{
     AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
@@ -20,7 +20,7 @@ use crate::handlers::GivesUp;
 /// Maximum number of characters of a server's message.
 const SHOWN: usize = 200;
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Keys of the message in an error in JSON, the most precise first.
+/// Keys of error messages in JSON, the most precise first.
 const MESSAGES: [&str; 7] =
     ["message", "error_description", "detail", "error", "errors", "msg", "title"];
 
@@ -41,18 +41,18 @@ pub fn reply_outcome(reply: &Reply<'_>, gives_up: &GivesUp, now: Instant) -> Out
         (200..=299, _) => Outcome::Success,
         (status, _) if gives_up.on.contains(&status) => Outcome::GiveUp { error },
         (429 | 503, Some(after)) => Outcome::Snooze { error, after: Some(after) },
-        // They are about the moment or the proxy, not about the request.
+        // These are about the moment or the proxy, not about the request.
         (407 | 408 | 425 | 429, _) => Outcome::Failure { error },
         (400..=499, _) if gives_up.on_4xx => Outcome::GiveUp { error },
         _ => Outcome::Failure { error },
     }
 }
 
-/// The value of Retry-After.
+/// Parses the value of Retry-After.
 fn wait(text: &str, now: Instant) -> Option<Duration> {
     let text = text.trim();
     let seconds = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Only too large a number fails here.
+        // It fails only for a number that is too large.
         text.parse().unwrap_or(u64::MAX)
     } else {
         let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -64,7 +64,7 @@ fn wait(text: &str, now: Instant) -> Option<Duration> {
 
 fn error(reply: &Reply<'_>) -> String {
     let status = reply.status;
-    let reason = StatusCode::from_u16(status).ok().and_then(|it| it.canonical_reason());
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let title = reason.map_or(format!("HTTP {status}"), |reason| format!("HTTP {status} {reason}"));
     let words = match (status, reply.location.and_then(first_line)) {
         (300..=399, Some(location)) => {
@@ -83,7 +83,8 @@ fn error(reply: &Reply<'_>) -> String {
 fn message_in(reply: &Reply<'_>) -> Option<String> {
     let media_type = reply.content_type.unwrap_or("text/plain").to_ascii_lowercase();
     let is_text = media_type.starts_with("text/") || media_type.contains("json");
-    let is_plain = reply.content_encoding.is_none_or(|it| it.eq_ignore_ascii_case("identity"));
+    let is_identity = |encoding: &str| encoding.eq_ignore_ascii_case("identity");
+    let is_plain = reply.content_encoding.is_none_or(is_identity);
     // The last character may have been cut.
     let chunk = reply.body.utf8_chunks().next()?;
     let is_utf8 = chunk.valid().len() + chunk.invalid().len() == reply.body.len();
@@ -95,7 +96,7 @@ fn message_in(reply: &Reply<'_>) -> Option<String> {
     message_of(&json).or_else(|| first_line(text))
 }
 
-/// The first text under one of the keys, in an object or in the first object of a list.
+/// The first text under one of the keys of an object, or of the first object in a list.
 fn message_of(json: &Value) -> Option<String> {
     let object = json.get(0).unwrap_or(json);
     MESSAGES.iter().find_map(|key| {
@@ -113,19 +114,19 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// The parts of a request that messages about its failure name.
+/// The parts of a request that error messages name.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     pub uri: &'a Uri,
     pub timeout: Option<Duration>,
     pub proxy: Option<&'a Proxy>,
-    /// The option or variable for certificates of authorities.
+    /// Option or variable that names certificates of authorities.
     pub ca: &'static str,
 }
 
-/// The outcome of a request without an answer. Nothing was sent before the connection was complete.
+/// Outcome of a request without an answer. Nothing is sent before the connection is complete.
 pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
-    // A message about the first connection, which leads to the proxy if there is one.
+    // The first connection leads to the proxy if there is one.
     let of_proxy = |message: String| match request.proxy {
         Some(proxy) => format!("{message}; it is the proxy of {}", proxy.origin),
         None => message,
@@ -161,7 +162,7 @@ pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
     Outcome::Unanswered { error, reach }
 }
 
-/// The error of an answer that does not begin with `HTTP/`.
+/// Error message of ureq for an answer that does not begin with `HTTP/`.
 const NO_HTTP: &str = "invalid HTTP version";
 
 fn address(uri: &Uri) -> String {
@@ -220,7 +221,7 @@ fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String 
 
 fn distrust(error: &CertificateError, ca: &str) -> String {
     use CertificateError as Wrong;
-    // An authority of the same name and another key makes a bad signature.
+    // An authority with the right name and another key makes a bad signature.
     let words = if matches!(error, Wrong::UnknownIssuer | Wrong::BadSignature) {
         return format!("its authority is unknown; name its authority with {ca}");
     } else if matches!(error, Wrong::Expired | Wrong::ExpiredContext { .. }) {

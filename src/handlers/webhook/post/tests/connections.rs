@@ -99,7 +99,7 @@ fn nothing_was_sent_where_nobody_listens() {
 
 #[test]
 fn nothing_was_sent_where_there_is_no_host() {
-    // Too long a name for any resolver, so nobody is asked.
+    // The name is too long for any resolver, so no server is asked.
     let host = format!("{}.invalid", "a".repeat(64));
     let sent = send(&client(&format!("http://{host}/")));
     let message = sent.error().unwrap();

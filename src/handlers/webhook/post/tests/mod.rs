@@ -13,7 +13,7 @@ use super::Client;
 use crate::handlers::HandlerContext;
 use crate::handlers::webhook::{GivesUp, Hosts, IdempotencyKey, Proxies, Signing, Target, Webhook};
 
-/// Long enough for every answer that comes, and short enough to wait for those that do not.
+/// Long enough for every answer, and short enough to wait for answers that never come.
 const SHORT: Duration = Duration::from_millis(300);
 const NOW: Instant = Instant(1_614_265_330);
 const BODY: &[u8] = br#"{"test": 2432232314}"#;
@@ -43,7 +43,7 @@ fn client(url: &str) -> Client {
     client_of(webhook(url))
 }
 
-/// A client that does not wait long.
+/// A client with a short timeout.
 fn hasty(url: &str) -> Client {
     Client::new(webhook(url), context(Some(SHORT)), None).unwrap()
 }
@@ -67,12 +67,12 @@ fn failure(error: &str) -> Outcome {
     Outcome::Failure { error: error.into() }
 }
 
-/// That of a request which the server may have read.
+/// Outcome of a request that the server may have read.
 fn broken(error: &str) -> Outcome {
     Outcome::Unanswered { error: error.into(), reach: Reach::MayHaveWorked }
 }
 
-/// That of a request for which there was no connection.
+/// Outcome of a request without a connection.
 fn unreachable(error: &str) -> Outcome {
     Outcome::Unanswered { error: error.into(), reach: Reach::Nobody { counts: false } }
 }

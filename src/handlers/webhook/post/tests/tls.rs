@@ -1,4 +1,4 @@
-//! Certificates that are trusted, and those that are not.
+//! Certificates that are trusted, and certificates that are not.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -94,7 +94,7 @@ fn a_port_of_another_protocol_has_processed_nothing() {
         assert_eq!(sent, unreachable(message));
         assert!(message.ends_with("is not HTTP: is it a port for https://?"), "{message}");
     }
-    // This may come from a receiver that has done its work.
+    // This may come from a receiver that has processed the request.
     let server = Server::new(&[("/", Answer::default().bytes("HTTP/1.1 OK\r\n\r\n").close())]);
     let sent = send(&client_of(webhook(&server.url("/"))));
     assert!(matches!(sent, Outcome::Unanswered { reach: Reach::MayHaveWorked, .. }), "{sent:?}");

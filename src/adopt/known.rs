@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::listed;
-use backlog_store::{Listed, ValueCount};
+use backlog_store::{CatalogTable, ValueCount};
 use toml::{Table, Value};
 
 use super::columns::{ProfiledColumn, TableProfile};
@@ -25,7 +25,7 @@ pub struct Known {
 /// Columns that say which of several queues a row is in, whose values are the user's own.
 const KINDS: [&str; 5] = ["queue", "queue_name", "name", "type", "job_cmd"];
 
-pub fn is_known(table: &Listed) -> bool {
+pub fn is_known(table: &CatalogTable) -> bool {
     Known::of(&table.name, table.columns.iter()).is_some()
 }
 

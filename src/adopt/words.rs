@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use backlog_store::Listed;
+use backlog_store::CatalogTable;
 use serde::Deserialize;
 
 /// The words of words.toml.
@@ -77,7 +77,7 @@ pub fn role(name: &str) -> Option<ColumnRole> {
 }
 
 /// Whether a table has columns of a queue: one that says what is pending, and another one.
-pub fn resembles_queue(table: &Listed) -> bool {
+pub fn resembles_queue(table: &CatalogTable) -> bool {
     let roles: Vec<_> = table.columns.iter().filter_map(|column| role(&column.name)).collect();
     let tells = [ColumnRole::Status, ColumnRole::Done, ColumnRole::Attempts];
     roles.len() > 1 && tells.iter().any(|role| roles.contains(role))

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use backlog_schedule::{counted, listed, one_line, toml_text};
 use backlog_store::ownership::PathKind;
-use backlog_store::{Access, Listed, chain, secure_file};
+use backlog_store::{Access, CatalogTable, chain, secure_file};
 
 use super::{Console, Endings, Signals, check, open};
 use crate::adopt::{is_known, propose, resembles_queue};
@@ -108,8 +108,8 @@ pub fn run(
 }
 
 /// The only table that is known or has columns of a queue; or the one that somebody at the terminal chooses.
-fn chosen(tables: &[Listed], place: &str, console: &Console<'_>) -> Result<String> {
-    let with = |is: fn(&Listed) -> bool| -> Vec<String> {
+fn chosen(tables: &[CatalogTable], place: &str, console: &Console<'_>) -> Result<String> {
+    let with = |is: fn(&CatalogTable) -> bool| -> Vec<String> {
         tables.iter().filter(|table| is(table)).map(|table| table.name.clone()).collect()
     };
     let found = [with(is_known), with(resembles_queue)].into_iter().find(|it| !it.is_empty());

@@ -12,8 +12,8 @@ use backlog_schedule::{
     cut_line, one_line,
 };
 use backlog_store::{
-    Access, Claim, Database, Found, Refusal, Retry, RowWrite, Store, Table, Until, Wanted,
-    WriteResult, secure_file,
+    Access, Claim, ClaimRequest, Database, ReadResult, Refusal, Retry, RowWrite, Store, Table,
+    Until, WriteResult, secure_file,
 };
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
@@ -361,7 +361,7 @@ impl EditRun<'_> {
     }
 
     fn claim(&mut self, batch: &[Id], claimed: &mut Vec<Arc<Record>>) -> Result<()> {
-        for (id, claim) in self.store.claim(Wanted::Named(batch))? {
+        for (id, claim) in self.store.claim(ClaimRequest::Named(batch))? {
             let (exit, why) = match claim {
                 Claim::Held(mut record) => {
                     let Some(why) = self.choice.objection(Arc::make_mut(&mut record)) else {
@@ -423,7 +423,7 @@ impl EditRun<'_> {
 
     fn print_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
         for id in &self.renewed {
-            if let Found::Record(record) = self.store.read(id)? {
+            if let ReadResult::Record(record) = self.store.read(id)? {
                 let verdict = rule.verdict(record.facts());
                 let next = next_attempt(&record, verdict, screen);
                 writeln!(self.out, "{}: next attempt {next}", id.full())?;

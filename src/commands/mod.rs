@@ -30,7 +30,7 @@ use anyhow::{Context, Result, bail};
 use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
 use backlog_store::{
-    Access, Clock, Database, Found, LineName, MOST_IDS, StateDir, Table, secure_file,
+    Access, Clock, Database, LineName, MOST_IDS, ReadResult, StateDir, Table, secure_file,
 };
 
 pub use monitoring::Endings;
@@ -328,9 +328,9 @@ const LEAST_BEGINNING: usize = 6;
 fn find(database: &mut dyn Database, id: &str, columns: usize) -> Result<Result<Record, String>> {
     for id in Id::typed(id, columns) {
         match database.read(&id)? {
-            Found::Record(record) => return Ok(Ok(*record)),
-            Found::Ambiguous => return Ok(Err(AMBIGUOUS.into())),
-            Found::Gone => {}
+            ReadResult::Record(record) => return Ok(Ok(*record)),
+            ReadResult::Ambiguous => return Ok(Err(AMBIGUOUS.into())),
+            ReadResult::Gone => {}
         }
     }
     let begin = Some(id).filter(|id| id.len() >= LEAST_BEGINNING);

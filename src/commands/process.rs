@@ -12,7 +12,7 @@ use backlog_schedule::{
     hexadecimal, one_line,
 };
 use backlog_store::{
-    Access, Clock, Database, Found, PassRecord, StatusCount, Stop, Table, chain, secure_file,
+    Access, Clock, Database, PassRecord, ReadResult, StatusCount, Stop, Table, chain, secure_file,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
@@ -243,7 +243,7 @@ pub fn run_named(
     let mut database = open(queue, Access::ReadOnly, clock)?;
     for id in &ids {
         let mut result = log.result(id).unwrap_or_else(|| "left as it was".into());
-        if let Found::Record(record) = database.read(id)?
+        if let ReadResult::Record(record) = database.read(id)?
             && record.status.is_pending()
             && has_schedule
             && result != BUSY
@@ -305,11 +305,11 @@ pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>
             continue;
         }
         match reader.read(&id)? {
-            Found::Gone => {}
-            Found::Ambiguous => {
+            ReadResult::Gone => {}
+            ReadResult::Ambiguous => {
                 ambiguous.insert(id);
             }
-            Found::Record(record) => {
+            ReadResult::Record(record) => {
                 let verdict = rule.verdict(record.facts());
                 if let Verdict::Archive(_) | Verdict::Due(_) = verdict {
                     left -= u64::from(matches!(verdict, Verdict::Due(_)));
@@ -356,7 +356,7 @@ fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Termin
         return Ok(());
     }
     let mut database = open(queue, Access::ReadOnly, clock)?;
-    database.leave_alone()?;
+    database.make_read_only()?;
     if let Some(why) = unmapped(&mut *database, now)? {
         log::error!("nothing was due: {why}");
     }

@@ -7,8 +7,8 @@ use backlog_schedule::{
     Counter, Id, Instant, Order, Query, Record, Settlement, Status, Transition, Window, counted,
 };
 use backlog_store::{
-    Access, Claim, Clock, Database, Page, Reader, Refusal, RowWrite, StateDir, Stop, Stoppable,
-    Store, Table, Until, Wanted, WriteResult, chain, naming,
+    Access, Claim, ClaimRequest, Clock, Database, Page, Reader, Refusal, RowWrite, StateDir, Stop,
+    Stoppable, Store, Table, Until, WriteResult, chain, naming,
 };
 
 use super::edit::{MANY, confirm, confirmed};
@@ -272,7 +272,7 @@ impl Finished {
     /// One transaction. A record that `restore` or another pass has claimed is left out.
     fn delete_batch(&self, store: &mut dyn Store, ids: &[Id], deleted: &mut Deleted) -> Result<()> {
         let mut records = Vec::new();
-        for (id, claim) in store.claim(Wanted::Named(ids))? {
+        for (id, claim) in store.claim(ClaimRequest::Named(ids))? {
             match claim {
                 Claim::Held(record) if self.is_finished(&record) => records.push(record),
                 Claim::Held(_) => store.release(&id),

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use backlog_schedule::one_line;
-use backlog_store::{Access, Found};
+use backlog_store::{Access, ReadResult};
 
 use super::failures::Failed;
 use super::{Console, GONE, find, open};
@@ -22,8 +22,8 @@ pub fn run(resolved: &Resolved<'_>, args: &ShowArgs, console: &mut Console<'_>) 
     for id in &args.ids {
         let found = match find(&mut *database, id, columns)? {
             Ok(record) => match database.read_whole(&record.id)? {
-                Found::Record(record) => Ok(record),
-                Found::Gone | Found::Ambiguous => Err(GONE.into()),
+                ReadResult::Record(record) => Ok(record),
+                ReadResult::Gone | ReadResult::Ambiguous => Err(GONE.into()),
             },
             Err(why) => Err(why),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use backlog_schedule::{Record, one_line};
-use backlog_store::{Access, Clock, Database, Found, SlowHandler, StateDir};
+use backlog_store::{Access, Clock, Database, ReadResult, SlowHandler, StateDir};
 
 use super::assemble::Assembly;
 use super::failures::Failed;
@@ -41,7 +41,7 @@ pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -
         };
         let (exit, mut said) = stop(&record, &state, &*database, wait, clock)?;
         let after = database.read(&record.id)?;
-        if let (Exit::Done, Found::Record(after)) = (exit, after) {
+        if let (Exit::Done, ReadResult::Record(after)) = (exit, after) {
             // The charge of an interrupted attempt is taken back.
             let is_as_before = after.failures < record.failures || record.failures == 0;
             let rule = line.as_ref().map(|line| line.line.due_rule(clock.now(), false));

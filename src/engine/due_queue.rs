@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use crate::engine::CronLine;
     use backlog_schedule::{AgeWindow, Capabilities, Policy, Record, RetryLimits, Schedule};
-    use backlog_store::{Found, IsDue, Page};
+    use backlog_store::{IsDue, Page, ReadResult};
 
     fn queue(ids: std::ops::Range<i64>) -> DueQueue {
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 60 });
@@ -311,8 +311,8 @@ mod tests {
             Ok(Page { ids: ids.into_iter().collect(), ..Page::default() })
         }
 
-        fn read(&mut self, _: &Id) -> Result<Found> {
-            Ok(Found::Gone)
+        fn read(&mut self, _: &Id) -> Result<ReadResult> {
+            Ok(ReadResult::Gone)
         }
     }
 
@@ -329,8 +329,8 @@ mod tests {
             Ok(Page { ids: due.map(|record| record.id).collect(), ..Page::default() })
         }
 
-        fn read(&mut self, _: &Id) -> Result<Found> {
-            Ok(Found::Gone)
+        fn read(&mut self, _: &Id) -> Result<ReadResult> {
+            Ok(ReadResult::Gone)
         }
     }
 

@@ -218,10 +218,7 @@ impl Exec {
         let outcome = match (why.filter(|_| *is_forced), status.code()) {
             (Some(EndReason::Stop | EndReason::Ended), _) => Outcome::Interrupted,
             // Another process ended it, for instance at a shutdown.
-            (None, _)
-                if termination_signal(*status).is_some()
-                    && self.stop.is_signalled_in_a_moment() =>
-            {
+            (None, _) if termination_signal(*status).is_some() && self.stop.is_signalled_soon() => {
                 Outcome::Interrupted
             }
             (Some(EndReason::Timeout), _) => {

@@ -10,7 +10,7 @@ use backlog_schedule::{Id, Instant, Order, Query, Record, Status};
 use crate::inspection::Inspection;
 use crate::retry::Retry;
 use crate::state_dir::StateDir;
-use crate::store::{Claiming, Found, Interrupter, Reader};
+use crate::store::{BoxedStore, Interrupter, ReadResult, Reader};
 use crate::table::Table;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub trait Survey {
     ) -> Result<()>;
 
     /// One record with all columns of its row, as a handler gets it.
-    fn read_whole(&mut self, id: &Id) -> Result<Found>;
+    fn read_whole(&mut self, id: &Id) -> Result<ReadResult>;
 
     /// Ids of one column that begin with a text, as they are typed: at most [`MOST_IDS`].
     fn ids_from(&mut self, begin: &str) -> Result<Vec<String>>;
@@ -85,18 +85,18 @@ pub trait Database: Reader + Survey {
     fn add(&mut self, payloads: &[String], now: Instant) -> Result<()>;
 
     /// From now on nothing is written, not even what a crash left to be tidied up.
-    fn leave_alone(&mut self) -> Result<()> {
+    fn make_read_only(&mut self) -> Result<()> {
         Ok(())
     }
 
     /// Why this user could not settle records here, if so.
-    fn obstacle(&mut self) -> Result<Option<String>>;
+    fn why_read_only(&mut self) -> Result<Option<String>>;
 
     /// Ends statements of the database and of its store.
     fn interrupter(&self) -> Interrupter;
 
     /// The means to claim records besides.
-    fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming>;
+    fn into_store(self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore>;
 }
 
 /// How many rows there are of one status and one age.

@@ -10,8 +10,8 @@ use backlog_schedule::{Id, Query, Value};
 use super::error::{DbError, DbResult};
 use super::table::{Cells, Table};
 use crate::inspection::Inspection;
-use crate::store::{Claim, Heartbeat, Interrupter, Limits, Until, Wanted};
-use crate::writes::{Charged, RowConstraints, RowWrite, WriteResult};
+use crate::store::{Claim, ClaimRequest, Heartbeat, Interrupter, Limits, Until};
+use crate::writes::{Guards, RowConstraints, RowWrite, WriteResult};
 
 /// Statements of a database.
 pub trait Engine: Inspect + Sized + Send + 'static {
@@ -46,10 +46,10 @@ pub trait Engine: Inspect + Sized + Send + 'static {
     fn roll_back(&mut self);
 
     /// Writes those rows that are as expected.
-    fn write(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowAfter>>;
+    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>>;
 
     /// The present state of the rows of changes, without those that are gone.
-    fn states(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowState>>;
+    fn states(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowState>>;
 
     fn interrupter(&self) -> Interrupter;
 
@@ -94,7 +94,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
 
     /// The way around a row that cannot be read: the search as a statement about one row, whose number is the last
     /// parameter, and the numbers of all rows.
-    fn one_by_one(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
+    fn row_by_row(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }
 
@@ -119,7 +119,7 @@ pub trait Inspect {
     fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
 
     /// The columns of the index that is missing to find what is due by its count of failures.
-    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>>;
+    fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>>;
 
     /// The statement that creates an index, with its condition if the database allows that. None if the
     /// table takes no index.
@@ -128,7 +128,7 @@ pub trait Inspect {
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
     /// If the table looks empty to this user although it may have rows, the reason.
-    fn hides_all(&mut self, _: &Table) -> DbResult<Option<String>> {
+    fn why_rows_are_hidden(&mut self, _: &Table) -> DbResult<Option<String>> {
         Ok(None)
     }
 }
@@ -171,7 +171,7 @@ impl<E: Engine> SqlDatabase<E> {
 }
 
 /// Changes with their numbers, by which results name them.
-pub type Changes<'a> = [(usize, &'a RowWrite<'a>)];
+pub type NumberedWrites<'a> = [(usize, &'a RowWrite<'a>)];
 
 /// Locks that end with their process. A database whose sessions cannot be lost needs the first four methods.
 pub trait Locks<E: Engine>: Send {
@@ -186,7 +186,11 @@ pub trait Locks<E: Engine>: Send {
     ) -> Result<Option<Heartbeat>>;
 
     /// Locks what nobody has, and reads it after that.
-    fn claim(&mut self, on: &mut SqlDatabase<E>, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>>;
+    fn claim(
+        &mut self,
+        on: &mut SqlDatabase<E>,
+        wanted: ClaimRequest<'_>,
+    ) -> Result<Vec<(Id, Claim)>>;
 
     fn release(&mut self, id: &Id);
 
@@ -198,7 +202,7 @@ pub trait Locks<E: Engine>: Send {
     fn write(
         &mut self,
         on: &mut SqlDatabase<E>,
-        changes: &Changes,
+        changes: &NumberedWrites,
         _next: &[Id],
     ) -> DbResult<Vec<RowAfter>> {
         on.engine.write(&on.table, changes)
@@ -207,8 +211,8 @@ pub trait Locks<E: Engine>: Send {
     /// Notes results of writes, which may have to be made durable.
     fn note(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
 
-    fn hold(&self, _id: &Id) -> Hold {
-        Hold::Unbroken
+    fn claim_state(&self, _id: &Id) -> ClaimState {
+        ClaimState::Unbroken
     }
 
     /// See [`Store::keep_claims`](crate::store::Store::keep_claims).
@@ -219,7 +223,7 @@ pub trait Locks<E: Engine>: Send {
 
 /// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
+pub enum ClaimState {
     /// The pass has had it ever since it claimed the record.
     Unbroken,
     /// For a time the pass had no lock on the record, so that another pass may have tried it.
@@ -243,7 +247,7 @@ pub struct RowAfter {
     /// Whether it is pending, where nothing but the condition says so.
     pub is_pending: bool,
     /// The columns that show whether it is still the same.
-    pub charged: Charged,
+    pub charged: Guards,
 }
 
 /// The present state of the row of a change.
@@ -251,7 +255,7 @@ pub struct RowState {
     pub number: usize,
     /// Whether it is pending. A row that the change renews need not be due.
     pub is_pending: bool,
-    pub charged: Charged,
+    pub charged: Guards,
     /// Whether the row is as the change expects it.
     pub is_expected: bool,
     /// Whether the row is as the change makes it.

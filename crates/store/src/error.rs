@@ -37,7 +37,7 @@ pub struct DbError {
     /// The character of the statement, from 0, that it is about, where the database says so.
     pub place: Option<usize>,
     /// Whether it is one row that cannot be read, and not the table: others may well be.
-    pub is_of_a_row: bool,
+    pub is_of_one_row: bool,
     /// Whether the table refuses what was to be written. Another row may fare better.
     pub is_refusal: bool,
     /// Whether a part of the writes may have been made.
@@ -79,7 +79,7 @@ impl DbError {
 
     /// Whether the statement itself may be wrong.
     #[cfg(feature = "postgres")]
-    pub fn is_of_sql(&self) -> bool {
+    pub fn may_be_wrong_sql(&self) -> bool {
         matches!(self.kind, DbErrorKind::NoValue | DbErrorKind::ReadOnly | DbErrorKind::Other)
     }
 

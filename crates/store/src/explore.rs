@@ -9,7 +9,7 @@ use backlog_schedule::Value;
 
 use super::engine::Engine;
 use super::error::DbError;
-use super::table::{Cells, Column, ColumnType, Listed, quote};
+use super::table::{CatalogTable, Cells, Column, ColumnType, quote};
 use super::tokens::{identifiers, tokens};
 
 /// The longest that a statement may take.
@@ -26,7 +26,7 @@ const SAMPLED: usize = 10_000;
 pub trait Explore {
     fn place(&self) -> String;
 
-    fn tables(&mut self) -> Result<Vec<Listed>>;
+    fn tables(&mut self) -> Result<Vec<CatalogTable>>;
 
     fn outline(&mut self, name: &str) -> Result<Outline>;
 }
@@ -83,7 +83,7 @@ impl TableKeys {
         self.rows.is_some_and(|rows| rows > COUNTED)
     }
 
-    fn end(&self, table: &Listed, columns: &str, direction: &str, rows: usize) -> String {
+    fn end(&self, table: &CatalogTable, columns: &str, direction: &str, rows: usize) -> String {
         let order = self.unique.first().map_or_else(String::new, |key| {
             let terms = key.iter().map(|name| format!("{} {direction}", quote(name)));
             format!(" ORDER BY {}", terms.collect::<Vec<_>>().join(", "))
@@ -92,7 +92,7 @@ impl TableKeys {
     }
 
     /// The values of a column with the number of rows, the most frequent first.
-    fn counted(&self, table: &Listed, glimpse: &str) -> String {
+    fn counted(&self, table: &CatalogTable, glimpse: &str) -> String {
         // The key tells the rows apart that are in both ends.
         let of_key = self.unique.first().into_iter().flatten().zip(0..);
         let of_key: String =
@@ -117,9 +117,9 @@ pub trait Explorable: Engine {
     /// The names of all tables that are the user's.
     fn table_names(&mut self) -> Result<Vec<String>>;
 
-    fn listed(&mut self, name: &str) -> Result<Listed>;
+    fn listed(&mut self, name: &str) -> Result<CatalogTable>;
 
-    fn keys(&mut self, table: &Listed) -> Result<TableKeys>;
+    fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys>;
 
     /// The beginning of a cell; nothing of what is no text and no number.
     fn glimpse(column: &Column) -> String;
@@ -132,7 +132,7 @@ impl<E: Explorable> Explore for Explorer<E> {
         self.0.place()
     }
 
-    fn tables(&mut self) -> Result<Vec<Listed>> {
+    fn tables(&mut self) -> Result<Vec<CatalogTable>> {
         self.0.table_names()?.iter().map(|name| self.0.listed(name)).collect()
     }
 
@@ -196,7 +196,12 @@ impl<E: Explorable> Explorer<E> {
         })
     }
 
-    fn values(&mut self, table: &Listed, keys: &TableKeys, column: &Column) -> Vec<ValueCount> {
+    fn values(
+        &mut self,
+        table: &CatalogTable,
+        keys: &TableKeys,
+        column: &Column,
+    ) -> Vec<ValueCount> {
         let is_key = keys.unique.iter().any(|key| key[..] == [column.name.clone()]);
         if matches!(column.column_type, ColumnType::Json | ColumnType::Bytes) || is_key {
             return Vec::new();
@@ -242,7 +247,7 @@ impl<E: Explorable> Explorer<E> {
 }
 
 /// Whether a CHECK constraint reads a column alone.
-fn is_about(check: &str, table: &Listed, column: &Column) -> bool {
+fn is_about(check: &str, table: &CatalogTable, column: &Column) -> bool {
     let read = identifiers(check);
     let is_read = |it: &Column| read.iter().any(|name| name.eq_ignore_ascii_case(&it.name));
     table.columns.iter().all(|it| is_read(it) == (it.name == column.name))

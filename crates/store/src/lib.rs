@@ -78,8 +78,10 @@ pub use state_dir::{
 };
 pub use stop::{IgnoredSignals, Stage, Stop, signal_name};
 pub use stoppable::{OwnedThread, Stoppable};
-pub use store::{Begun, Claim, Claiming, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
+pub use store::{
+    Begun, BoxedStore, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
+};
 pub use system_error::chain;
-pub use table::{Column, ColumnType, Listed, Table, naming, quoted_if_needed};
+pub use table::{CatalogTable, Column, ColumnType, Table, naming, quoted_if_needed};
 pub use watchdog::{TOKEN, run_watchdog};
-pub use writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+pub use writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};

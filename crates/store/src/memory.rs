@@ -7,8 +7,8 @@ use anyhow::Result;
 use backlog_schedule::{Counter, Facts, Id, Instant, Query, Record, Status};
 
 use crate::mutex::lock;
-use crate::store::{Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
-use crate::writes::{Charged, PossibleWrites, Rehearsal, RowWrite, WriteResult};
+use crate::store::{Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until};
+use crate::writes::{Guards, PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
 /// When a row that has just been settled will be due again, as far as anybody can tell.
 pub type NextAt = Box<dyn Fn(Facts<'_>, Instant) -> Option<Instant> + Send>;
@@ -79,7 +79,7 @@ impl Memory {
             Counter::Reset => (0, None),
             Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
         };
-        change.written(Charged::default())
+        change.written(Guards::default())
     }
 }
 
@@ -104,8 +104,8 @@ impl Reader for MemoryStore {
         Ok(Page { ids, ..Page::default() })
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
-        Ok(lock(&self.0).record(id).map_or(Found::Gone, |it| Found::Record(Box::new(it))))
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
+        Ok(lock(&self.0).record(id).map_or(ReadResult::Gone, |it| ReadResult::Record(Box::new(it))))
     }
 }
 
@@ -115,7 +115,7 @@ impl Store for MemoryStore {
     }
 
     /// A simulation has one pass at a time.
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         let (memory, (ids, _)) = (lock(&self.0), wanted.split());
         let claim = |id: &Id| memory.record(id).map_or(Claim::Gone, |it| Claim::Held(Arc::new(it)));
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())

@@ -12,7 +12,9 @@ use crate::engine::Engine;
 use crate::error::{DbError, DbErrorKind, Refusal, StoreError};
 use crate::mutex::lock;
 use crate::stop::Stop;
-use crate::store::{Begun, Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
+use crate::store::{
+    Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
+};
 use crate::system_error::chain;
 use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
@@ -232,7 +234,7 @@ impl<S: Reconnecting> Reader for Retrying<S> {
         self.retrying("read", |store, _| store.due(query, is_due))
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
         self.retrying("read", |store, _| store.read(id))
     }
 }
@@ -242,7 +244,7 @@ impl<S: Reconnecting> Store for Retrying<S> {
         self.store.limits()
     }
 
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }

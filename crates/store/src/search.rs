@@ -14,10 +14,10 @@ use super::engine::{Engine, RowState, SqlDatabase};
 use super::error::{DbError, DbErrorKind, DbResult};
 use super::page::PageBuilder;
 use super::sql::{due_params, id_param, id_params};
-use super::table::{Cells, Column, ColumnType, FactReader, Selected};
+use super::table::{Cells, Column, ColumnType, FactReader, RecordReader};
 use crate::database::MOST_IDS;
 use crate::inspection::Undated;
-use crate::store::{Found, IsDue, Page, Reader};
+use crate::store::{IsDue, Page, ReadResult, Reader};
 use crate::writes::RowWrite;
 
 impl<E: Engine> SqlDatabase<E> {
@@ -25,7 +25,7 @@ impl<E: Engine> SqlDatabase<E> {
     fn has_any(&mut self, statuses: &[Status]) -> DbResult<bool> {
         match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
             // The search itself says what cannot be read.
-            Err(error) if error.is_of_a_row => Ok(true),
+            Err(error) if error.is_of_one_row => Ok(true),
             any => any,
         }
     }
@@ -53,7 +53,7 @@ impl<E: Engine> SqlDatabase<E> {
 
     fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
         if query.after.is_none() && !self.has_any(&query.statuses)? {
-            let hidden = self.engine.hides_all(&self.table)?;
+            let hidden = self.engine.why_rows_are_hidden(&self.table)?;
             if let Some(why) = hidden.filter(|why| self.said.insert(why.clone())) {
                 log::warn!("{why}");
             }
@@ -80,16 +80,16 @@ impl<E: Engine> SqlDatabase<E> {
         });
         match read {
             // The search itself says what cannot be read.
-            Err(error) if error.is_of_a_row => {}
+            Err(error) if error.is_of_one_row => {}
             read => read?,
         }
         Ok(Some(undated))
     }
 
     /// A second row shows that the id is not unique.
-    pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<Found> {
+    pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<ReadResult> {
         let Self { engine, table, .. } = self;
-        let shown = if is_whole { Selected::all(table) } else { Selected::shown(table) };
+        let shown = if is_whole { RecordReader::all(table) } else { RecordReader::shown(table) };
         let columns = if is_whole { table.all_columns() } else { shown.sql() };
         let sql = format!("{} LIMIT 2", table.of_id(&columns));
         let mut found = Vec::new();
@@ -103,9 +103,9 @@ impl<E: Engine> SqlDatabase<E> {
         }
         let mut found = found.into_iter();
         Ok(match (found.next(), found.next()) {
-            (None, _) => Found::Gone,
-            (Some(record), None) => Found::Record(Box::new(record)),
-            (Some(_), Some(_)) => Found::Ambiguous,
+            (None, _) => ReadResult::Gone,
+            (Some(record), None) => ReadResult::Record(Box::new(record)),
+            (Some(_), Some(_)) => ReadResult::Ambiguous,
         })
     }
 
@@ -178,7 +178,7 @@ impl<E: Engine> SqlDatabase<E> {
         error: DbError,
     ) -> DbResult<()> {
         let Self { engine, table, .. } = self;
-        let way = if error.is_of_a_row { engine.one_by_one(table, query) } else { None };
+        let way = if error.is_of_one_row { engine.row_by_row(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
         page.begin_again(format!("could not read all of {}: {}", engine.place(), error.words));
         let (columns, mut params) = (FactReader::of_facts(table, &query.window), due_params(query));
@@ -203,7 +203,7 @@ impl<E: Engine> Reader for SqlDatabase<E> {
         self.reading(page)
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
         let read = self.read_one(id, false);
         self.reading(read)
     }

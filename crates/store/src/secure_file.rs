@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
 
 /// Reads a file that nobody has named, and returns the directory that it is in as well.
 pub fn read_found(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
-    let followed = Followed::to_work_in(path)?;
+    let followed = Followed::for_work(path)?;
     let (bytes, found) = read_to_end(followed.open(OFlags::RDONLY, 0)?.into())?;
     Ok((bytes, found, File::from(followed.directory).metadata()?))
 }
@@ -104,7 +104,7 @@ fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
 /// Opens or makes a file to append to, with this mode, less the umask. Made by root, it belongs to the
 /// owner of its directory. It may be a device of root's or of this user's, or what /dev/stdout stands for.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
-    let followed = Followed::to_work_in(path)?;
+    let followed = Followed::for_work(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
         // A FIFO that nobody reads from.
         Err(Errno::NXIO) => return Err(no_file()),
@@ -125,7 +125,7 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 
 /// Makes an empty file. Made by root, it belongs to the owner of its directory.
 pub fn make(path: &Path) -> io::Result<()> {
-    let followed = Followed::to_work_in(path)?;
+    let followed = Followed::for_work(path)?;
     let file = followed.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o644)?;
     followed.give_to_owner(&file)
 }
@@ -215,7 +215,7 @@ impl Followed {
     }
 
     /// The same for what a pass works with. Root's own rule is stricter, or was waived.
-    pub fn to_work_in(path: &Path) -> io::Result<Self> {
+    pub fn for_work(path: &Path) -> io::Result<Self> {
         if is_root() { Self::walk(path, &mut |_, _| Ok(())) } else { Self::new(path) }
     }
 

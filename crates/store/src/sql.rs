@@ -161,7 +161,7 @@ impl Table {
     }
 
     /// All rows of the queue; without a status column also those that are not pending.
-    pub fn of_the_queue(&self) -> String {
+    pub fn queue_rows(&self) -> String {
         match (&self.statuses.column, &self.archived) {
             (None, _) => EVERY.into(),
             (Some(_), None) => self.is_in_queue(),
@@ -476,7 +476,7 @@ impl Table {
             self.status_cell(),
             at.unwrap_or_else(|| "NULL".into()),
             self.sql,
-            self.of_the_queue(),
+            self.queue_rows(),
         )
     }
 

@@ -154,7 +154,7 @@ impl Stop {
     /// Whether a signal has told the pass to stop, or does so within a moment. A handler that a signal of another
     /// process has ended is judged only after that: a machine that stops signals every process, and the handler
     /// may be the first to notice.
-    pub fn is_signalled_in_a_moment(&self) -> bool {
+    pub fn is_signalled_soon(&self) -> bool {
         for _ in 0..MOMENTS {
             let ending = self.fd_above(Stage::Closing).filter(|_| self.stage() < Stage::Ending);
             let Some(ending) = ending else { break };

@@ -18,8 +18,8 @@ use crate::retry::{Operation, Retry};
 use crate::state_dir::StateDir;
 use crate::stop::Stop;
 use crate::store::{
-    Begun, Claim, Claiming, Found, Interrupter, IsDue, Limits, Page, Reader, Sessions, Store,
-    Until, Wakeup, Wanted,
+    Begun, BoxedStore, Claim, ClaimRequest, Interrupter, IsDue, Limits, Page, ReadResult, Reader,
+    Sessions, Store, Until, Wakeup,
 };
 use crate::writes::{PossibleWrites, Rehearsal, RowWrite, WriteResult};
 
@@ -33,7 +33,7 @@ pub struct Stoppable {
     interrupter: Option<OwnedThread>,
     /// The heartbeat, and the watch for a silent server.
     keepers: Vec<OwnedThread>,
-    store: Arc<Mutex<Claiming>>,
+    store: Arc<Mutex<BoxedStore>>,
     stop: Arc<Stop>,
     retry: Retry,
 }
@@ -77,7 +77,7 @@ impl Reader for Stoppable {
         self.during(Operation::Search, |store| store.due(selection, is_due))
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
         self.during(Operation::Search, |store| store.read(id))
     }
 }
@@ -87,7 +87,7 @@ impl Store for Stoppable {
         lock(&self.store).limits()
     }
 
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         self.during(Operation::Search, |store| store.claim(wanted))
     }
 
@@ -143,7 +143,7 @@ fn is_over(end: &OwnedFd, timeout: Duration) -> bool {
 
 /// Has the store keep its claims once in each interval, and as soon as one of its sessions ends.
 fn keep_claims(
-    store: &Mutex<Claiming>,
+    store: &Mutex<BoxedStore>,
     sessions: Option<&dyn Sessions>,
     interval: Duration,
     end: &OwnedFd,
@@ -167,10 +167,10 @@ fn keep_claims(
 /// Locks the store. If a session with claims may have ended, a statement that takes too long is cancelled
 /// first. It is run again later.
 fn for_claims<'a>(
-    store: &'a Mutex<Claiming>,
+    store: &'a Mutex<BoxedStore>,
     sessions: Option<&dyn Sessions>,
     has_ended: bool,
-) -> MutexGuard<'a, Claiming> {
+) -> MutexGuard<'a, BoxedStore> {
     if let Some(sessions) = sessions.filter(|_| has_ended) {
         for _ in 0..MOST_TRIES {
             match store.try_lock() {

@@ -14,7 +14,7 @@ use crate::writes::{PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteRe
 pub type IsDue<'a> = &'a mut dyn FnMut(Facts<'_>) -> bool;
 
 /// A store that several threads can use one after the other.
-pub type Claiming = Box<dyn Store + Send>;
+pub type BoxedStore = Box<dyn Store + Send>;
 
 /// The reads of a pass. Nothing here writes or locks.
 pub trait Reader {
@@ -22,7 +22,7 @@ pub trait Reader {
     fn due(&mut self, selection: &Query, is_due: IsDue<'_>) -> Result<Page>;
 
     /// One record as it is to be shown: its row has no payload.
-    fn read(&mut self, id: &Id) -> Result<Found>;
+    fn read(&mut self, id: &Id) -> Result<ReadResult>;
 }
 
 /// The claims and writes of a pass. All claims end with the process that holds them.
@@ -33,7 +33,7 @@ pub trait Store: Reader {
 
     /// Claims records that nobody holds, and reads them. Answers for each id in turn; a queue answers for the records
     /// that it hands out.
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>>;
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>>;
 
     /// Writes outcomes and charges, which the death of this process does not undo. Claims some of the `next`
     /// candidates where that costs no round trip: a later claim has them at once.
@@ -87,14 +87,14 @@ impl Limits {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
+pub enum ClaimRequest<'a> {
     /// At most this many of the candidates, in their order. A queue hands out as many others.
     Next(&'a [Id], usize),
     /// Exactly these, pending or not.
     Named(&'a [Id]),
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ClaimRequest<'a> {
     /// The ids to claim now, and the candidates that follow them.
     pub fn split(self) -> (&'a [Id], &'a [Id]) {
         match self {
@@ -182,7 +182,7 @@ pub enum Claim {
 }
 
 #[derive(Debug)]
-pub enum Found {
+pub enum ReadResult {
     Record(Box<Record>),
     Gone,
     Ambiguous,

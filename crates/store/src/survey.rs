@@ -9,11 +9,11 @@ use backlog_schedule::{Facts, Id, Instant, Order, Query, Status, Value, Window};
 use super::engine::{Engine, Index, QueryPlan};
 use super::error::DbResult;
 use super::sql::recent;
-use super::table::{Cells, FactReader, Membership, Selected, Table, is_no_due_date, names};
+use super::table::{Cells, FactReader, Membership, RecordReader, Table, is_no_due_date, names};
 use crate::database::{EachRecord, StatusCount, Survey};
 use crate::engine::SqlDatabase;
 use crate::inspection::{Inspection, StatusValue, Undated};
-use crate::store::Found;
+use crate::store::ReadResult;
 
 impl<E: Engine> Survey for SqlDatabase<E> {
     fn table(&self) -> &Table {
@@ -41,7 +41,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         Ok(())
     }
 
-    fn read_whole(&mut self, id: &Id) -> Result<Found> {
+    fn read_whole(&mut self, id: &Id) -> Result<ReadResult> {
         let read = self.read_one(id, true);
         self.reading(read)
     }
@@ -170,10 +170,10 @@ impl<E: Engine> SqlDatabase<E> {
     ) -> Result<Option<u64>> {
         let Self { engine, table, .. } = self;
         let condition = match statuses {
-            [] => table.of_the_queue(),
+            [] => table.queue_rows(),
             statuses => table.of_statuses(statuses),
         };
-        let (shown, name, order) = (Selected::shown(table), &table.sql, table.order_by(order));
+        let (shown, name, order) = (RecordReader::shown(table), &table.sql, table.order_by(order));
         let columns = shown.sql();
         let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
         let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
@@ -247,7 +247,7 @@ fn missing_indexes(
         lacks(finds, "INDEX", "backlog_order", columns, condition.clone());
     }
     let by_count = by_count && table.due_column().is_none();
-    if by_count && let Some(columns) = engine.columns_of_waiting(table)? {
+    if by_count && let Some(columns) = engine.failures_index_columns(table)? {
         let finds = "what is due by its count of failures";
         lacks(finds, "INDEX", "backlog_waiting", columns, condition);
     }

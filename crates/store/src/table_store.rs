@@ -9,10 +9,14 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use backlog_schedule::{Counter, Id, Query, Record, Transition};
 
-use super::engine::{Changes, Constraints, Engine, Hold, Locks, RowAfter, RowState, SqlDatabase};
+use super::engine::{
+    ClaimState, Constraints, Engine, Locks, NumberedWrites, RowAfter, RowState, SqlDatabase,
+};
 use super::error::{DbError, DbResult, Refusal};
 use crate::retry::{Reconnecting, Retry};
-use crate::store::{Begun, Claim, Found, IsDue, Limits, Page, Reader, Store, Until, Wanted};
+use crate::store::{
+    Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
+};
 use crate::writes::{
     NOT_PENDING, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
     WriteResult,
@@ -57,7 +61,7 @@ impl<E: Engine> TableStore<E> {
     }
 
     /// Reads charges that were written just now again, if the table may have changed them.
-    fn read_charges(&mut self, changes: &Changes, written: &mut [RowAfter]) -> DbResult<()> {
+    fn read_charges(&mut self, changes: &NumberedWrites, written: &mut [RowAfter]) -> DbResult<()> {
         let begun: Vec<_> = changes.iter().copied().filter(|(_, it)| it.begins()).collect();
         if begun.is_empty() || !self.constraints()?.change_charges {
             return Ok(());
@@ -78,8 +82,9 @@ impl<E: Engine> TableStore<E> {
         if changes.iter().any(|change| change.is_repeated) {
             self.find_written(&mut all, &mut written)?;
         }
-        let is_unbroken =
-            |(_, change): &(usize, &RowWrite)| self.locks.hold(&change.record.id) == Hold::Unbroken;
+        let is_unbroken = |(_, change): &(usize, &RowWrite)| {
+            self.locks.claim_state(&change.record.id) == ClaimState::Unbroken
+        };
         let (mut open, broken): (Vec<_>, Vec<_>) = all.into_iter().partition(is_unbroken);
         let records = broken.iter().map(|(number, change)| (*number, change.record));
         let states =
@@ -168,14 +173,14 @@ impl<E: Engine> TableStore<E> {
     /// attempt, and stay. No attempt begins after a broken claim.
     fn fence<'a>(
         &self,
-        changes: &Changes<'a>,
+        changes: &NumberedWrites<'a>,
         states: &'a [RowState],
     ) -> Vec<(usize, RowWrite<'a>)> {
         let table = &self.database.table;
         let fenced = |(number, change): &(usize, &RowWrite<'a>)| {
             let RowWrite { record, charged, settlement, .. } = *change;
             let state = states.iter().find(|state| state.number == *number)?;
-            let is_lost = self.locks.hold(&record.id) == Hold::Lost;
+            let is_lost = self.locks.claim_state(&record.id) == ClaimState::Lost;
             let carries_own = charged.is_some_and(|charged| *charged == state.charged);
             let is_own = !is_lost && (carries_own || state.charged == table.as_read(record));
             let mut settlement = settlement.clone();
@@ -233,7 +238,7 @@ impl<E: Engine> Reader for TableStore<E> {
         Ok(self.database.page(query, is_due)?)
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
         Ok(self.database.read_one(id, false)?)
     }
 }
@@ -243,7 +248,7 @@ impl<E: Engine> Store for TableStore<E> {
         self.locks.limits()
     }
 
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         self.locks.claim(&mut self.database, wanted)
     }
 

@@ -9,14 +9,14 @@ use crate::error::Refusal;
 /// The [`Table::charge_columns`] as a charge, triggers and the table itself left them. Where claims
 /// cannot be lost these are just the [`Table::guard_columns`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Charged(pub Vec<Value>);
+pub struct Guards(pub Vec<Value>);
 
 /// A row to be changed, if it still is what the record says, or what the charge made of it.
 #[derive(Debug, Clone)]
 pub struct RowWrite<'a> {
     pub record: &'a Arc<Record>,
     /// What this pass made of the row when it wrote that an attempt has begun, if it did.
-    pub charged: Option<&'a Charged>,
+    pub charged: Option<&'a Guards>,
     pub settlement: Settlement,
     /// When the policy has it tried again, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
@@ -29,7 +29,7 @@ pub struct RowWrite<'a> {
 impl<'a> RowWrite<'a> {
     pub fn new(
         record: &'a Arc<Record>,
-        charged: Option<&'a Charged>,
+        charged: Option<&'a Guards>,
         settlement: Settlement,
     ) -> Self {
         let (retry_at, is_fenced, is_repeated) = (None, false, false);
@@ -49,7 +49,7 @@ impl<'a> RowWrite<'a> {
     }
 
     /// The result, once it is written: what a charge made of the row.
-    pub(crate) fn written(&self, charged: Charged) -> WriteResult {
+    pub(crate) fn written(&self, charged: Guards) -> WriteResult {
         if self.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
     }
 }
@@ -60,7 +60,7 @@ pub enum WriteResult {
     /// A success is written although the claim was lost and another attempt may have begun.
     WrittenAfterLoss,
     /// The charge is written, and this is what it made of the row.
-    Charged(Charged),
+    Charged(Guards),
     /// The application changed or deleted the row meanwhile; it was left alone.
     ChangedMeanwhile,
     /// The claim was lost, and another attempt may have begun. The row was left alone.
@@ -103,7 +103,7 @@ impl PossibleWrites {
         &'a self,
         chain: usize,
         step: usize,
-        charged: Option<&'a Charged>,
+        charged: Option<&'a Guards>,
     ) -> RowWrite<'a> {
         let settlement = self.chains[chain][step].clone();
         // Any instant shows whether the column takes one.

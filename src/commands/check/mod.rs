@@ -62,8 +62,8 @@ pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>)
     let chosen = resolved.handler();
     let mut is_running = false;
     if let Some(mut database) = database {
-        database.leave_alone()?;
-        match database.obstacle() {
+        database.make_read_only()?;
+        match database.why_read_only() {
             Ok(None) => findings.ok("database", database.place()),
             Ok(Some(why)) => findings.error("database", format!("{}: {why}", database.place())),
             Err(error) => findings.error("database", chain(&error)),
@@ -317,7 +317,7 @@ fn check_pruning(findings: &mut Findings, queue: &Queue, table: &Table, clock: C
             let mut database = finished.open(Access::ReadOnly, clock)?;
             let act = format!("after {} prune_after deletes {} rows", span(*age), status.name());
             let suffix = if *status == Status::Success { "success" } else { "archived" };
-            let (obstacle, deletion) = (database.obstacle()?, database.deletion(&act)?);
+            let (obstacle, deletion) = (database.why_read_only()?, database.deletion(&act)?);
             Ok((obstacle, deletion, database.missing_index(&finished.query(), suffix)?))
         };
         let Some(found) = findings.wrong("prune", inspect()) else { continue };

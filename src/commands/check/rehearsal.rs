@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use backlog_schedule::{DueRule, Id, Order, Record, Schedule, Status};
 use backlog_store::{
-    Access, Claim, Claiming, Clock, Database, PossibleWrites, Rehearsal, Retry, Until, Wanted,
+    Access, BoxedStore, Claim, ClaimRequest, Clock, Database, PossibleWrites, Rehearsal, Retry,
+    Until,
 };
 
 use super::super::assemble::Assembly;
@@ -79,9 +80,9 @@ fn candidates(database: &mut dyn Database, queue: &Queue, status: Status) -> Res
     Ok(ids)
 }
 
-fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
+fn claimed(store: &mut BoxedStore, ids: &[Id]) -> Result<Option<Arc<Record>>> {
     for id in ids {
-        for (_, claim) in store.claim(Wanted::Named(std::slice::from_ref(id)))? {
+        for (_, claim) in store.claim(ClaimRequest::Named(std::slice::from_ref(id)))? {
             if let Claim::Held(record) = claim {
                 return Ok(Some(record));
             }
@@ -92,7 +93,7 @@ fn claimed(store: &mut Claiming, ids: &[Id]) -> Result<Option<Arc<Record>>> {
 
 /// Whether the table takes all that a pass may write for a record.
 fn rehearse(
-    store: &mut Claiming,
+    store: &mut BoxedStore,
     rule: &DueRule,
     record: &Arc<Record>,
     clock: Clock,

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use backlog_schedule::{Attempt, Id, Outcome, Record, Slot, SortKey, Status, counted};
-use backlog_store::Found;
+use backlog_store::ReadResult;
 
 use super::{Dispatcher, first_of};
 use crate::engine::Stopped;
@@ -154,7 +154,7 @@ impl Dispatcher {
     pub(super) fn keep_slot(&mut self, id: &Id) {
         if self.rule.time.span.is_some()
             && !self.rule.kept.contains_key(id)
-            && let Ok(Found::Record(record)) = self.pass.store.read(id)
+            && let Ok(ReadResult::Record(record)) = self.pass.store.read(id)
             && let Some(slot) = self.rule.verdict(record.facts()).slot()
         {
             let kept = self.cursor.keep(id, slot).clone();

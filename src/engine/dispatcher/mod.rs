@@ -12,7 +12,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, DueRule, Id, Instant, Outcome, Record, Slot, counted};
-use backlog_store::{Charged, RowConstraints, Until, chain};
+use backlog_store::{Guards, RowConstraints, Until, chain};
 
 use super::cursor::PassCursor;
 use super::due_queue::{Candidate, SearchPlan};
@@ -94,7 +94,7 @@ pub enum Step {
 struct InHand {
     record: Arc<Record>,
     /// The row after the charge, if it shows one.
-    charged: Option<Charged>,
+    charged: Option<Guards>,
     started_at: Instant,
     began: Monotonic,
     /// Whether a failed round may have written the outcome.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use backlog_schedule::{Outcome, Record, settle};
-use backlog_store::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
+use backlog_store::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite};
 
 use super::round::DueRecord;
 use super::{Dispatcher, InHand};
@@ -58,7 +58,7 @@ impl Dispatcher {
     fn rehearse_each(
         &mut self,
         due: Vec<DueRecord>,
-        others: &[(Arc<Record>, Option<Charged>)],
+        others: &[(Arc<Record>, Option<Guards>)],
     ) -> Result<Vec<DueRecord>> {
         let now = self.pass.clock.now();
         let possible_writes = |it: &DueRecord| {

@@ -8,7 +8,7 @@ use backlog_schedule::last_error::is_begun;
 use backlog_schedule::{
     Attempt, End, Id, Instant, Outcome, Policy, Reach, Reason, Record, Slot, Status, Verdict,
 };
-use backlog_store::{Claim, Refusal, RowWrite, Store, Until, Wanted, WriteResult};
+use backlog_store::{Claim, ClaimRequest, Refusal, RowWrite, Store, Until, WriteResult};
 
 use super::{Dispatcher, InHand};
 use crate::engine::due_queue::Candidate;
@@ -129,7 +129,8 @@ impl Dispatcher {
             let (claimed_before, busy_before) = (claimed.len(), self.busy.len());
             let deferred_before = self.to_be_alone.len();
             let ids: Vec<_> = candidates.iter().map(|candidate| candidate.id.clone()).collect();
-            let wanted = if is_named { Wanted::Named(&ids) } else { Wanted::Next(&ids, few) };
+            let wanted =
+                if is_named { ClaimRequest::Named(&ids) } else { ClaimRequest::Next(&ids, few) };
             was_ahead = self.claim_these(&candidates, wanted, claimed)?;
             if self.to_be_alone.len() > deferred_before || self.is_alone {
                 // pgmq has counted the read of these messages; giving them back corrects that.
@@ -175,7 +176,7 @@ impl Dispatcher {
     fn claim_these(
         &mut self,
         candidates: &[Candidate],
-        wanted: Wanted<'_>,
+        wanted: ClaimRequest<'_>,
         claimed: &mut Vec<DueRecord>,
     ) -> Result<bool> {
         let new: HashSet<_> = candidates.iter().filter(|it| it.was_new).map(|it| &it.id).collect();

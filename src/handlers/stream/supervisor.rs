@@ -264,7 +264,7 @@ impl Supervisor {
         let end = describe_end(status, running.log.last_line());
         if running.process.why.is_none() && termination_signal(status).is_some() {
             // The stage is read below, after the stop signal has had time to arrive.
-            self.shared.stop.is_signalled_in_a_moment();
+            self.shared.stop.is_signalled_soon();
         }
         match (running.process.why, read) {
             _ if self.shared.stop.stage() >= Stage::Ending => {

@@ -13,7 +13,9 @@ use super::session::Session;
 use crate::date::Spelling;
 use crate::engine::Engine;
 use crate::error::{DbError, DbErrorKind};
-use crate::table::{Catalog, Column, ColumnType, Listed, Table, Trial, missing, quote};
+use crate::table::{
+    Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, missing, quote,
+};
 use crate::tokens::identifiers;
 use crate::writes::RowConstraints;
 
@@ -44,7 +46,7 @@ pub fn typed(name: &str, declared: &str, base: &str) -> Column {
         _ => (ColumnType::Any, Spelling::default()),
     };
     Column {
-        most_number: match base {
+        max_number: match base {
             "int2" => Some(i16::MAX.into()),
             "int4" => Some(i32::MAX.into()),
             _ => None,
@@ -62,10 +64,10 @@ fn column(row: &Row) -> Column {
     let base: &str = row.get(2);
     let labels: Vec<String> = row.get(7);
     let length: Option<i32> = row.get(6);
-    let most_chars = length.and_then(|length| usize::try_from(length).ok());
+    let max_chars = length.and_then(|length| usize::try_from(length).ok());
     Column {
         legal: (!labels.is_empty()).then_some(labels),
-        most_chars: most_chars.filter(|_| matches!(base, "varchar" | "bpchar")),
+        max_chars: max_chars.filter(|_| matches!(base, "varchar" | "bpchar")),
         has_default: row.get(3),
         default: row.get(8),
         is_generated: row.get(4),
@@ -85,7 +87,7 @@ pub fn table_names(condition: &str) -> String {
     )
 }
 
-pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
+pub fn table(session: &mut Session, name: &str) -> Result<CatalogTable> {
     let rows = session.query(
         "SELECT n.nspname::text, c.relname::text, c.relkind::text, \
          pg_catalog.pg_table_is_visible(c.oid), pg_catalog.row_security_active(c.oid) \
@@ -126,16 +128,16 @@ pub fn table(session: &mut Session, name: &str) -> Result<Listed> {
         &[Param::text(&sql)],
     )?;
     let columns = columns.iter().map(column).collect();
-    Ok(Listed { name, sql, dialect: &Postgres, columns })
+    Ok(CatalogTable { name, sql, dialect: &Postgres, columns })
 }
 
 impl Catalog for RefCell<Session> {
-    fn table(&self, name: &str) -> Result<Listed> {
+    fn table(&self, name: &str) -> Result<CatalogTable> {
         table(&mut self.borrow_mut(), name)
     }
 
     /// Any rows: no index leads to the newest. The spelling of most types is known without them.
-    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
+    fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
         if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
             return Ok(Vec::new());
         }
@@ -148,7 +150,7 @@ impl Catalog for RefCell<Session> {
         Ok(rows.iter().map(|row| value(column, row.get(0))).collect())
     }
 
-    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
+    fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column> {
         let sql = sql.unwrap_or("NULL::timestamptz");
         let found = self.borrow_mut().query(
             &format!(
@@ -162,7 +164,7 @@ impl Catalog for RefCell<Session> {
             &[Param::text(sql)],
         );
         let found = match found {
-            Err(error) if error.is_of_sql() => {
+            Err(error) if error.may_be_wrong_sql() => {
                 bail!("{sql:?} is no expression in SQL: {}", error.words)
             }
             found => found?,
@@ -173,13 +175,13 @@ impl Catalog for RefCell<Session> {
 
     /// A column counts as read if its name occurs. Too many only mean that changed rows are left alone.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
-        for trial in Trial::both(condition, &table.sql, " LIMIT 0") {
+        for trial in ConditionProbe::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {
                 Ok(_) => {}
                 Err(error) if error.kind == DbErrorKind::Forbidden => {
                     bail!(self.get_mut().forbidden(&table.sql, error))
                 }
-                Err(error) if !error.is_of_sql() => bail!(error),
+                Err(error) if !error.may_be_wrong_sql() => bail!(error),
                 Err(DbError { words, place, .. }) => {
                     // The server counts characters.
                     let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);

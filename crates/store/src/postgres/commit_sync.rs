@@ -12,7 +12,7 @@ use super::server::RequestError;
 use super::session::Session;
 use crate::clock::Clock;
 use crate::error::DbError;
-use crate::writes::{Charged, RowWrite, WriteResult};
+use crate::writes::{Guards, RowWrite, WriteResult};
 
 /// A transaction that writes to the log, and commits as this user's transactions do: that makes durable
 /// whatever was committed before. One that writes nothing, though it has a number, flushes nothing.
@@ -43,7 +43,7 @@ struct Batch {
 /// An outcome that is written, with all it takes to write it again.
 pub struct Unsynced {
     record: Arc<Record>,
-    charged: Option<Charged>,
+    charged: Option<Guards>,
     settlement: Settlement,
     retry_at: Option<Instant>,
 }

@@ -9,7 +9,7 @@ use super::session::Session;
 use super::{PgEngine, Server, catalog};
 use crate::database::Access;
 use crate::explore::{Explorable, Explorer, TableKeys};
-use crate::table::{Column, ColumnType, Listed, quote};
+use crate::table::{CatalogTable, Column, ColumnType, quote};
 
 pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
     Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
@@ -23,12 +23,12 @@ impl Explorable for PgEngine {
         self.column(&catalog::table_names(readable), &[])
     }
 
-    fn listed(&mut self, name: &str) -> Result<Listed> {
+    fn listed(&mut self, name: &str) -> Result<CatalogTable> {
         let listed = catalog::table(&mut self.session, name);
         listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
     }
 
-    fn keys(&mut self, table: &Listed) -> Result<TableKeys> {
+    fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys> {
         let of_table = [Param::text(&table.sql)];
         let unique = self.column(
             "SELECT ARRAY(SELECT a.attname::text FROM \

@@ -36,12 +36,12 @@ use super::statements::{
 use super::{PgEngine, Server};
 use crate::clock::Clock;
 use crate::database::Access;
-use crate::engine::{Changes, Engine, Hold, Locks, RowAfter, SqlDatabase};
+use crate::engine::{ClaimState, Engine, Locks, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::DbError;
-use crate::store::{Claim, Heartbeat, Limits, Sessions, Until, Wanted};
+use crate::store::{Claim, ClaimRequest, Heartbeat, Limits, Sessions, Until};
 use crate::table::Table;
 use crate::watchdog::Watchdog;
-use crate::writes::{Charged, RowWrite, WriteResult};
+use crate::writes::{Guards, RowWrite, WriteResult};
 use recovery::HOLD_OFF;
 use tokio_postgres::Row;
 
@@ -78,17 +78,17 @@ struct LockedRecord {
     record: Arc<Record>,
     keys: LockKeys,
     /// What the charge made of the row, once the attempt has begun.
-    charged: Option<Charged>,
+    charged: Option<Guards>,
     /// Which of its two locks the pass has. Behind a pooler there is only the first.
     has: [bool; 2],
-    hold: Hold,
+    hold: ClaimState,
     /// How many times in a row another pass was seen with the first lock.
     refusals: u8,
 }
 
 impl LockedRecord {
     fn new(record: Arc<Record>, keys: LockKeys, has: [bool; 2]) -> Self {
-        Self { record, keys, charged: None, has, hold: Hold::Unbroken, refusals: 0 }
+        Self { record, keys, charged: None, has, hold: ClaimState::Unbroken, refusals: 0 }
     }
 
     fn is_covered(&self) -> bool {
@@ -225,14 +225,14 @@ impl Locks<PgEngine> for PgLocks {
     fn claim(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
-        wanted: Wanted<'_>,
+        wanted: ClaimRequest<'_>,
     ) -> Result<Vec<(Id, Claim)>> {
         self.open(on)?;
         let (first, later) = wanted.split();
         self.free_synced(first)?;
         let over = self.ahead.drain(false);
         self.give_back_all(&over);
-        let is_next = matches!(wanted, Wanted::Next(..));
+        let is_next = matches!(wanted, ClaimRequest::Next(..));
         let mut claim = |id: &Id| if is_next { self.ahead.take(id) } else { None };
         let ready: Vec<_> = first.iter().map(&mut claim).collect();
         let mut claims = match ready.iter().any(Option::is_some) {
@@ -264,15 +264,16 @@ impl Locks<PgEngine> for PgLocks {
     fn write(
         &mut self,
         on: &mut SqlDatabase<PgEngine>,
-        changes: &Changes,
+        changes: &NumberedWrites,
         next: &[Id],
     ) -> Result<Vec<RowAfter>, DbError> {
         let table = &on.table;
         let wanted = self.choose_ahead(table, next);
         let (charges, outcomes): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|(_, change)| change.begins());
-        let request =
-            |changes: &Changes| (!changes.is_empty()).then(|| statements::write(table, changes));
+        let request = |changes: &NumberedWrites| {
+            (!changes.is_empty()).then(|| statements::write(table, changes))
+        };
         let (outcomes, charges) = (request(&outcomes), || request(&charges));
         let writing = &mut on.engine.session;
         if !self.pooled {
@@ -340,8 +341,8 @@ impl Locks<PgEngine> for PgLocks {
     }
 
     /// If a record is no longer held, another pass may have had it.
-    fn hold(&self, id: &Id) -> Hold {
-        self.held.get(id).map_or(Hold::Broken, |held| held.hold)
+    fn claim_state(&self, id: &Id) -> ClaimState {
+        self.held.get(id).map_or(ClaimState::Broken, |held| held.hold)
     }
 
     /// Behind a pooler the claiming session is asked each time, because most statements of a pass use the
@@ -576,7 +577,7 @@ impl PgLocks {
         let Some(session) = session else { return Ok(claims) };
         let read = match session.ask(&lock_and_read(table, &wanted, freed, !self.pooled)) {
             // One row that cannot be read must not keep the others from being handled.
-            Err(error) if error.is_of_a_row => {
+            Err(error) if error.is_of_one_row => {
                 lock_and_read_singly(session, table, &wanted, !self.pooled)
             }
             rows => rows.map(|rows| statements::claims(table, wanted.len(), &rows)),

@@ -25,7 +25,9 @@ use tokio_postgres::types::FromSqlOwned;
 pub use explore::explore;
 pub use server::{Server, certificates, without_password};
 
-use super::engine::{Changes, Constraints, Engine, Index, Inspect, QueryPlan, RowAfter, RowState};
+use super::engine::{
+    Constraints, Engine, Index, Inspect, NumberedWrites, QueryPlan, RowAfter, RowState,
+};
 use super::error::DbError;
 use super::table::{ColumnType, Table, quote};
 use super::table_store::TableStore;
@@ -36,7 +38,7 @@ use crate::inspection::Inspection;
 use crate::mapping::Mapping;
 use crate::retry::{Retry, Retrying};
 use crate::state_dir::StateDir;
-use crate::store::{Claiming, Interrupter};
+use crate::store::{BoxedStore, Interrupter};
 use crate::writes::RowWrite;
 use dialect::{Param, Request, param};
 use locks::{LineSession, PgLocks, recover};
@@ -155,12 +157,16 @@ impl Engine for PgEngine {
         let _ = self.session.roll_back();
     }
 
-    fn write(&mut self, table: &Table, changes: &Changes) -> Result<Vec<RowAfter>, DbError> {
+    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> Result<Vec<RowAfter>, DbError> {
         let request = statements::write(table, changes);
         Ok(statements::rows_after(table, &self.session.ask(&request)?))
     }
 
-    fn states(&mut self, table: &Table, changes: &Changes) -> Result<Vec<RowState>, DbError> {
+    fn states(
+        &mut self,
+        table: &Table,
+        changes: &NumberedWrites,
+    ) -> Result<Vec<RowState>, DbError> {
         let request = statements::states(table, changes);
         Ok(statements::row_states(table, &self.session.ask(&request)?))
     }
@@ -205,7 +211,7 @@ impl Inspect for PgEngine {
         Ok(QueryPlan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
     }
 
-    fn columns_of_waiting(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    fn failures_index_columns(&mut self, table: &Table) -> Result<Option<String>, DbError> {
         let columns = table.failures.as_ref().zip(table.last_failure.as_ref());
         let Some((failures, last_failure)) = columns.filter(|_| table.statuses.column.is_some())
         else {
@@ -246,7 +252,7 @@ impl Inspect for PgEngine {
         Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
     }
 
-    fn hides_all(&mut self, table: &Table) -> Result<Option<String>, DbError> {
+    fn why_rows_are_hidden(&mut self, table: &Table) -> Result<Option<String>, DbError> {
         if !self.session.has_row_security
             || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
         {
@@ -294,7 +300,7 @@ impl Database for SqlDatabase<PgEngine> {
         added.map(drop).map_err(|error| self.engine.explain(error, "add records to"))
     }
 
-    fn obstacle(&mut self) -> Result<Option<String>> {
+    fn why_read_only(&mut self) -> Result<Option<String>> {
         match &self.engine.queue {
             Some(queue) => {
                 let tables = [queue.waiting.clone(), queue.archive.clone()];
@@ -320,7 +326,7 @@ impl Database for SqlDatabase<PgEngine> {
         self.engine.interrupter()
     }
 
-    fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<Claiming> {
+    fn into_store(mut self: Box<Self>, _: &StateDir, retry: Retry) -> Result<BoxedStore> {
         Ok(match self.engine.queue.clone() {
             Some(queue) => Box::new(Retrying::new(PgmqStore::new(queue, *self), retry)),
             None => {

@@ -486,8 +486,8 @@ impl From<SqlError> for DbError {
         let is_one_of = |classes: &[&str]| classes.iter().any(|class| code.starts_with(class));
         let is_refusal =
             server.is_some_and(is_raised) || kind != DbErrorKind::Forbidden && is_one_of(&REFUSALS);
-        let is_of_a_row = is_one_of(&OF_A_ROW);
-        Self { kind, words, hint, place, is_of_a_row, is_refusal, is_partial: false }
+        let is_of_one_row = is_one_of(&OF_A_ROW);
+        Self { kind, words, hint, place, is_of_one_row, is_refusal, is_partial: false }
     }
 }
 

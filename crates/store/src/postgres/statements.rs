@@ -10,14 +10,15 @@ use tokio_postgres::Row;
 use super::dialect::{Param, Postgres, Request, number, param};
 use super::session::{Session, values_set_in_query};
 use crate::clauses::Clauses;
-use crate::engine::{Changes, RowAfter, RowState};
+use crate::engine::{NumberedWrites, RowAfter, RowState};
 use crate::error::DbError;
 use crate::sql::id_param;
 use crate::store::Claim;
 use crate::table::{
-    Cells, Column, ColumnType, Dialect, Selected, Table, Term, TermRole, WriteVerb, joined, quote,
+    Cells, Column, ColumnType, Dialect, RecordReader, Table, Term, TermRole, WriteVerb, joined,
+    quote,
 };
-use crate::writes::{Charged, RowWrite};
+use crate::writes::{Guards, RowWrite};
 
 /// The keys of the first and the second lock of a record.
 pub type LockKeys = [i64; 2];
@@ -150,7 +151,7 @@ pub fn granted(rows: &[Row]) -> Vec<bool> {
 /// What became of the claims on so many records that were to be locked and read.
 pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
     let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
-    let columns = Selected::all(table);
+    let columns = RecordReader::all(table);
     for row in rows.iter().filter(|row| row.truth(1)) {
         let claim = number(row, 0).and_then(|index| claims.get_mut(index));
         let Some(claim) = claim else { continue };
@@ -186,7 +187,7 @@ pub fn lock_and_read_singly(
     for one in wanted.chunks(1) {
         match session.ask(&lock_and_read(table, one, Vec::new(), locks)) {
             Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
-            Err(error) if error.is_of_a_row => {
+            Err(error) if error.is_of_one_row => {
                 give_back(session, one)?;
                 claims.push(Claim::Unreadable(error.words));
             }
@@ -257,18 +258,18 @@ impl<'a> Group<'a> {
 }
 
 /// Writes the rows of changes that are as expected.
-pub fn write(table: &Table, changes: &Changes) -> Request {
+pub fn write(table: &Table, changes: &NumberedWrites) -> Request {
     request(table, changes, write_group)
 }
 
-pub fn states(table: &Table, changes: &Changes) -> Request {
+pub fn states(table: &Table, changes: &NumberedWrites) -> Request {
     request(table, changes, state_of_group)
 }
 
 type PartOfGroup = fn(&Table, &Group, &mut usize) -> String;
 
 /// A statement made of one part for each group of changes.
-fn request(table: &Table, changes: &Changes, part: PartOfGroup) -> Request {
+fn request(table: &Table, changes: &NumberedWrites, part: PartOfGroup) -> Request {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
         let (verb, terms) = table.terms(change);
@@ -363,10 +364,10 @@ pub fn row_states(table: &Table, rows: &[Row]) -> Vec<RowState> {
     rows.iter().filter_map(state).collect()
 }
 
-fn charged(table: &Table, row: &Row) -> Charged {
+fn charged(table: &Table, row: &Row) -> Guards {
     let guards = table.charge_columns();
     let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
-    Charged(values.collect())
+    Guards(values.collect())
 }
 
 /// The statement that writes one group. It returns the number of each change that was made, whether the row is

@@ -10,16 +10,18 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 
 use super::dialect::{Sqlite, value};
-use super::errors::{is_busy, is_of_a_row, words};
+use super::errors::{is_busy, is_of_one_row, words};
 use crate::date::Spelling;
 use crate::mutex::lock;
-use crate::table::{Catalog, Column, ColumnType, Listed, Table, Trial, missing, quote};
+use crate::table::{
+    Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, missing, quote,
+};
 
 /// How many of the newest rows are looked at to see how a column spells instants.
 const SAMPLES: u32 = 8;
 
 impl Catalog for Connection {
-    fn table(&self, name: &str) -> Result<Listed> {
+    fn table(&self, name: &str) -> Result<CatalogTable> {
         let found: Vec<(String, String)> = self
             .prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -32,10 +34,10 @@ impl Catalog for Connection {
         };
         ensure!(kind != "view", "{name} is a view; name the table behind it");
         let (columns, sql) = (columns(self, name, kind)?, quote(name));
-        Ok(Listed { name: name.clone(), sql, dialect: &Sqlite, columns })
+        Ok(CatalogTable { name: name.clone(), sql, dialect: &Sqlite, columns })
     }
 
-    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>> {
+    fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
         let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
         let has_no_row_numbers = self.query_row(sql, [&table.name], |row| row.get(0)).optional()?;
         let newest = if has_no_row_numbers == Some(true) { "" } else { "ORDER BY rowid DESC" };
@@ -44,11 +46,11 @@ impl Catalog for Connection {
         let mut statement = self.prepare(&sql)?;
         let values = statement.query_map([], |row| row.get_ref(0).map(value))?;
         // Whoever reads the row itself says that it cannot be read.
-        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_a_row));
+        let values = values.take_while(|it| !it.as_ref().is_err_and(is_of_one_row));
         Ok(values.collect::<rusqlite::Result<_>>()?)
     }
 
-    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column> {
+    fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column> {
         let sql = sql.unwrap_or("NULL");
         let trial = format!("SELECT ({sql}\n) FROM {}", table.sql);
         match self.prepare(&trial) {
@@ -74,7 +76,7 @@ impl Catalog for Connection {
         self.authorizer(Some(note))?;
         // Else a name in double quotes that no column has would be text, and `"nosuch" > 1` true.
         self.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
-        let trials = Trial::both(condition, &table.sql, "");
+        let trials = ConditionProbe::both(condition, &table.sql, "");
         let checked = trials.iter().try_for_each(|trial| match self.prepare(&trial.sql) {
             Ok(statement) if statement.parameter_count() > 0 => {
                 bail!("{condition:?} is no condition: write values, not parameters")
@@ -103,12 +105,12 @@ fn columns(connection: &Connection, table: &str, kind: &str) -> Result<Vec<Colum
         )?
         .query_map([table, kind], |row| {
             let declared: String = row.get(1)?;
-            let (column_type, most_chars) = (affinity(&declared), length(&declared));
+            let (column_type, max_chars) = (affinity(&declared), length(&declared));
             let is_number = matches!(column_type, ColumnType::Integer | ColumnType::Real);
             let spelling = if is_number { Spelling::epoch() } else { Spelling::default() };
             let (default, is_row_number): (Option<String>, bool) = (row.get(2)?, row.get(5)?);
             Ok(Column {
-                most_chars,
+                max_chars,
                 is_row_number,
                 has_default: is_row_number || default.is_some(),
                 default,

@@ -28,7 +28,7 @@ impl From<SqlError> for DbError {
         Self {
             kind,
             hint: hint.into(),
-            is_of_a_row: is_of_a_row(&error),
+            is_of_one_row: is_of_one_row(&error),
             is_refusal: is_refusal(&error) || code == Some(ErrorCode::DatabaseCorrupt),
             words: words(&error),
             ..Self::default()
@@ -79,7 +79,7 @@ pub fn is_busy(error: &SqlError) -> bool {
 }
 
 /// Whether a row cannot be read: it is damaged or too big, or the queue's condition fails for it.
-pub fn is_of_a_row(error: &SqlError) -> bool {
+pub fn is_of_one_row(error: &SqlError) -> bool {
     let is_damage = matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)

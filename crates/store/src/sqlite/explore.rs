@@ -11,7 +11,7 @@ use super::constraints::{checks, created, texts};
 use super::open::open_file;
 use crate::database::Access;
 use crate::explore::{Explorable, Explorer, TableKeys};
-use crate::table::{Catalog, Column, Listed, quote};
+use crate::table::{Catalog, CatalogTable, Column, quote};
 
 pub fn explore(path: &Path) -> Result<Explorer<SqliteEngine>> {
     let engine = open_file(path, true, Access::ReadOnly)?;
@@ -27,12 +27,12 @@ impl Explorable for SqliteEngine {
         Ok(texts(&self.connection, sql, [])?)
     }
 
-    fn listed(&mut self, name: &str) -> Result<Listed> {
+    fn listed(&mut self, name: &str) -> Result<CatalogTable> {
         self.connection.table(name)
     }
 
     /// The number of rows is that of the last row, as rows are numbered unless somebody else does.
-    fn keys(&mut self, table: &Listed) -> Result<TableKeys> {
+    fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys> {
         let mut keys = unique_indexes(&self.connection, &table.name)?;
         let primary = "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk";
         let primary = texts(&self.connection, primary, [&table.name])?;

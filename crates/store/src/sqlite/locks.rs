@@ -17,14 +17,14 @@ use super::SqliteEngine;
 use super::dialect::bound;
 use super::open::{MOST_OF_VALUE, Unlimited};
 use crate::claims::Claims;
-use crate::engine::{Changes, Engine, Locks, RowAfter, SqlDatabase};
+use crate::engine::{Engine, Locks, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult, StoreError};
 use crate::mutex::lock;
 use crate::secure_file::{is_same, open_regular};
 use crate::sql::id_params;
 use crate::state_dir::{ClaimsFile, StateDir};
-use crate::store::{Claim, Heartbeat, Limits, Until, Wanted};
-use crate::table::{Column, Selected, Table, joined};
+use crate::store::{Claim, ClaimRequest, Heartbeat, Limits, Until};
+use crate::table::{Column, RecordReader, Table, joined};
 use crate::watchdog::Watchdog;
 
 type SqliteDatabase = SqlDatabase<SqliteEngine>;
@@ -61,7 +61,7 @@ impl SqliteLocks {
         let connection = &on.engine.connection;
         let _moment = (ids.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
         let mut by_id = connection.prepare_cached(&self.by_id)?;
-        let columns = Selected::all(&on.table);
+        let columns = RecordReader::all(&on.table);
         let claim = |(id, claimed): (&Id, &bool)| {
             if !claimed {
                 return Ok((id.clone(), Claim::Busy));
@@ -78,7 +78,7 @@ impl SqliteLocks {
                 read => read,
             };
             let claim = match read.map_err(DbError::from) {
-                Err(error) if error.is_of_a_row => Claim::Unreadable(error.words),
+                Err(error) if error.is_of_one_row => Claim::Unreadable(error.words),
                 claim => claim?,
             };
             Ok((id.clone(), claim))
@@ -88,7 +88,7 @@ impl SqliteLocks {
 }
 
 /// The record with an id. A second row shows that the id is not unique.
-fn read(by_id: &mut Statement<'_>, columns: &Selected<'_>, id: &Id) -> rusqlite::Result<Claim> {
+fn read(by_id: &mut Statement<'_>, columns: &RecordReader<'_>, id: &Id) -> rusqlite::Result<Claim> {
     let mut rows = by_id.query(bound(&id_params(id)))?;
     let mut found = None;
     while let Some(row) = rows.next()? {
@@ -115,7 +115,7 @@ fn is_too_large(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<bool> {
 /// Reads what can be read of a record with a value that is too large, so that it can be charged and fail.
 fn read_without_payload(on: &SqliteDatabase, id: &Id) -> rusqlite::Result<Claim> {
     let table = &on.table;
-    let selected = Selected::without_payload(table);
+    let selected = RecordReader::without_payload(table);
     let mut statement = on.engine.connection.prepare_cached(&table.of_id(&selected.sql()))?;
     let mut rows = statement.query(bound(&id_params(id)))?;
     let Some(record) = rows.next()?.and_then(|row| selected.record(row, 0)) else {
@@ -146,7 +146,11 @@ impl Locks<SqliteEngine> for SqliteLocks {
         Ok(None)
     }
 
-    fn claim(&mut self, on: &mut SqliteDatabase, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(
+        &mut self,
+        on: &mut SqliteDatabase,
+        wanted: ClaimRequest<'_>,
+    ) -> Result<Vec<(Id, Claim)>> {
         self.place.require_in_place().map_err(DbError::moved)?;
         let (ids, later) = wanted.split();
         let claim = |id: &Id| {
@@ -191,7 +195,7 @@ impl Locks<SqliteEngine> for SqliteLocks {
     fn write(
         &mut self,
         on: &mut SqliteDatabase,
-        changes: &Changes,
+        changes: &NumberedWrites,
         _: &[Id],
     ) -> DbResult<Vec<RowAfter>> {
         on.engine.require_in_place().map_err(DbError::moved)?;

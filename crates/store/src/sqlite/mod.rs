@@ -23,7 +23,9 @@ use rustix::io::Errno;
 pub use explore::explore;
 pub use open::{SqliteEngine, create, kept_beside, open};
 
-use super::engine::{Changes, Constraints, Engine, Index, Inspect, QueryPlan, RowAfter, RowState};
+use super::engine::{
+    Constraints, Engine, Index, Inspect, NumberedWrites, QueryPlan, RowAfter, RowState,
+};
 use super::error::{DbError, DbResult};
 use super::sql::{direction, id_params};
 use super::state_dir::StateDir;
@@ -34,9 +36,9 @@ use crate::database::Database;
 use crate::engine::SqlDatabase;
 use crate::inspection::Inspection;
 use crate::retry::{Retry, Retrying};
-use crate::store::{Claiming, Interrupter};
+use crate::store::{BoxedStore, Interrupter};
 use crate::system_error::words;
-use crate::writes::{Charged, RowWrite};
+use crate::writes::{Guards, RowWrite};
 use dialect::{bound, due_by_row_number, value};
 use index_walk::plan;
 use locks::SqliteLocks;
@@ -80,7 +82,7 @@ impl Engine for SqliteEngine {
     }
 
     /// By the numbers that SQLite itself has for the rows, from either end as far as that goes.
-    fn one_by_one(&mut self, table: &Table, query: &Query) -> Option<(String, BTreeSet<i64>)> {
+    fn row_by_row(&mut self, table: &Table, query: &Query) -> Option<(String, BTreeSet<i64>)> {
         let mut numbers = BTreeSet::new();
         for order in [Order::Oldest, Order::Newest] {
             let (name, direction) = (&table.sql, direction(order));
@@ -123,7 +125,7 @@ impl Engine for SqliteEngine {
         }
     }
 
-    fn write(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowAfter>> {
+    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>> {
         let mut all = Vec::with_capacity(changes.len());
         let Self { connection, statements, overrides_conflict_clauses, .. } = self;
         let _unlimited = Unlimited::new(connection)?;
@@ -151,7 +153,7 @@ impl Engine for SqliteEngine {
             let charged = match rows {
                 0 => continue,
                 1 if change.begins() => table.charged(change.record),
-                1 => Charged::default(),
+                1 => Guards::default(),
                 rows => return Err(SqlError::StatementChangedRows(rows).into()),
             };
             let is_pending = table.ends_by_condition()
@@ -162,7 +164,7 @@ impl Engine for SqliteEngine {
         Ok(all)
     }
 
-    fn states(&mut self, table: &Table, changes: &Changes) -> DbResult<Vec<RowState>> {
+    fn states(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowState>> {
         let connection = &self.connection;
         let _unlimited = Unlimited::new(connection)?;
         let (mut all, guards) = (Vec::new(), table.guard_columns().len());
@@ -175,7 +177,7 @@ impl Engine for SqliteEngine {
             all.push(RowState {
                 number: *number,
                 is_pending: is_pending(connection, table, change)?,
-                charged: Charged(values.collect::<rusqlite::Result<_>>()?),
+                charged: Guards(values.collect::<rusqlite::Result<_>>()?),
                 is_expected: row.truth(guards),
                 is_written: row.truth(guards + 1),
             });
@@ -224,7 +226,7 @@ impl Inspect for SqliteEngine {
         Ok(found)
     }
 
-    fn columns_of_waiting(&mut self, table: &Table) -> DbResult<Option<String>> {
+    fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>> {
         let columns = [&table.failures, &table.statuses.column, &table.last_failure];
         let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.tell();
         let is_missing = can_be && !index_walk::is_served(&self.connection, table)?;
@@ -279,14 +281,14 @@ impl Database for SqlDatabase<SqliteEngine> {
         added.map_err(|error| self.engine.explain(error, "add records to"))
     }
 
-    fn leave_alone(&mut self) -> Result<()> {
+    fn make_read_only(&mut self) -> Result<()> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         let left = self.engine.connection.set_db_config(config, true);
         left.map(|_| ()).map_err(|error| self.engine.explain(error.into(), "open"))
     }
 
     /// Its journal is made beside it. A reader of a read-only database may have left a log as read-only.
-    fn obstacle(&mut self) -> Result<Option<String>> {
+    fn why_read_only(&mut self) -> Result<Option<String>> {
         let path = &self.engine.path;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let beside = BESIDE.map(|end| beside(path, end));
@@ -305,7 +307,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         self.engine.interrupter()
     }
 
-    fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<Claiming> {
+    fn into_store(mut self: Box<Self>, state: &StateDir, retry: Retry) -> Result<BoxedStore> {
         let SqliteEngine { connection, path, found, .. } = &mut self.engine;
         let (names, shown) = (found.nlink(), path.display());
         ensure!(

@@ -367,7 +367,7 @@ impl StateLocation {
     /// The parent directory, and the name in it. Links are followed only in a path that the user gave.
     fn parent(&self) -> io::Result<(OwnedFd, OsString)> {
         if self.is_named {
-            let followed = Followed::to_work_in(&self.path)?;
+            let followed = Followed::for_work(&self.path)?;
             return Ok((followed.directory, followed.name));
         }
         let above = self.path.parent().unwrap_or(Path::new("/"));

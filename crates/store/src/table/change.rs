@@ -10,7 +10,7 @@ use super::{Column, Effect, Table, distinct};
 use crate::date::Zone;
 use crate::mapping::Assigned;
 use crate::sql::id_param;
-use crate::writes::{Charged, RowWrite};
+use crate::writes::{Guards, RowWrite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WriteVerb {
@@ -233,7 +233,7 @@ impl Table {
 
     /// The column that every charge changes, so that it tells one attempt from the next.
     pub fn mark_column(&self) -> Option<&Column> {
-        self.failures.as_ref().or(self.last_error.as_ref().filter(|it| it.holds_notes()))
+        self.failures.as_ref().or(self.last_error.as_ref().filter(|it| it.has_room_for_notes()))
     }
 
     /// The columns that show whether a row still carries a given charge.
@@ -242,18 +242,18 @@ impl Table {
     }
 
     /// The [`charge_columns`](Self::charge_columns) as they were when a record was read.
-    pub fn as_read(&self, record: &Record) -> Charged {
-        Charged(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
+    pub fn as_read(&self, record: &Record) -> Guards {
+        Guards(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
     }
 
     /// What a charge makes of a row where nothing else changes with it.
-    pub fn charged(&self, record: &Record) -> Charged {
+    pub fn charged(&self, record: &Record) -> Guards {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let value = |column: &Column| match self.statuses.value(Status::Error) {
             Some(error) if Some(&column.name) == status => error.clone(),
             _ => before(record, column),
         };
-        Charged(self.guard_columns().into_iter().map(value).collect())
+        Guards(self.guard_columns().into_iter().map(value).collect())
     }
 
     /// What a row must hold besides its id to be the one that was read, or charged.
@@ -262,7 +262,7 @@ impl Table {
         let columns = if *is_fenced { self.charge_columns() } else { self.guard_columns() };
         columns.into_iter().enumerate().filter_map(move |(index, column)| {
             let held = match charged {
-                Some(Charged(values)) => values.get(index)?,
+                Some(Guards(values)) => values.get(index)?,
                 None => record.row.get(&column.name).unwrap_or(&Value::Null),
             };
             Some(Term { column, role: TermRole::Guard, value: Cow::Borrowed(held) })

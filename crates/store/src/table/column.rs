@@ -18,8 +18,8 @@ pub struct Column {
     /// The only values that it takes, if its type names them.
     pub legal: Option<Vec<String>>,
     /// How many characters of text it takes, if its type says so.
-    pub most_chars: Option<usize>,
-    pub most_number: Option<i64>,
+    pub max_chars: Option<usize>,
+    pub max_number: Option<i64>,
     /// Whether it is SQLite's own number of the row, which alone is sure to be an integer there.
     pub is_row_number: bool,
     /// Whether the database gives a value where none is inserted.
@@ -106,7 +106,7 @@ impl Column {
     }
 
     pub fn is_too_small_for(&self, value: &Value) -> bool {
-        matches!((value, self.most_number), (Value::Integer(number), Some(most)) if *number > most)
+        matches!((value, self.max_number), (Value::Integer(number), Some(most)) if *number > most)
     }
 
     /// What messages call it.
@@ -116,21 +116,21 @@ impl Column {
 
     /// A number that the column can hold, if it is one.
     pub fn most(&self, value: Value) -> Value {
-        match self.most_number.filter(|_| self.is_too_small_for(&value)) {
+        match self.max_number.filter(|_| self.is_too_small_for(&value)) {
             Some(most) => Value::Integer(most),
             None => value,
         }
     }
 
     /// Whether it has room for the note that an attempt has begun, with the text that may precede the note.
-    pub fn holds_notes(&self) -> bool {
+    pub fn has_room_for_notes(&self) -> bool {
         const LONGEST: usize = 128;
-        self.column_type == ColumnType::Text && self.most_chars.is_none_or(|most| most >= LONGEST)
+        self.column_type == ColumnType::Text && self.max_chars.is_none_or(|most| most >= LONGEST)
     }
 
     /// Text, cut to the length that the type declares, as in VARCHAR(255).
     pub fn cut(&self, text: &str) -> String {
-        match self.most_chars {
+        match self.max_chars {
             Some(most) if most < text.len() => text.chars().take(most).collect(),
             Some(_) | None => text.into(),
         }

@@ -31,19 +31,19 @@ const OTHER_TYPES: [&str; 4] = ["BOOL", "BOOLEAN", "JSON", "JSONB"];
 
 pub trait Catalog {
     /// The table with this name, however its case is.
-    fn table(&self, name: &str) -> Result<Listed>;
+    fn table(&self, name: &str) -> Result<CatalogTable>;
 
     /// Values of the newest rows of the table, a few.
-    fn samples(&self, table: &Listed, column: &Column) -> Result<Vec<Value>>;
+    fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>>;
 
     /// An SQL expression over the columns of a row as a column; none is always NULL.
-    fn expression(&self, table: &Listed, sql: Option<&str>) -> Result<Column>;
+    fn expression(&self, table: &CatalogTable, sql: Option<&str>) -> Result<Column>;
 
     /// Checks that it is a condition, about a single row and as a whole. Says which columns it reads.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>>;
 }
 
-pub struct Listed {
+pub struct CatalogTable {
     pub name: String,
     pub sql: String,
     pub dialect: &'static dyn Dialect,
@@ -52,7 +52,7 @@ pub struct Listed {
 
 struct Lookup<'a> {
     catalog: &'a dyn Catalog,
-    table: Listed,
+    table: CatalogTable,
     now: Instant,
 }
 
@@ -247,7 +247,7 @@ impl Lookup<'_> {
 
     fn required(&self, name: &str) -> Result<Column> {
         self.optional(name).with_context(|| {
-            let Listed { name: table, columns, .. } = &self.table;
+            let CatalogTable { name: table, columns, .. } = &self.table;
             let names = columns.iter().map(|column| column.name.as_str());
             format!("table {table} has no column {name}; it has {}", listed(names))
         })
@@ -334,8 +334,8 @@ impl Lookup<'_> {
     fn last_error(&self, mapping: &Mapping) -> Result<Option<Column>> {
         let column = self.named(mapping.last_error.as_deref(), "LAST_ERROR")?;
         Ok(column.map(|column| {
-            let limits = [column.most_chars, mapping.most_of_error].into_iter().flatten();
-            Column { most_chars: limits.min(), ..column }
+            let limits = [column.max_chars, mapping.most_of_error].into_iter().flatten();
+            Column { max_chars: limits.min(), ..column }
         }))
     }
 
@@ -501,13 +501,13 @@ fn is_digits(value: &Value) -> bool {
 const BEHIND: &str = "THEN 1 END FROM";
 
 /// A statement with the condition in it.
-pub struct Trial<'a> {
+pub struct ConditionProbe<'a> {
     pub sql: String,
     condition: &'a str,
     end: usize,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> ConditionProbe<'a> {
     /// A condition must be one expression, which `1) OR (1` is not in the first. `end` follows the table.
     pub fn both(condition: &'a str, table: &str, end: &str) -> [Self; 2] {
         let of = |before: String, behind: String| Self {

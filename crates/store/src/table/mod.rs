@@ -9,8 +9,8 @@ pub use change::{Term, TermRole, WriteVerb};
 pub use column::{
     Column, ColumnType, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
-pub use lookup::{Catalog, Listed, Trial, missing, naming};
-pub use row::{Cell, Cells, FactReader, Selected, is_no_due_date};
+pub use lookup::{Catalog, CatalogTable, ConditionProbe, missing, naming};
+pub use row::{Cell, Cells, FactReader, RecordReader, is_no_due_date};
 
 use std::ops::RangeInclusive;
 
@@ -133,7 +133,7 @@ impl Table {
             keeps_schedule: self.keeps_schedule,
             has_due_column: self.due_column().is_some(),
             has_counter,
-            notes_begun: self.last_error.as_ref().is_some_and(Column::holds_notes),
+            notes_begun: self.last_error.as_ref().is_some_and(Column::has_room_for_notes),
             can_snooze: has_counter && (self.last_failure.is_some() || self.due_at.is_some()),
             can_archive: self.can_be(Status::Archived),
             ..Capabilities::default()

@@ -238,13 +238,13 @@ impl Table {
 }
 
 /// The columns of a record that a statement selects, behind its [`Table::head`].
-pub struct Selected<'a> {
+pub struct RecordReader<'a> {
     table: &'a Table,
     columns: Vec<&'a Column>,
     names: Arc<[String]>,
 }
 
-impl<'a> Selected<'a> {
+impl<'a> RecordReader<'a> {
     fn new(table: &'a Table, columns: impl IntoIterator<Item = &'a Column>) -> Self {
         let columns: Vec<_> = columns.into_iter().collect();
         let names = columns.iter().map(|column| column.name.clone()).collect();

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use backlog_schedule::{Counter, Instant, Record, Settlement, Status, Transition, counted};
 
 use super::TableStore;
-use crate::engine::{Changes, Engine, RowAfter, SqlDatabase};
+use crate::engine::{Engine, NumberedWrites, RowAfter, SqlDatabase};
 use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::sql::{EVERY, id_params};
-use crate::table::Selected;
+use crate::table::RecordReader;
 use crate::writes::{
-    Charged, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
+    Guards, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
 };
 
 type Wrong = DbResult<Option<String>>;
@@ -114,7 +114,7 @@ impl<E: Engine> TableStore<E> {
     }
 
     fn rehearse_chain(&mut self, records: &[&PossibleWrites], chain: usize) -> DbResult<Rehearsal> {
-        let mut charged: Vec<Option<Charged>> = vec![None; records.len()];
+        let mut charged: Vec<Option<Guards>> = vec![None; records.len()];
         let steps = records.iter().map(|it| it.chains[chain].len()).min().unwrap_or_default();
         for step in 0..steps {
             let writes = records.iter().zip(&charged);
@@ -166,7 +166,7 @@ impl<E: Engine> TableStore<E> {
         }
     }
 
-    fn change(&mut self, changes: &Changes) -> DbResult<Vec<RowAfter>> {
+    fn change(&mut self, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let mut written = engine.write(table, changes)?;
         self.read_charges(changes, &mut written)?;
@@ -287,7 +287,7 @@ impl<E: Engine> TableStore<E> {
     /// The record, if its row is there and meets a condition.
     fn read_again(&mut self, record: &Record, condition: &str) -> DbResult<Option<Record>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
-        let selected = Selected::without_payload(table);
+        let selected = RecordReader::without_payload(table);
         let sql = format!("{} AND {condition}", table.of_id(&selected.sql()));
         let mut found = None;
         engine.rows(&sql, &id_params(&record.id), |row| {

@@ -12,7 +12,7 @@ use backlog_schedule::{
     Slot, Slots, Span, Status, Tiers, Transition, Window, last_error,
 };
 
-use super::{Charged, Claim, Found, RowWrite, Store, Until, Wanted, WriteResult};
+use super::{Claim, ClaimRequest, Guards, ReadResult, RowWrite, Store, Until, WriteResult};
 use subjects::{InMemory, OnServer, Seed, Sqlite, Subject};
 use test_support::cluster::{Pgmq, cluster};
 
@@ -272,7 +272,7 @@ fn absent(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0)]);
     let mut store = subject.open();
     for id in [Id::Integer(2), Id::Integer(-1), Id::Text("x".into())] {
-        assert!(matches!(store.read(&id).unwrap(), Found::Gone), "{id}");
+        assert!(matches!(store.read(&id).unwrap(), ReadResult::Gone), "{id}");
     }
 }
 
@@ -280,7 +280,7 @@ fn by_id(subject: &mut dyn Subject) {
     subject.fill(&[(1, Status::New, 0, 0), (2, Status::New, 1, 0), (3, Status::New, 2, 0)]);
     let mut store = subject.open();
     let ids = [3, 9, 2].map(Id::Integer);
-    let claims = store.claim(Wanted::Next(&ids, ids.len())).unwrap();
+    let claims = store.claim(ClaimRequest::Next(&ids, ids.len())).unwrap();
     let shown: Vec<_> = claims.iter().map(|(id, claim)| (id.clone(), is_held(claim))).collect();
     let [three, nine, two] = ids;
     assert_eq!(shown, [(three, true), (nine, false), (two, true)]);
@@ -292,7 +292,7 @@ fn no_more(subject: &mut dyn Subject) {
     subject.finish(1);
     let ids: Vec<_> = (1..=9).map(Id::Integer).collect();
     let mut store = subject.open();
-    let claims = store.claim(Wanted::Next(&ids, 2)).unwrap();
+    let claims = store.claim(ClaimRequest::Next(&ids, 2)).unwrap();
     assert!((2..=9).contains(&claims.len()), "{claims:?}");
     let is_pending =
         |claim: &Claim| matches!(claim, Claim::Held(record) if record.status.is_pending());
@@ -425,7 +425,7 @@ fn archived(subject: &mut dyn Subject) {
     settle(&mut *store, 1, Transition::Archived);
     store.release(&Id::Integer(1));
     assert_eq!(seen(&mut *store, 1), (Status::Archived, 5));
-    let claims = store.claim(Wanted::Named(&[Id::Integer(1)])).unwrap();
+    let claims = store.claim(ClaimRequest::Named(&[Id::Integer(1)])).unwrap();
     let [(_, Claim::Held(record))] = &claims[..] else { panic!("{claims:?}") };
     let settlement = Settlement {
         transition: Transition::Renewed,
@@ -469,7 +469,7 @@ fn rounds(subject: &mut dyn Subject) {
     subject.fill(&seeds);
     let mut store = subject.open();
     let ids: Vec<_> = (1..=60).map(Id::Integer).collect();
-    let claims = store.claim(Wanted::Next(&ids, ids.len())).unwrap();
+    let claims = store.claim(ClaimRequest::Next(&ids, ids.len())).unwrap();
     let mut records: Vec<Arc<Record>> = Vec::new();
     for (_, claim) in claims {
         if let Claim::Held(record) = claim {
@@ -484,7 +484,7 @@ fn rounds(subject: &mut dyn Subject) {
     };
     let begin = |record| RowWrite::new(record, None, settlement(record, Transition::Begun));
     let begun = store.round(&records.iter().map(begin).collect::<Vec<_>>(), &[]).unwrap();
-    let begun: Vec<Charged> = begun.into_iter().map(charged).collect();
+    let begun: Vec<Guards> = begun.into_iter().map(charged).collect();
     subject.finish(30);
     let end = |(record, charged)| {
         RowWrite::new(record, Some(charged), settlement(record, transition(record)))
@@ -600,7 +600,7 @@ fn is_held(claim: &Claim) -> bool {
 
 /// The record, if it could be claimed.
 fn claim(store: &mut dyn Store, id: i64) -> Option<Arc<Record>> {
-    let claims = store.claim(Wanted::Next(&[Id::Integer(id)], 1)).unwrap();
+    let claims = store.claim(ClaimRequest::Next(&[Id::Integer(id)], 1)).unwrap();
     claims.into_iter().find_map(|(_, claim)| match claim {
         Claim::Held(record) => Some(record),
         Claim::Busy | Claim::NotAsked | Claim::Gone | Claim::Ambiguous | Claim::Unreadable(_) => {
@@ -632,13 +632,13 @@ fn settle(store: &mut dyn Store, id: i64, end: Transition) {
 }
 
 /// Writes down that an attempt begins.
-fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Charged {
+fn begin(store: &mut dyn Store, record: &Arc<Record>) -> Guards {
     let change = RowWrite::new(record, None, settlement(record, Transition::Begun));
     let change = RowWrite { retry_at: Some(NOW), ..change };
     charged(store.round(&[change], &[]).unwrap().remove(0))
 }
 
-fn charged(applied: WriteResult) -> Charged {
+fn charged(applied: WriteResult) -> Guards {
     match applied {
         WriteResult::Charged(charged) => charged,
         WriteResult::Written
@@ -653,7 +653,7 @@ fn charged(applied: WriteResult) -> Charged {
 
 fn seen(store: &mut dyn Store, id: i64) -> (Status, u32) {
     match store.read(&Id::Integer(id)).unwrap() {
-        Found::Record(record) => (record.status, record.failures),
-        found @ (Found::Gone | Found::Ambiguous) => panic!("record {id}: {found:?}"),
+        ReadResult::Record(record) => (record.status, record.failures),
+        found @ (ReadResult::Gone | ReadResult::Ambiguous) => panic!("record {id}: {found:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::{LOCK, LockedRecord, PgLocks};
-use crate::engine::{Engine, Hold, SqlDatabase};
+use crate::engine::{ClaimState, Engine, SqlDatabase};
 use crate::error::{DbError, DbErrorKind};
 use crate::postgres::PgEngine;
 use crate::postgres::dialect::Param;
@@ -124,7 +124,7 @@ impl PgLocks {
     /// Notes which claims have no lock at present.
     pub(super) fn note_gaps(&mut self) {
         for held in self.held.values_mut().filter(|held| !held.is_covered()) {
-            held.hold = held.hold.max(Hold::Broken);
+            held.hold = held.hold.max(ClaimState::Broken);
         }
     }
 
@@ -162,7 +162,7 @@ impl PgLocks {
         on: &mut SqlDatabase<PgEngine>,
     ) -> Result<Option<Duration>, DbError> {
         for of in [0, 1] {
-            let is_missing = |held: &&LockedRecord| !held.has[of] && held.hold != Hold::Lost;
+            let is_missing = |held: &&LockedRecord| !held.has[of] && held.hold != ClaimState::Lost;
             let wanted: Vec<_> = self.held.values().filter(is_missing).collect();
             let ids: Vec<_> = wanted.iter().map(|held| held.record.id.clone()).collect();
             let keys: Vec<_> = wanted.iter().map(|held| held.keys[of]).collect();
@@ -184,7 +184,7 @@ impl PgLocks {
             }
         }
         self.find_losses(on)?;
-        let lost = self.held.values().filter(|held| held.hold == Hold::Lost);
+        let lost = self.held.values().filter(|held| held.hold == ClaimState::Lost);
         let lost: Vec<_> = lost.map(|held| held.record.id.clone()).collect();
         if let Some(ends) = self.lost.as_ref().filter(|_| !lost.is_empty()) {
             // Nobody listens any more once the handlers have ended.
@@ -195,7 +195,7 @@ impl PgLocks {
 
     /// Finds out which of the records without a lock are lost.
     fn find_losses(&mut self, on: &mut SqlDatabase<PgEngine>) -> Result<(), DbError> {
-        let is_exposed = |held: &&LockedRecord| !held.is_covered() && held.hold != Hold::Lost;
+        let is_exposed = |held: &&LockedRecord| !held.is_covered() && held.hold != ClaimState::Lost;
         let exposed = self.held.values().filter(is_exposed).map(|held| held.record.clone());
         let exposed: Vec<_> = exposed.collect();
         if exposed.is_empty() {
@@ -231,7 +231,7 @@ impl PgLocks {
                 Some(_) | None => true,
             };
             if is_lost {
-                held.hold = Hold::Lost;
+                held.hold = ClaimState::Lost;
             }
         }
         Ok(())

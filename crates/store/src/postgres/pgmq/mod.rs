@@ -24,7 +24,7 @@ use crate::database::Access;
 use crate::engine::SqlDatabase;
 use crate::error::DbError;
 use crate::mapping::{DateSource, Mapping, StatusColumn, usual_values};
-use crate::table::{Catalog, Column, Listed, Table, missing, quote};
+use crate::table::{Catalog, CatalogTable, Column, Table, missing, quote};
 use crate::writes::RowWrite;
 
 pub use work::PgmqStore;
@@ -302,7 +302,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
 const ERROR: &str = "backlog_error";
 
 impl Catalog for PgmqQueue {
-    fn table(&self, _: &str) -> Result<Listed> {
+    fn table(&self, _: &str) -> Result<CatalogTable> {
         let Self { name, waiting, archive, has_headers } = self;
         let (headers, error) = if *has_headers {
             ("headers", format!("headers ->> '{ERROR}'"))
@@ -325,7 +325,7 @@ impl Catalog for PgmqQueue {
             arm("SUCCESS", archive, &format!("{error} IS NULL")),
             arm("ARCHIVED", archive, &format!("{error} IS NOT NULL")),
         ];
-        Ok(Listed {
+        Ok(CatalogTable {
             name: name.clone(),
             sql: format!("({}) AS queue", arms.join(" UNION ALL ")),
             dialect: &Postgres,
@@ -342,11 +342,11 @@ impl Catalog for PgmqQueue {
         })
     }
 
-    fn samples(&self, _: &Listed, _: &Column) -> Result<Vec<Value>> {
+    fn samples(&self, _: &CatalogTable, _: &Column) -> Result<Vec<Value>> {
         Ok(Vec::new())
     }
 
-    fn expression(&self, _: &Listed, _: Option<&str>) -> Result<Column> {
+    fn expression(&self, _: &CatalogTable, _: Option<&str>) -> Result<Column> {
         bail!("a queue has its own insertion date");
     }
 

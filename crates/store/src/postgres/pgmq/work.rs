@@ -25,11 +25,11 @@ use crate::postgres::dialect::Param;
 use crate::postgres::session::Session;
 use crate::retry::Reconnecting;
 use crate::store::{
-    Begun, Claim, Found, Heartbeat, IsDue, Limits, Page, Reader, Store, Until, Wanted,
+    Begun, Claim, ClaimRequest, Heartbeat, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
-use crate::table::Selected;
+use crate::table::RecordReader;
 use crate::watchdog::{Watchdog, boottime};
-use crate::writes::{Charged, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
+use crate::writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
 /// How many messages are held at a time.
 const MOST_CLAIMS: usize = 512;
@@ -177,7 +177,7 @@ impl PgmqStore {
         let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
         let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
         let rows = self.database.engine.session.query(&sql, &[Param::Keys(numbers)])?;
-        let columns = Selected::all(table);
+        let columns = RecordReader::all(table);
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
@@ -358,7 +358,7 @@ impl PgmqStore {
     fn charge(&self, change: &RowWrite) -> WriteResult {
         match self.is_lost(&change.record.id) {
             true => WriteResult::ClaimLost,
-            false => WriteResult::Charged(Charged::default()),
+            false => WriteResult::Charged(Guards::default()),
         }
     }
 
@@ -453,7 +453,7 @@ impl Reader for PgmqStore {
         Ok(self.database.page(selection, is_due)?)
     }
 
-    fn read(&mut self, id: &Id) -> Result<Found> {
+    fn read(&mut self, id: &Id) -> Result<ReadResult> {
         Ok(self.database.read_one(id, false)?)
     }
 }
@@ -463,7 +463,7 @@ impl Store for PgmqStore {
         Limits::local(MOST_CLAIMS)
     }
 
-    fn claim(&mut self, wanted: Wanted<'_>) -> Result<Vec<(Id, Claim)>> {
+    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
         // Nothing may be claimed that cannot be settled.
         if !self.has_functions
             && let Some(why) = missing_function(self.session())?
@@ -472,8 +472,8 @@ impl Store for PgmqStore {
         }
         self.has_functions = true;
         Ok(match wanted {
-            Wanted::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
-            Wanted::Named(ids) => self.look_up(ids)?,
+            ClaimRequest::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
+            ClaimRequest::Named(ids) => self.look_up(ids)?,
         })
     }
 

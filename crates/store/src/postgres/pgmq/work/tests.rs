@@ -41,7 +41,7 @@ impl Queued {
         let wanted = [1, 2, 3].map(Id::Integer);
         let held = |(_, claim)| if let Claim::Held(record) = claim { Some(record) } else { None };
         let records = work
-            .claim(Wanted::Next(&wanted, wanted.len()))
+            .claim(ClaimRequest::Next(&wanted, wanted.len()))
             .unwrap()
             .into_iter()
             .filter_map(held)

@@ -37,7 +37,7 @@ use backlog_schedule::Instant;
 use backlog_store::{Clock, system_error};
 
 use cli::{Cli, CliCommand, Typed};
-use commands::{Console, Endings, Signals};
+use commands::{Console, LastPings, Signals};
 use exit::Exit;
 use options::Environment;
 use report::Screen;
@@ -99,8 +99,8 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     let clock = Clock { fixed: typed.cli.global.now, wall, monotonic };
     let mut out = BufWriter::new(Stdout(io::stdout().lock()));
     let screen = Screen { width: terminal::width(&io::stdout()), now: clock.now() };
-    let (endings, signals) = (Endings::default(), Signals::default());
-    let mut console = Console { clock, terminal, screen, out: &mut out, endings, signals };
+    let (last_pings, signals) = (LastPings::default(), Signals::default());
+    let mut console = Console { clock, terminal, screen, out: &mut out, last_pings, signals };
     let exit = commands::run(typed, Environment::own(), &mut console)?;
     out.flush()?;
     Ok(exit)

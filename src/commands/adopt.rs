@@ -10,7 +10,7 @@ use backlog_schedule::{counted, listed, one_line, toml_text};
 use backlog_store::ownership::PathKind;
 use backlog_store::{Access, CatalogTable, chain, secure_file};
 
-use super::{Console, Endings, Signals, check, open};
+use super::{Console, LastPings, Signals, check, open};
 use crate::adopt::{is_known, propose, resembles_queue};
 use crate::cli::{AdoptArgs, CheckArgs};
 use crate::exit::{Exit, usage};
@@ -134,9 +134,9 @@ fn checked(resolved: &Resolved<'_>, is_large: bool, console: &Console<'_>) -> Re
     if is_large {
         terminal.say("it has many rows, so that `backlog check` takes longer: that is left to you");
     } else {
-        let (endings, signals) = (Endings::default(), Signals::default());
+        let (last_pings, signals) = (LastPings::default(), Signals::default());
         let out = &mut io::stderr();
-        let mut console = Console { clock, terminal, screen, out, endings, signals };
+        let mut console = Console { clock, terminal, screen, out, last_pings, signals };
         exit = check::run(resolved, &CheckArgs::default(), &mut console)?;
     }
     let Ok(database) = open(&resolved.queue()?, Access::ReadOnly, clock) else { return Ok(exit) };

@@ -1,4 +1,4 @@
-//! Assembly of a pass from options and table: the crontab line with the cursor of its last pass, and the handlers.
+//! The parts of a pass, made from options and table: the crontab line with the cursor of its last pass, and the handlers.
 
 use std::ffi::OsString;
 use std::iter;
@@ -9,11 +9,11 @@ use backlog_schedule::{Instant, Schedule, Shard};
 #[cfg(feature = "webhook")]
 use backlog_store::tls_roots;
 use backlog_store::{
-    Access, Clock, ColumnType, Database, LineLock, LineName, LineState, StateDir, Stop, Stoppable,
-    StoredLine, Table, chain,
+    Access, Clock, Column, ColumnType, Database, LineLock, LineName, LineState, StateDir, Stop,
+    Stoppable, StoredLine, Table,
 };
 
-use super::{line_name, open, require_columns, state_dir};
+use super::{line_name, open, or_warn, require_columns, state_dir};
 use crate::engine::{CronLine, Handlers, Observer, Pass};
 use crate::exit::usage;
 use crate::handlers::{
@@ -27,25 +27,24 @@ use crate::options::{self, PassSettings, Queue};
 pub struct Assembly {
     pub line: CronLine,
     pub state: StateDir,
-    /// It does not depend on the handler: lines with different handlers would try the same records.
+    /// Independent of the handler: lines that differ only in it would try the same records.
     pub name: LineName,
     /// The column that orders the records, if it is not the insertion date.
     order: Option<String>,
-    /// What the passes before have left, if it is known.
+    /// The state that earlier passes have left, if it is known.
     pub last: Option<StoredLine>,
 }
 
 impl Assembly {
-    /// For reports. An unreadable cursor is only a warning.
+    /// An assembly for reports. An unreadable cursor causes only a warning.
     pub fn new(queue: &Queue, schedule: &Schedule, database: &dyn Database) -> Result<Self> {
         let mut assembly = Self::without_cursor(queue, schedule, database)?;
-        let last = assembly.state.line_to_read(&assembly.name);
-        let last = last.inspect_err(|error| log::warn!("{}", chain(error))).ok();
+        let last = or_warn(assembly.state.line_to_read(&assembly.name));
         assembly.continue_from(last, database.table());
         Ok(assembly)
     }
 
-    /// With the lock of the line, or without it if another pass has it and this one does not `wait`.
+    /// An assembly with the lock of its line. There is no lock if another pass has it and this one does not `wait`.
     pub fn locked(
         queue: &Queue,
         schedule: &Schedule,
@@ -87,15 +86,14 @@ impl Assembly {
         self.last = Some(last);
     }
 
-    /// What the next pass continues from if this one gets no further.
+    /// The state from which the next pass continues if this one gets no further.
     pub fn next(&self, now: Instant, drain: bool) -> LineState {
-        let last = self.last.as_ref().map(|last| last.state.clone());
         LineState {
             began_at: Some(now),
             began_behind: self.line.pass_time(now, drain).span.map(|span| span.after),
             later: self.line.slots_later(now),
             order: self.order.clone(),
-            ..last.unwrap_or_default()
+            ..self.last.as_ref().map(|last| last.state.clone()).unwrap_or_default()
         }
     }
 
@@ -126,9 +124,9 @@ impl Assembly {
     }
 }
 
-/// The policy of a crontab line as it is typed, with the condition and the shard that narrow the records.
+/// The policy of a crontab line as options, with the conditions and the shard that narrow the records.
 pub fn line_policy(schedule: &Schedule, conditions: &[String], shard: Option<Shard>) -> String {
-    let conditions = conditions.iter().map(|it| format!(" --where {it}"));
+    let conditions = conditions.iter().map(|condition| format!(" --where {condition}"));
     let shard = shard.map(|shard| format!(" --shard {shard}"));
     iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
 }
@@ -143,7 +141,7 @@ pub fn open_to_read(
     Ok((database, assembly.transpose()?))
 }
 
-/// The context of the handlers of a pass. `token` marks them, and `run` is the name of the pass.
+/// The context of the handlers of a pass. `token` marks their processes, and `run` is the name of the pass.
 pub fn context(
     queue: &Queue,
     settings: &PassSettings,
@@ -151,7 +149,7 @@ pub fn context(
     token: &str,
     run: &str,
 ) -> Result<HandlerContext> {
-    let own = [
+    let variables = [
         ("BACKLOG_RUN", run.into()),
         ("BACKLOG_QUEUE", queue.name.clone()),
         ("BACKLOG_TABLE", table.name.clone()),
@@ -159,9 +157,9 @@ pub fn context(
     ];
     let most = settings.schedule.limits.max_attempts;
     let most = most.map(|most| ("BACKLOG_MAX_ATTEMPTS", most.to_string()));
+    let variables: Vec<_> = variables.into_iter().chain(most).collect();
     let uses_default_key =
         settings.handler.as_ref().is_some_and(options::HandlerSpec::uses_default_key);
-    let own: Vec<_> = own.into_iter().chain(most).collect();
     Ok(HandlerContext {
         queue: queue.name.clone(),
         table: table.name.clone(),
@@ -171,46 +169,49 @@ pub fn context(
         payload: queue.mapping.payload.clone(),
         series: table.series_source().filter(|_| uses_default_key),
         keeps_stderr: settings.options.joblog.is_some(),
-        environment: CommandEnv::new(&own)?,
+        environment: CommandEnv::new(&variables)?,
     })
 }
 
-fn columns(table: &Table) -> placeholders::Columns<'_> {
-    let integers = table.columns.iter().filter(|column| column.column_type == ColumnType::Integer);
-    let has_integer_id = matches!(&table.id[..], [id] if id.column_type == ColumnType::Integer);
+/// The columns that placeholders may name. `{id}` is an integer if the only column of the id is.
+fn placeholder_columns(table: &Table) -> placeholders::Columns<'_> {
+    let is_integer = |column: &&Column| column.column_type == ColumnType::Integer;
+    let integers = table.columns.iter().filter(is_integer).map(|column| column.name.as_str());
+    let id = matches!(&table.id[..], [id] if is_integer(&id)).then_some("id");
     placeholders::Columns {
         names: table.columns.iter().map(|column| column.name.as_str()).collect(),
-        integers: integers
-            .map(|column| column.name.as_str())
-            .chain(has_integer_id.then_some("id"))
-            .collect(),
+        integers: integers.chain(id).collect(),
     }
 }
 
-/// Fails if a command could run a value of a record as code, or if a placeholder is no column.
-pub fn refuse_placeholders(
+/// Fails if a command could run a value of a record as code, or if a placeholder names no column.
+pub fn check_placeholders(
     handler: &options::HandlerSpec,
     queue: &Queue,
     table: &Table,
 ) -> Result<()> {
-    let columns = columns(table);
+    let columns = placeholder_columns(table);
     let exec =
         if let options::HandlerSpec::Exec { argv, .. } = handler { Some(argv) } else { None };
     let on_archive = queue.on_archive.iter().map(|argv| (argv, "--on-archive: "));
-    for (argv, which) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
+    for (argv, option) in exec.map(|argv| (argv, "")).into_iter().chain(on_archive) {
         if let Err(why) = placeholders::check(argv, &columns) {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let why = one_word_hint(argv, &path).unwrap_or(why);
-            bail!(usage(format!("{which}{why}")));
+            bail!(usage(format!("{option}{why}")));
         }
     }
     Ok(())
 }
 
-/// Fails if the table lacks what the handler needs, or a command could run a value of a record as code.
-pub fn require(handler: Option<&options::HandlerSpec>, queue: &Queue, table: &Table) -> Result<()> {
+/// Fails if the table lacks a column that the handler needs, or a command could run a value of a record as code.
+pub fn require_handler(
+    handler: Option<&options::HandlerSpec>,
+    queue: &Queue,
+    table: &Table,
+) -> Result<()> {
     let Some(handler) = handler else { return Ok(()) };
-    refuse_placeholders(handler, queue, table)?;
+    check_placeholders(handler, queue, table)?;
     // Otherwise the error would come after the first record is archived.
     if let Some(why) = queue.on_archive.as_deref().and_then(cannot_run) {
         bail!("--on-archive: {why}");
@@ -226,43 +227,43 @@ pub fn require(handler: Option<&options::HandlerSpec>, queue: &Queue, table: &Ta
             tls_roots::of_file(path)?;
         }
     }
+    let columns = placeholder_columns(table);
     let url = webhook.target.columns().map(|column| (column, "--post"));
     let key = webhook.key.columns().map(|column| (column, "--idempotency-key"));
-    let secret = webhook.signing.column().map(|column| (column, "--secret-column"));
-    let columns = columns(table);
     let missing = url.chain(key).find(|(name, _)| !columns.has(name));
-    // `{id}` need not be a column, but a secret is in one.
-    let missing =
-        missing.or_else(|| secret.filter(|(name, _)| !placeholders::has(&columns.names, name)));
-    let Some((column, option)) = missing else { return Ok(()) };
+    // The secret is in a column, while `{id}` need not be one.
+    let secret = webhook.signing.column().map(|column| (column, "--secret-column"));
+    let no_secret = secret.filter(|(name, _)| !placeholders::has(&columns.names, name));
+    let Some((column, option)) = missing.or(no_secret) else { return Ok(()) };
     bail!(usage(format!("{option}: {}", columns.unknown(column))))
 }
 
-/// The handlers of a pass. Those of records heed a part of its stop, `of_pass`.
-pub fn handlers(
+/// Starts the handlers of a pass. The handler of records has a part of the pass's stop.
+pub fn start_handlers(
     handler: Option<options::HandlerSpec>,
     on_archive: Option<Vec<OsString>>,
     context: &HandlerContext,
-    of_pass: Arc<Stop>,
+    stop_of_pass: Arc<Stop>,
 ) -> Result<Handlers> {
-    let part = of_pass.part().context("could not make an eventfd")?;
-    let (all, stop) = (
-        HandlerContext { jobs: jobs_within_limits(context.jobs), ..context.clone() },
-        part.clone(),
-    );
+    let stop = stop_of_pass.part().context("could not make an eventfd")?;
+    let of_records = HandlerContext { jobs: jobs_within_limits(context.jobs), ..context.clone() };
     let handler: Arc<dyn Handler> = match handler.ok_or_else(options::no_handler)? {
         options::HandlerSpec::Exec { argv, give_up_on } => {
-            Arc::new(Exec::start_workers(argv, give_up_on, all, stop)?)
+            Arc::new(Exec::start_workers(argv, give_up_on, of_records, stop.clone())?)
         }
-        options::HandlerSpec::Stream(settings) => Arc::new(Stream::new(settings, all, stop)?),
+        options::HandlerSpec::Stream(settings) => {
+            Arc::new(Stream::new(settings, of_records, stop.clone())?)
+        }
         #[cfg(not(feature = "webhook"))]
         options::HandlerSpec::Post(_) => return Err(options::no_handler().into()),
         #[cfg(feature = "webhook")]
-        options::HandlerSpec::Post(webhook) => Arc::new(Post::new(*webhook, all, stop)?),
+        options::HandlerSpec::Post(webhook) => {
+            Arc::new(Post::new(*webhook, of_records, stop.clone())?)
+        }
     };
     let on_archive = on_archive.map(|argv| -> Result<Arc<dyn Handler>> {
         let context = HandlerContext { jobs: 1, ..context.clone() };
-        Ok(Arc::new(Exec::start_workers(argv, Vec::new(), context, of_pass)?))
+        Ok(Arc::new(Exec::start_workers(argv, Vec::new(), context, stop_of_pass)?))
     });
-    Ok(Handlers { handler, stop: part, on_archive: on_archive.transpose()? })
+    Ok(Handlers { handler, stop, on_archive: on_archive.transpose()? })
 }

@@ -7,7 +7,7 @@ use backlog_schedule::{
 };
 use backlog_store::Access;
 
-use super::assemble::refuse_placeholders;
+use super::assemble::check_placeholders;
 use super::passes::user_name;
 use super::queue_arguments::{make_absolute, queue_arguments, utf8};
 use super::{Console, open};
@@ -29,7 +29,7 @@ pub fn run(resolved: &Resolved<'_>, args: &CrontabArgs, console: &mut Console<'_
     if filled_in.any(|word| word.as_encoded_bytes().contains(&b'{'))
         && let Ok(database) = open(&queue, Access::ReadOnly, console.clock)
     {
-        refuse_placeholders(&chosen, &queue, database.table())?;
+        check_placeholders(&chosen, &queue, database.table())?;
     }
     let lines = lines(args, resolved)?;
     let program = std::env::current_exe().context("could not find this program's own path")?;

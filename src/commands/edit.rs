@@ -213,7 +213,6 @@ pub fn edit(
     let table = database.table();
     table.require_sound_counters()?;
     (verb.require)(table, &resolved.choice())?;
-    let id_columns = table.id.len();
     let now = console.clock.now();
     let filter = |meant: &String| {
         CauseFilter::new(meant, resolved, &mut *database, &from, (verb.command, verb.from))
@@ -238,7 +237,7 @@ pub fn edit(
     let pause = pause.filter(|_| verb.to.0 == Transition::Renewed);
     let mut named = Vec::new();
     for typed in &args.ids {
-        named.push((typed, find(&mut *database, typed, id_columns)?));
+        named.push((typed, find(&mut *database, typed)?));
     }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
     let out = &mut *console.out;

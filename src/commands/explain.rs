@@ -29,7 +29,6 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
         let said = pause.sentence(|at| console.screen.at(at), &resolved.choice());
         console.out.write_all(console.screen.wrap(&said).as_bytes())?;
     }
-    let columns = database.table().id.len();
     let known = Failed::of(&queue, &*database)?;
     let joblog = resolved.pass_text("joblog");
     let joblog = joblog.map_or_else(String::new, |joblog| format!(": see the joblog {joblog}"));
@@ -39,7 +38,7 @@ pub fn run(resolved: &Resolved<'_>, ids: &[String], console: &mut Console<'_>) -
     let restores = database.table().require_told_archived().is_ok();
     let mut exit = Exit::Done;
     for typed in ids {
-        let text = match find(&mut *database, typed, columns)? {
+        let text = match find(&mut *database, typed)? {
             Ok(mut record) => {
                 let unstored = known.known.fill_in(&mut record);
                 let view = known.view(&record, &console.screen);

@@ -1,10 +1,11 @@
-//! A function for each subcommand: it acquires, calls one function of a layer below, and reports.
+//! The subcommands: each opens its queue, calls a layer below, and reports the result.
 
 mod adopt;
 mod archived;
 mod assemble;
 mod check;
 mod crontab;
+mod dry_run;
 mod edit;
 mod explain;
 mod failures;
@@ -30,33 +31,34 @@ use anyhow::{Context, Result, bail};
 use backlog_schedule::{Id, Policy, Record, Schedule, json_line, one_line, split_id};
 use backlog_store::ownership::OwnerRule;
 use backlog_store::{
-    Access, Clock, Database, LineName, MOST_IDS, ReadResult, StateDir, Table, secure_file,
+    Access, Clock, Database, LineName, MOST_IDS, ReadResult, StateDir, Table, chain, secure_file,
 };
 
-pub use monitoring::Endings;
+pub use monitoring::LastPings;
 pub use signals::Signals;
 
-use crate::cli::{self, Cli, CliCommand, GlobalArgs, ProcessArgs, Typed};
+use crate::cli::{self, Cli, CliCommand, GlobalArgs, Typed};
 use crate::exit::{Exit, ExitError, usage};
 use crate::options::raw::truth;
-use crate::options::{Environment, PassSettings, Queue, Resolved, Sources, TypedOptions};
+use crate::options::{Environment, Queue, Resolved, Sources, TypedOptions};
 use crate::report::{self, Screen};
 use crate::terminal::Terminal;
 
-/// The console of a command: its clock, standard error and standard output.
+/// The clock, the outputs and the signals of a command.
 pub struct Console<'a> {
     pub clock: Clock,
+    /// Standard error.
     pub terminal: &'a Terminal,
     pub screen: Screen,
+    /// Standard output.
     pub out: &'a mut dyn Write,
-    pub endings: Endings,
+    pub last_pings: LastPings,
     pub signals: Signals,
 }
 
 pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) -> Result<Exit> {
     let Typed { cli, options, is_about_a_queue } = typed;
-    let environment = checked(&cli, environment);
-    let result = environment.and_then(|environment| {
+    let result = with_owner_rule(&cli, environment).and_then(|environment| {
         let sources = if is_about_a_queue {
             Sources::find(cli.global.config.as_deref(), environment)?
         } else {
@@ -64,10 +66,9 @@ pub fn run(typed: Typed, environment: Environment, console: &mut Console<'_>) ->
         };
         run_command(&cli, &options, &sources, console)
     });
-    console.endings.wait(&console.clock, &console.signals);
+    console.last_pings.wait(&console.clock, &console.signals);
     // A signal that came after the pass.
-    let signal = console.signals.first().filter(|_| result.is_ok());
-    if let Some(signal) = signal {
+    if let (Some(signal), Ok(_)) = (console.signals.first(), &result) {
         return Ok(Exit::Signal(signal));
     }
     match (&cli.command, &result) {
@@ -90,7 +91,7 @@ fn run_command(
     match &cli.command {
         CliCommand::Process(args) => {
             let heading = if args.dry_run { HEADING } else { "" };
-            queues.run(args.all_queues, Some(heading), &**args, pass, console)
+            queues.run(args.all_queues, Some(heading), &**args, process::run, console)
         }
         CliCommand::Status(args) => match queues.of_status(args)? {
             Some(names) => status::overview(&names, sources, options, args, console),
@@ -132,17 +133,17 @@ fn run_command(
 
 const HEADING: &str = "queue {}:\n";
 
-type OnQueue<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
+type QueueCommand<A> = fn(&Resolved<'_>, &A, &mut Console<'_>) -> Result<Exit>;
 
-/// The environment with root's rule as the command applies it.
-fn checked(cli: &Cli, environment: Environment) -> Result<Environment> {
+/// Sets the rule for owners of files that the command applies under root.
+fn with_owner_rule(cli: &Cli, environment: Environment) -> Result<Environment> {
     let is_check = matches!(cli.command, CliCommand::Check(_));
     let usual = if is_check { OwnerRule::Reported } else { OwnerRule::Enforced };
     let rule = owner_rule(usual, &cli.global, &environment)?;
     Ok(Environment { rule, ..environment })
 }
 
-/// The rule for owners of files, which the option or its variable waives.
+/// The usual rule for owners of files, unless the option or its variable waives it.
 fn owner_rule(
     usual: OwnerRule,
     global: &GlobalArgs,
@@ -177,24 +178,25 @@ impl Queues<'_> {
         Ok(self.sources.queues()?)
     }
 
-    /// The queues of an overview by `status`. Passes are those of one queue.
+    /// The queues of an overview by `status`; `None` for the status of one queue.
     fn of_status(&self, args: &cli::StatusArgs) -> Result<Option<Vec<String>>> {
         if args.format.queues.all_queues {
             return self.all().map(Some);
         }
+        // Only the status of one queue lists passes or forgets a line.
         let is_overview = args.passes == 0 && args.forget.is_none();
         let undecided = if is_overview { self.sources.open_choice(self.typed)? } else { None };
         Ok(undecided.filter(|queues| queues.len() > 1))
     }
 
-    /// Runs a command for the chosen queue, or for each queue of backlog.toml. An error in one does not stop the next,
-    /// but a signal does. Without a heading the output is JSON.
+    /// Runs a command for the chosen queue, or for each queue of backlog.toml. After an error the next queue follows;
+    /// a signal ends the run. Without a heading the output is JSON.
     fn run<A>(
         &self,
         is_about_all: bool,
         heading: Option<&str>,
         args: &A,
-        command: OnQueue<A>,
+        command: QueueCommand<A>,
         console: &mut Console<'_>,
     ) -> Result<Exit> {
         if !is_about_all {
@@ -202,13 +204,13 @@ impl Queues<'_> {
         }
         let mut worst = Exit::Done;
         for queue in &self.all()? {
-            let shown = heading.unwrap_or_default().replace("{}", &one_line(queue));
-            console.out.write_all(shown.as_bytes())?;
+            let heading_of_queue = heading.unwrap_or_default().replace("{}", &one_line(queue));
+            console.out.write_all(heading_of_queue.as_bytes())?;
             console.terminal.name_queue(Some(queue));
             let resolved = self.sources.resolve(self.typed, Some(queue));
             let exit = resolved.map_err(anyhow::Error::from).and_then(|resolved| {
                 let resolved = resolved.require_usable()?;
-                // A panic has printed its message, and does not stop the others.
+                // A panic has printed its message.
                 let run = AssertUnwindSafe(|| command(&resolved, args, console));
                 catch_unwind(run).unwrap_or_else(|_| bail!("the program has a bug: it panicked"))
             });
@@ -232,14 +234,13 @@ impl Queues<'_> {
     }
 }
 
-/// Writes the manual pages into a directory for `man`: `man1/backlog.1`.
+/// Writes the manual pages, `man1/backlog.1` and so on, into a directory that `man` searches.
 fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
+    let section = directory.join("man1");
     for (file, text) in cli::pages()? {
-        let section = directory.join("man1");
         let path = section.join(file);
-        let made = fs::create_dir_all(&section);
-        let written = made.and_then(|()| {
-            // Others may have made the link.
+        let written = fs::create_dir_all(&section).and_then(|()| {
+            // Another user may have made the link.
             let is_link = section.is_symlink() || path.is_symlink();
             let replace = || secure_file::replace(&path, &text, 0o644);
             if is_link { Err(secure_file::no_file()) } else { replace() }
@@ -248,27 +249,6 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
         writeln!(console.out, "{}", path.display())?;
     }
     Ok(Exit::Done)
-}
-
-fn pass(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_>) -> Result<Exit> {
-    if let Some(name) = resolved.named() {
-        console.terminal.name_queue(Some(name));
-    }
-    for why in resolved.unknown_limits() {
-        log::warn!("{why}");
-    }
-    resolved.require_database(args.dry_run)?;
-    let queue = resolved.queue()?;
-    let mut settings = PassSettings::new(resolved, args.dry_run)?;
-    if !args.ids.is_empty() {
-        return process::run_named(resolved, &queue, settings, args, console);
-    }
-    (settings.limits.drain, settings.wait) = (args.drain, args.wait);
-    if args.dry_run {
-        process::dry_run(&queue, &settings, console)
-    } else {
-        process::run(resolved, &queue, &settings, console)
-    }
 }
 
 /// The name of a crontab line in the state directory, or of the whole queue if the policy is empty.
@@ -280,7 +260,12 @@ fn open(queue: &Queue, access: Access, clock: Clock) -> Result<Box<dyn Database>
     queue.db.open(&queue.mapping, access, clock)
 }
 
-/// The state directory of a queue. With a server, passes go on without that of a user's home.
+/// The value of a report that also works without it. An error becomes a warning.
+fn or_warn<T>(result: Result<T>) -> Option<T> {
+    result.inspect_err(|error| log::warn!("{}", chain(error))).ok()
+}
+
+/// The state directory of a queue. With a server, the default one in the user's home is optional.
 fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
     let state = database.state_dir(queue.state_dir.as_deref())?;
     Ok(if queue.has_own_state_dir { state } else { state.optional() })
@@ -289,24 +274,24 @@ fn state_dir(queue: &Queue, database: &dyn Database) -> Result<StateDir> {
 fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     if table.capabilities().keeps_schedule && matches!(schedule.policy, Policy::Age(_)) {
         bail!(usage(
-            "a queue keeps the waits of its messages itself, and --ndays has none: say --policy, \
+            "a pgmq queue needs the delay of each message, which --ndays does not define: use --policy, \
              --fibonacci or --progressive",
         ));
     }
     if let (Some(due_at), Policy::Age(_)) = (table.due_column(), &schedule.policy) {
         bail!(usage(format!(
-            "on_failure sets {} to {{next}}, the next attempt, and by --ndays cron alone knows that: \
-             say --policy, --fibonacci or --progressive",
+            "on_failure sets {} to {{next}}, the time of the next attempt, which --ndays does not \
+             define: use --policy, --fibonacci or --progressive",
             due_at.name
         )));
     }
     if table.is_undated && !matches!(schedule.policy, Policy::Counted(_)) {
         bail!(usage(
-            "without date_inserted no record has an age: say --fibonacci, or --policy without --by-age",
+            "without date_inserted no record has an age: use --fibonacci, or --policy without --by-age",
         ));
     }
     if table.is_undated && schedule.limits.max_age_secs.is_some() {
-        bail!(usage("--max-age goes by date_inserted, and the table has none"));
+        bail!(usage("--max-age needs date_inserted, and the table has no such column"));
     }
     if schedule.policy.needs_counter() {
         table.require_counter(&schedule.policy.line(), true)?;
@@ -321,11 +306,12 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Minimum length of the beginning of an id that stands for the id.
+/// Minimum length of an abbreviated id.
 const LEAST_BEGINNING: usize = 6;
 
-/// The record with this id, or the only one whose id begins with it; or why there is none.
-fn find(database: &mut dyn Database, id: &str, columns: usize) -> Result<Result<Record, String>> {
+/// The record with this id, or the only one whose id begins with it; otherwise the reason why there is none.
+fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>> {
+    let columns = database.table().id.len();
     for id in Id::typed(id, columns) {
         match database.read(&id)? {
             ReadResult::Record(record) => return Ok(Ok(*record)),
@@ -336,34 +322,34 @@ fn find(database: &mut dyn Database, id: &str, columns: usize) -> Result<Result<
     let begin = Some(id).filter(|id| id.len() >= LEAST_BEGINNING);
     let ids = begin.map_or(Ok(Vec::new()), |begin| database.ids_from(begin))?;
     match &ids[..] {
-        [only] if only != id => find(database, only, columns),
+        [only] if only != id => find(database, only),
         [_, _, ..] => {
             let more = if ids.len() == MOST_IDS { " or more" } else { "" };
             let (count, ids) = (ids.len(), ids.join(", "));
             Ok(Err(format!("{count}{more} ids begin with it: {ids}; type more of it")))
         }
-        _ => Ok(Err(gone(id, columns))),
+        _ => Ok(Err(not_found(id, columns))),
     }
 }
 
-fn gone(id: &str, columns: usize) -> String {
+fn not_found(id: &str, columns: usize) -> String {
     if Path::new(id).is_file() {
-        return format!("{GONE}; if you mean the file, a database follows --db");
+        return format!("{GONE}; if it is a database, write --db before it");
     }
     let parts = split_id(id).len();
     if parts == columns {
         return GONE.into();
     }
     if columns == 1 {
-        return format!("{GONE}; blanks separate ids, not commas");
+        return format!("{GONE}; separate ids with blanks, not commas");
     }
     format!(
-        "{GONE}: an id has {columns} columns with commas between them, not {parts}; a comma within a \
-         value has a backslash before it"
+        "{GONE}: an id has {columns} columns separated by commas, not {parts}; write a comma within a \
+         value as \\,"
     )
 }
 
-/// The begin of the warning about `on_success = "delete"`.
+/// The beginning of the warning about `on_success = "delete"`.
 const SUCCESS_DELETES: &str = "a success deletes its row";
 const AMBIGUOUS: &str = "more than one row has this id";
 const GONE: &str = "no such record";

@@ -88,13 +88,13 @@ impl<'a> Monitoring<'a> {
         }
     }
 
-    /// Reports how the pass has ended, once its line is free for the next one. `endings` waits for the pings.
+    /// Reports how the pass has ended, once its line is free for the next one. `last_pings` waits for the answer of the last ping.
     pub fn end(
         mut self,
         result: &Result<Exit>,
         took: Duration,
         clock: &Clock,
-        endings: &mut Endings,
+        last_pings: &mut LastPings,
     ) {
         let exit = result.as_ref().map_or_else(Exit::from, |exit| *exit);
         if self.is_busy && exit == Exit::Done {
@@ -108,7 +108,7 @@ impl<'a> Monitoring<'a> {
         }
         if let Some(pings) = self.pings.take().or_else(|| self.new_pings()) {
             pings.send(Event::End(exit.code()), &self.summary);
-            endings.0.push((pings, self.complaints));
+            last_pings.0.push((pings, self.complaints));
         }
     }
 
@@ -120,9 +120,9 @@ impl<'a> Monitoring<'a> {
 
 /// The last pings of passes that have ended. The program waits for them before it ends.
 #[derive(Default)]
-pub struct Endings(Vec<(Pings, Complaints)>);
+pub struct LastPings(Vec<(Pings, Complaints)>);
 
-impl Endings {
+impl LastPings {
     /// Waits for all pings until a signal comes or their time is over.
     pub fn wait(&mut self, clock: &Clock, signals: &Signals) {
         let (began_at, signals_before) = (clock.monotonic(), signals.count());

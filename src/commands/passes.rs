@@ -280,7 +280,7 @@ pub fn user_name() -> String {
 }
 
 /// The result of a pass whose line is locked. It reports once an hour that the running pass hangs.
-pub fn find_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -> Result<Exit> {
+pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
     let history = assembly.state.history(&assembly.name);
     let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();

@@ -1,386 +1,310 @@
-//! `backlog process`: a pass, or with `--dry-run` what it would do.
+//! `backlog process`: a pass over the due records of a crontab line, or attempts at named records.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
-use std::ops::ControlFlow::Continue;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use backlog_schedule::{
-    Cause, Cursor, DAY, Id, Instant, Outcome, Record, Status, Verdict, counted, cut_line,
-    hexadecimal, one_line,
+    Cause, Cursor, Id, Instant, Outcome, Record, Status, cut_line, hexadecimal, one_line,
 };
 use backlog_store::{
-    Access, Clock, Database, PassRecord, ReadResult, StatusCount, Stop, Table, chain, secure_file,
+    Access, Clock, Database, PassRecord, ReadResult, Stop, Table, chain, secure_file,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
-use super::assemble::{self, Assembly, handlers, require};
+use super::assemble::{self, Assembly, require_handler, start_handlers};
+use super::dry_run::{dry_run, report_unmapped};
 use super::monitoring::Monitoring;
-use super::passes::{PassLog, find_busy};
+use super::passes::{PassLog, report_busy};
 use super::signals::StoppedBySignals;
-use super::{AMBIGUOUS, Console, SUCCESS_DELETES, find, open, prune};
+use super::{Console, find, open, prune};
 use crate::cli::ProcessArgs;
-use crate::engine::{
-    self, Candidate, DueQueue, Observer, PassLimits, SettledAttempt, Stopped, Tally,
-};
+use crate::engine::{self, Observer, PassLimits, SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, usage};
 use crate::options::{HandlerSpec, PassSettings, Queue, Resolved};
-use crate::report::{self, Screen, dry_run_line, verdict_line};
+use crate::report::{self, Screen};
 use crate::terminal::Terminal;
 
-pub fn run(
-    resolved: &Resolved<'_>,
-    queue: &Queue,
-    settings: &PassSettings,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
-    let (clock, run) = (console.clock, random_hex::<8>()?);
-    let began = clock.monotonic();
-    let mut monitoring = Monitoring::new(queue, settings, &run, console.terminal);
-    let signals = console.signals.begin_pass();
-    let result = locked(resolved, queue, settings, console, run, &mut monitoring, &signals);
-    let took = clock.monotonic().saturating_duration_since(began);
-    let state = monitoring.state();
-    monitoring.end(&result, took, &clock, &mut console.endings);
-    if let (Ok(Exit::Done | Exit::Failed), Some(state)) = (&result, state) {
-        prune::after_pass(queue, &state, clock);
+pub fn run(resolved: &Resolved<'_>, args: &ProcessArgs, console: &mut Console<'_>) -> Result<Exit> {
+    if let Some(name) = resolved.named() {
+        console.terminal.name_queue(Some(name));
     }
-    result
+    for why in resolved.unknown_limits() {
+        log::warn!("{why}");
+    }
+    resolved.require_database(args.dry_run)?;
+    let queue = resolved.queue()?;
+    let mut settings = PassSettings::new(resolved, args.dry_run)?;
+    if args.ids.is_empty() {
+        (settings.limits.drain, settings.wait) = (args.drain, args.wait);
+        if args.dry_run {
+            return dry_run(&queue, &settings, console);
+        }
+    }
+    let Console { clock, terminal, .. } = *console;
+    let (run, signals) = (random_hex::<8>()?, console.signals.begin_pass());
+    let run = Run { resolved, queue, settings, clock, terminal, run, signals };
+    if args.ids.is_empty() { run.pass(console) } else { run.named(args, console) }
 }
 
-/// Fails if the table lacks what outcomes or the handler need.
-fn require_all(queue: &Queue, settings: &PassSettings, table: &Table) -> Result<()> {
-    table.require_success()?;
-    table.require_sound_counters()?;
-    require(settings.handler.as_ref(), queue, table)
-}
-
-/// The pass under the lock of its line, which is free when this returns.
-fn locked(
-    resolved: &Resolved<'_>,
-    queue: &Queue,
-    settings: &PassSettings,
-    console: &Console<'_>,
+/// A run of `process` over one queue.
+struct Run<'a> {
+    resolved: &'a Resolved<'a>,
+    queue: Queue,
+    settings: PassSettings<'a>,
+    clock: Clock,
+    terminal: &'a Terminal,
+    /// The name of the pass.
     run: String,
-    monitoring: &mut Monitoring<'_>,
-    signals: &StoppedBySignals,
-) -> Result<Exit> {
-    let (clock, terminal) = (console.clock, console.terminal);
-    let most_wait = settings.limits.max_runtime.unwrap_or(Duration::MAX);
-    let mut database = open(queue, Access::Pass(most_wait), clock)?;
-    require_all(queue, settings, database.table())?;
-    let (mut assembly, lock) =
-        Assembly::locked(queue, &settings.schedule, &mut *database, settings.wait, clock.now())?;
-    if lock.is_none() {
-        monitoring.is_busy = true;
-        return find_busy(resolved, &assembly, clock.now());
-    }
-    monitoring.begin(&assembly.state);
-    let began = clock.monotonic();
-    let log = PassLog::open(
-        &assembly,
-        settings,
-        database.table(),
-        run,
-        clock.now(),
-        terminal.is_terminal,
-    );
-    // A pass that cannot write how far it got must not make up for missed ticks: the next one would do so again.
-    let makes_up = assembly.line.makes_up(clock.now());
-    if makes_up && log.record(PassRecord::begin) == Some(false) {
-        assembly.line.cursor = Cursor::default();
-    }
-    let is_webhook = matches!(settings.handler, Some(HandlerSpec::Post(_)));
-    let result = run_locked(database, assembly, queue, settings, console, &log, signals);
-    let elapsed = clock.monotonic().saturating_duration_since(began);
-    let (ended, exit) = match result {
-        Ok(tally) => {
-            let summary = report::summary(&tally, elapsed);
-            let causes = |width| {
-                let screen = Screen { width, now: clock.now() };
-                report::top_failures(&[("", &log.causes())], &resolved.choice(), &screen)
-            };
-            // The pause was reported when it was found.
-            if terminal.width.is_some() && tally != Tally::paused() {
-                terminal.say(&summary);
-                terminal.say_lines(&causes(terminal.width));
-            }
-            let mut summary = format!("{summary}\n{}", causes(None));
-            let is_hourly = is_webhook || matches!(tally.stopped, Some(Stopped::Failures(_)));
-            let exit = outcome(&tally, settings.options.strict).or_else(|error| {
-                if !is_hourly || log.may_report(clock.now()) {
-                    return Err(error);
-                }
-                log::warn!("{error}");
-                summary = format!("{error}\n{summary}");
-                Ok(Exit::from(&error))
-            });
-            monitoring.summary = summary;
-            (Ok(tally), exit)
-        }
-        Err(error) => (Err(chain(&error)), Err(error)),
-    };
-    let code = exit.as_ref().map_or_else(Exit::from, |exit| *exit);
-    let reported = log.report_archived(resolved, clock.now());
-    reported.unwrap_or_else(|error| log::error!("{error}"));
-    log.end(clock.now(), elapsed, &ended, code);
-    if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {
-        log.report_failing(&Screen { width: terminal.width, now: clock.now() });
-    }
-    let totals = log.record(|record| record.totals()).flatten();
-    monitoring.write_metrics(code, elapsed, totals, clock.now());
-    exit
-}
-
-fn run_locked(
-    database: Box<dyn Database>,
-    mut assembly: Assembly,
-    queue: &Queue,
-    settings: &PassSettings,
-    console: &Console<'_>,
-    log: &PassLog,
-    signals: &StoppedBySignals,
-) -> Result<Tally> {
-    let (clock, now) = (console.clock, log.began);
-    let (grace, max_runtime) = (settings.limits.grace, settings.limits.max_runtime);
-    let stop = Stop::new(clock, grace, max_runtime).context("could not make an eventfd")?;
-    let token = random_hex::<16>()?;
-    let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
-    let capabilities = &mut assembly.line.capabilities;
-    capabilities.may_give_up = settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
-    capabilities.series = context.series;
-    let policy = &assembly.line.schedule.policy;
-    // Others cannot read a new one: errors may quote records.
-    let joblog = settings.options.joblog.as_deref().map(|path| {
-        let opened = secure_file::append(path, 0o640);
-        opened.with_context(|| format!("could not open the joblog {}", path.display()))
-    });
-    let observer = PassObserver {
-        joblog_context: json!({
-            "run": log.run,
-            "queue": context.queue,
-            "table": context.table,
-            "policy": policy.line(),
-            "tick": now.tick_begin(policy.every_secs()),
-        }),
-        joblog: joblog.transpose()?,
-        joblog_result: Ok(()),
-        log: log.clone(),
-        is_named: !settings.limits.named.is_empty(),
-        is_webhook: matches!(settings.handler, Some(HandlerSpec::Post(_))),
-        clock,
-        terminal: console.terminal.clone(),
-        most: settings.limits.max_records.unwrap_or(u64::MAX),
-        bar: ProgressBar::hidden(),
-        failed: 0,
-        logged_causes: HashSet::new(),
-    };
-    let pass = assembly.pass(database, settings, now, stop.clone(), &token, Box::new(observer))?;
-    // Removed when the pass has ended, however it ended.
-    let mut _running = None;
-    let tally = engine::run(pass, |wake| {
-        signals.heed(wake)?;
-        log.record(PassRecord::begin);
-        _running = assembly.state.begin_pass(&token)?;
-        handlers(settings.handler.clone(), queue.on_archive.clone(), &context, stop.clone())
-    });
-    let tally = tally?;
-    if tally.found_nothing {
-        say_if_unmapped(queue, log, clock, console.terminal)?;
-    }
-    Ok(tally)
-}
-
-/// Tries the records with these ids now, due or not, beside the passes of the line. Prints what became of each.
-pub fn run_named(
-    resolved: &Resolved<'_>,
-    queue: &Queue,
-    mut settings: PassSettings,
-    args: &ProcessArgs,
-    console: &mut Console<'_>,
-) -> Result<Exit> {
-    let (clock, signals) = (console.clock, console.signals.begin_pass());
-    let mut database = open(queue, Access::Pass(Duration::MAX), clock)?;
-    let table = database.table();
-    require_all(queue, &settings, table)?;
-    if table.capabilities().keeps_schedule {
-        let retry = format!("`backlog retry{} ID`", resolved.choice());
-        let why = "a pgmq queue hands out messages in its own order";
-        bail!(usage(format!("{why}; {retry} has the next pass try a message")));
-    }
-    let columns = table.id.len();
-    let assembly = Assembly::new(queue, &settings.schedule, &*database)?;
-    let (line, has_schedule) = (assembly.line.clone(), resolved.schedule()?.is_some());
-    let (mut ids, mut exit) = (Vec::new(), Exit::Done);
-    for typed in &args.ids {
-        let found = find(&mut *database, typed, columns)?;
-        let found = found.and_then(|record| match untried(resolved, queue, &record, args.again) {
-            None => Ok(record.id),
-            Some(why) => Err(why),
-        });
-        match found {
-            Ok(id) if ids.contains(&id) => {}
-            Ok(id) => ids.push(id),
-            Err(why) => {
-                exit = Exit::Failed;
-                log::error!("{}: {why}", one_line(typed));
-            }
-        }
-    }
-    if ids.is_empty() {
-        return Ok(exit);
-    }
-    let PassLimits { max_runtime, grace, .. } = settings.limits;
-    let (named, again) = (ids.clone(), args.again);
-    settings.limits = PassLimits { max_runtime, grace, named, again, ..PassLimits::default() };
-    let (run, now) = (random_hex::<8>()?, clock.now());
-    let log = PassLog::open(&assembly, &settings, database.table(), run, now, true);
-    let done = run_locked(database, assembly, queue, &settings, console, &log, &signals);
-    log.add_failures(clock.now());
-    let mut database = open(queue, Access::ReadOnly, clock)?;
-    for id in &ids {
-        let mut result = log.result(id).unwrap_or_else(|| "left as it was".into());
-        if let ReadResult::Record(record) = database.read(id)?
-            && record.status.is_pending()
-            && has_schedule
-            && result != BUSY
-        {
-            let verdict = line.due_rule(clock.now(), false).verdict(record.facts());
-            let next = report::next_attempt(&record, verdict, &console.screen);
-            result += &format!("; next attempt {next}");
-        }
-        writeln!(console.out, "{id}: {}", one_line(&result))?;
-    }
-    let tally = done?;
-    let outcome = outcome(&tally, true)?;
-    let all = tally.succeeded == ids.len() as u64;
-    Ok(exit.max(outcome).max(if all { Exit::Done } else { Exit::Failed }))
+    signals: StoppedBySignals,
 }
 
 const BUSY: &str = "not tried: a pass has it in hand; try again later";
 
-/// Why a record is not tried although a person has named it.
-fn untried(resolved: &Resolved<'_>, queue: &Queue, record: &Record, again: bool) -> Option<String> {
-    let (id, choice) = (&record.id, resolved.choice());
-    match record.status {
-        _ if !queue.holds(id) => Some("is in another shard".into()),
-        Status::New | Status::Error => None,
-        Status::Success if again => None,
-        Status::Success => Some("is SUCCESS; --again tries it again".into()),
-        Status::Archived => {
-            Some(format!("is ARCHIVED; `backlog restore{choice} {id}` makes it NEW"))
+impl Run<'_> {
+    fn pass(&self, console: &mut Console<'_>) -> Result<Exit> {
+        let (clock, began) = (self.clock, self.clock.monotonic());
+        let mut monitoring = Monitoring::new(&self.queue, &self.settings, &self.run, self.terminal);
+        let result = self.locked_pass(&mut monitoring);
+        let took = clock.monotonic().saturating_duration_since(began);
+        let state = monitoring.state();
+        monitoring.end(&result, took, &clock, &mut console.last_pings);
+        if let (Ok(Exit::Done | Exit::Failed), Some(state)) = (&result, state) {
+            prune::after_pass(&self.queue, &state, clock);
         }
-        Status::Foreign => Some(format!("is {}, not pending", cut_line(&record.status_text))),
+        result
     }
-}
 
-/// Prints what a pass would do now, in its order. Nothing is claimed or written.
-pub fn dry_run(queue: &Queue, settings: &PassSettings, console: &mut Console<'_>) -> Result<Exit> {
-    let mut reader = open(queue, Access::ReadOnly, console.clock)?;
-    reader.table().require_sound_counters()?;
-    require(settings.handler.as_ref(), queue, reader.table())?;
-    let Assembly { line, state, name, .. } = Assembly::new(queue, &settings.schedule, &*reader)?;
-    if let Some(what) = reader.deletion(SUCCESS_DELETES)? {
-        console.terminal.say(&what);
-    }
-    if let Some(pause) = state.pause(&name.queue, &name.table, console.clock.now()) {
-        let screen = Screen { width: console.terminal.width, now: console.clock.now() };
-        console.terminal.say(&pause.sentence(|at| screen.at(at), ""));
-    }
-    let limits = &settings.limits;
-    let plan = line.plan(settings.options.order, limits);
-    let rule = line.due_rule(console.clock.now(), limits.drain);
-    let counts = rule.capabilities.has_counter;
-    let mut candidates = DueQueue::new(&plan, rule.clone());
-    let mut left = limits.max_records.unwrap_or(u64::MAX);
-    let (mut printed, mut ambiguous) = (HashSet::new(), HashSet::new());
-    while left > 0
-        && let Some(Candidate { id, .. }) = candidates.next_few(1, &mut *reader)?.pop()
-    {
-        // A restored record can have kept a slot.
-        if printed.contains(&id) {
-            continue;
+    /// The pass under the lock of its line, which is free when this returns.
+    fn locked_pass(&self, monitoring: &mut Monitoring<'_>) -> Result<Exit> {
+        let Self { resolved, settings, clock, terminal, .. } = self;
+        let mut database = self.open(settings.limits.max_runtime.unwrap_or(Duration::MAX))?;
+        let (schedule, now) = (&settings.schedule, clock.now());
+        let (mut assembly, lock) =
+            Assembly::locked(&self.queue, schedule, &mut *database, settings.wait, now)?;
+        if lock.is_none() {
+            monitoring.is_busy = true;
+            return report_busy(resolved, &assembly, clock.now());
         }
-        match reader.read(&id)? {
-            ReadResult::Gone => {}
-            ReadResult::Ambiguous => {
-                ambiguous.insert(id);
+        monitoring.begin(&assembly.state);
+        let began = clock.monotonic();
+        let log = self.log(&assembly, database.table(), terminal.is_terminal);
+        // A pass that cannot write how far it got must not make up for missed ticks: the next one would do so again.
+        let makes_up = assembly.line.makes_up(clock.now());
+        if makes_up && log.record(PassRecord::begin) == Some(false) {
+            assembly.line.cursor = Cursor::default();
+        }
+        let result = self.attempts(database, assembly, &log);
+        let elapsed = clock.monotonic().saturating_duration_since(began);
+        let (ended, exit) = match result {
+            Ok(tally) => {
+                let exit = self.conclude(&tally, elapsed, &log, monitoring);
+                (Ok(tally), exit)
             }
-            ReadResult::Record(record) => {
-                let verdict = rule.verdict(record.facts());
-                if let Verdict::Archive(_) | Verdict::Due(_) = verdict {
-                    left -= u64::from(matches!(verdict, Verdict::Due(_)));
-                    let line = verdict_line(&record, verdict, counts, &console.screen);
-                    console.out.write_all(line.as_bytes())?;
-                    printed.insert(id);
+            Err(error) => (Err(chain(&error)), Err(error)),
+        };
+        let code = exit.as_ref().map_or_else(Exit::from, |exit| *exit);
+        let reported = log.report_archived(resolved, clock.now());
+        reported.unwrap_or_else(|error| log::error!("{error}"));
+        log.end(clock.now(), elapsed, &ended, code);
+        if ended.is_ok_and(|tally| tally.attempts() + tally.unable > 0) {
+            log.report_failing(&Screen { width: terminal.width, now: clock.now() });
+        }
+        let totals = log.record(|record| record.totals()).flatten();
+        monitoring.write_metrics(code, elapsed, totals, clock.now());
+        exit
+    }
+
+    /// Prints the summary of a pass, keeps it for the last ping, and returns the exit of the pass.
+    fn conclude(
+        &self,
+        tally: &Tally,
+        elapsed: Duration,
+        log: &PassLog,
+        monitoring: &mut Monitoring<'_>,
+    ) -> Result<Exit> {
+        let (clock, terminal) = (self.clock, self.terminal);
+        let summary = report::summary(tally, elapsed);
+        let causes = |width| {
+            let screen = Screen { width, now: clock.now() };
+            report::top_failures(&[("", &log.causes())], &self.resolved.choice(), &screen)
+        };
+        // The pause was reported when it was found.
+        if terminal.width.is_some() && *tally != Tally::paused() {
+            terminal.say(&summary);
+            terminal.say_lines(&causes(terminal.width));
+        }
+        monitoring.summary = format!("{summary}\n{}", causes(None));
+        let is_hourly = self.is_webhook() || matches!(tally.stopped, Some(Stopped::Failures(_)));
+        match outcome(tally, self.settings.options.strict) {
+            Err(error) if is_hourly && !log.may_report(clock.now()) => {
+                log::warn!("{error}");
+                monitoring.summary.insert_str(0, &format!("{error}\n"));
+                Ok(Exit::from(&error))
+            }
+            exit => exit,
+        }
+    }
+
+    /// Tries the named records now, due or not, next to the passes of the line. Prints the result of each.
+    fn named(mut self, args: &ProcessArgs, console: &mut Console<'_>) -> Result<Exit> {
+        let clock = self.clock;
+        let mut database = self.open(Duration::MAX)?;
+        if database.table().capabilities().keeps_schedule {
+            let retry = format!("backlog retry{} ID", self.resolved.choice());
+            let why = "a pgmq queue hands out messages in its own order";
+            bail!(usage(format!("{why}; to have the next pass try a message: {retry}")));
+        }
+        let assembly = Assembly::new(&self.queue, &self.settings.schedule, &*database)?;
+        let has_schedule = self.resolved.schedule()?.is_some();
+        let line = Some(assembly.line.clone()).filter(|_| has_schedule);
+        let (ids, exit) = self.find_named(&mut *database, args)?;
+        if ids.is_empty() {
+            return Ok(exit);
+        }
+        let PassLimits { max_runtime, grace, .. } = self.settings.limits;
+        let (named, again) = (ids.clone(), args.again);
+        self.settings.limits =
+            PassLimits { max_runtime, grace, named, again, ..PassLimits::default() };
+        let log = self.log(&assembly, database.table(), true);
+        let result = self.attempts(database, assembly, &log);
+        log.add_failures(clock.now());
+        let mut database = open(&self.queue, Access::ReadOnly, clock)?;
+        for id in &ids {
+            let mut text = log.result(id).unwrap_or_else(|| "left as it was".into());
+            if let (Some(line), ReadResult::Record(record)) = (&line, database.read(id)?)
+                && record.status.is_pending()
+                && text != BUSY
+            {
+                let verdict = line.due_rule(clock.now(), false).verdict(record.facts());
+                let next = report::next_attempt(&record, verdict, &console.screen);
+                text += &format!("; next attempt {next}");
+            }
+            writeln!(console.out, "{id}: {}", one_line(&text))?;
+        }
+        let tally = result?;
+        let is_success = tally.succeeded == ids.len() as u64;
+        let worst = exit.max(outcome(&tally, true)?);
+        Ok(if is_success { worst } else { worst.max(Exit::Failed) })
+    }
+
+    /// The ids of the records to try. Reports each id that is not tried.
+    fn find_named(
+        &self,
+        database: &mut dyn Database,
+        args: &ProcessArgs,
+    ) -> Result<(Vec<Id>, Exit)> {
+        let (mut ids, mut exit) = (Vec::new(), Exit::Done);
+        for typed in &args.ids {
+            let found = find(database, typed)?;
+            match found.and_then(|record| self.require_triable(record, args.again)) {
+                Ok(id) if ids.contains(&id) => {}
+                Ok(id) => ids.push(id),
+                Err(why) => {
+                    exit = Exit::Failed;
+                    log::error!("{}: {why}", one_line(typed));
                 }
             }
         }
+        Ok((ids, exit))
     }
-    let mut is_pending = false;
-    reader.scan(&Status::PENDING, settings.options.order, None, &mut |record| {
-        is_pending = true;
-        if printed.contains(&record.id) {
-            return Ok(Continue(()));
-        }
-        let verdict = rule.verdict(record.facts());
-        let line = if ambiguous.contains(&record.id) {
-            dry_run_line(&record, "skip", AMBIGUOUS)
-        } else if left == 0 && matches!(verdict, Verdict::Due(_) | Verdict::Archive(_)) {
-            dry_run_line(&record, "skip", "due, but beyond --max-records")
-        } else {
-            // A due one was inserted after the due ones were read.
-            verdict_line(&record, verdict, counts, &console.screen)
+
+    fn require_triable(&self, record: Record, again: bool) -> Result<Id, String> {
+        let (id, choice) = (record.id, self.resolved.choice());
+        Err(match record.status {
+            _ if !self.queue.holds(&id) => "is in another shard".into(),
+            Status::New | Status::Error => return Ok(id),
+            Status::Success if again => return Ok(id),
+            Status::Success => "is SUCCESS; --again tries it again".into(),
+            Status::Archived => format!("is ARCHIVED; `backlog restore{choice} {id}` makes it NEW"),
+            Status::Foreign => format!("is {}, not pending", cut_line(&record.status_text)),
+        })
+    }
+
+    /// Opens the table. Fails if it lacks a column that outcomes or the handler need.
+    fn open(&self, most_wait: Duration) -> Result<Box<dyn Database>> {
+        let database = open(&self.queue, Access::Pass(most_wait), self.clock)?;
+        let table = database.table();
+        table.require_success()?;
+        table.require_sound_counters()?;
+        require_handler(self.settings.handler.as_ref(), &self.queue, table)?;
+        Ok(database)
+    }
+
+    fn log(&self, assembly: &Assembly, table: &Table, by_hand: bool) -> PassLog {
+        let (run, now) = (self.run.clone(), self.clock.now());
+        PassLog::open(assembly, &self.settings, table, run, now, by_hand)
+    }
+
+    fn is_webhook(&self) -> bool {
+        matches!(self.settings.handler, Some(HandlerSpec::Post(_)))
+    }
+
+    /// Tries the records that are due or named.
+    fn attempts(
+        &self,
+        database: Box<dyn Database>,
+        mut assembly: Assembly,
+        log: &PassLog,
+    ) -> Result<Tally> {
+        let Self { queue, settings, clock, terminal, .. } = self;
+        let limits = &settings.limits;
+        let stop = Stop::new(*clock, limits.grace, limits.max_runtime);
+        let stop = stop.context("could not make an eventfd")?;
+        let token = random_hex::<16>()?;
+        let context = assemble::context(queue, settings, database.table(), &token, &log.run)?;
+        let capabilities = &mut assembly.line.capabilities;
+        capabilities.may_give_up = settings.handler.as_ref().is_some_and(HandlerSpec::gives_up);
+        capabilities.series = context.series;
+        // Other users cannot read a new joblog, because errors may quote records.
+        let joblog = settings.options.joblog.as_deref().map(|path| {
+            let opened = secure_file::append(path, 0o640);
+            opened.with_context(|| format!("could not open the joblog {}", path.display()))
+        });
+        let policy = &assembly.line.schedule.policy;
+        let observer = PassObserver {
+            joblog_context: json!({
+                "run": log.run,
+                "queue": context.queue,
+                "table": context.table,
+                "policy": policy.line(),
+                "tick": log.began.tick_begin(policy.every_secs()),
+            }),
+            joblog: joblog.transpose()?,
+            joblog_result: Ok(()),
+            log: log.clone(),
+            is_named: !limits.named.is_empty(),
+            is_webhook: self.is_webhook(),
+            clock: *clock,
+            terminal: (*terminal).clone(),
+            most: limits.max_records.unwrap_or(u64::MAX),
+            bar: ProgressBar::hidden(),
+            failed: 0,
+            logged_causes: HashSet::new(),
         };
-        writeln!(console.out, "{}", console.screen.fit(&line))?;
-        Ok(Continue(()))
-    })?;
-    if !is_pending && let Some(why) = unmapped(&mut *reader, console.clock.now())? {
-        log::error!("nothing is pending: {why}");
+        let observer = Box::new(observer);
+        let pass = assembly.pass(database, settings, log.began, stop.clone(), &token, observer)?;
+        // Dropped, and so removed, at each return.
+        let mut _running = None;
+        let tally = engine::run(pass, |wake| {
+            self.signals.stop_pass_by(wake)?;
+            log.record(PassRecord::begin);
+            _running = assembly.state.begin_pass(&token)?;
+            start_handlers(
+                settings.handler.clone(),
+                queue.on_archive.clone(),
+                &context,
+                stop.clone(),
+            )
+        })?;
+        if tally.found_nothing {
+            report_unmapped(queue, log, *clock, terminal)?;
+        }
+        Ok(tally)
     }
-    Ok(Exit::Done)
-}
-
-const UNMAPPED_NAMED: usize = 5;
-
-/// Reports that no row has a mapped status, which looks like a queue without work. Under cron once a day.
-fn say_if_unmapped(queue: &Queue, log: &PassLog, clock: Clock, terminal: &Terminal) -> Result<()> {
-    let now = clock.now();
-    let sought_at = log.record(|record| record.next.unmapped_sought_at).flatten();
-    let since = sought_at.map(|at| now.0.saturating_sub(at.0));
-    let is_due = since.is_none_or(|since| !(0..DAY).contains(&since));
-    if terminal.width.is_none() && !is_due {
-        return Ok(());
-    }
-    let mut database = open(queue, Access::ReadOnly, clock)?;
-    database.make_read_only()?;
-    if let Some(why) = unmapped(&mut *database, now)? {
-        log::error!("nothing was due: {why}");
-    }
-    log.record(|record| record.next.unmapped_sought_at = Some(now));
-    Ok(())
-}
-
-/// The statuses of the rows, if none of them is mapped to ours.
-fn unmapped(database: &mut dyn Database, now: Instant) -> Result<Option<String>> {
-    let foreign = if database.any_mapped()? { Vec::new() } else { database.census(&[], now)? };
-    let rows: u64 = foreign.iter().map(|count| count.rows).sum();
-    if rows == 0 {
-        return Ok(None);
-    }
-    let quoted = |count: &StatusCount| format!("'{}'", cut_line(&count.text));
-    let values: Vec<_> = foreign.iter().take(UNMAPPED_NAMED).map(quoted).collect();
-    let more = if foreign.len() > UNMAPPED_NAMED { ", ..." } else { "" };
-    Ok(Some(format!(
-        "all {} of table {} have a status that is mapped to nothing: {}{more}; map it as status.new, \
-         see `backlog check`",
-        counted(rows, "row"),
-        database.table().name,
-        values.join(", ")
-    )))
 }
 
 fn random_hex<const BYTES: usize>() -> Result<String> {
@@ -423,6 +347,7 @@ struct PassObserver {
     is_webhook: bool,
     clock: Clock,
     terminal: Terminal,
+    /// The value of --max-records.
     most: u64,
     bar: ProgressBar,
     failed: u64,
@@ -451,8 +376,8 @@ impl Observer for PassObserver {
         let line = report::joblog_line(attempt, &self.joblog_context);
         let written = joblog.write_all(line.as_bytes());
         if self.joblog_result.is_ok() {
-            self.joblog_result =
-                written.context("the records are settled, but the joblog is incomplete");
+            let incomplete = "the records are settled, but the joblog is incomplete";
+            self.joblog_result = written.context(incomplete);
         }
     }
 
@@ -462,16 +387,15 @@ impl Observer for PassObserver {
         }
     }
 
-    /// A named record is tried during a pause too.
+    /// The pause that holds now. Named records are tried during a pause too.
     fn paused(&mut self) -> Option<String> {
         if self.is_named {
             return None;
         }
         let (PassLog { state, line, .. }, now) = (&self.log, self.clock.now());
         let pause = state.pause(&line.queue, &line.table, now)?;
-        let screen = Screen { width: self.terminal.width, now };
-        let sentence = pause.sentence(|at| screen.at(at), "");
-        // Under cron, a pause that could not be read is reported.
+        let sentence = pause.sentence(|at| self.screen().at(at), "");
+        // A pause that could not be read is reported, also under cron.
         if pause.since.is_none()
             && !log::log_enabled!(log::Level::Warn)
             && state.may_say(line, "unread", now)
@@ -496,7 +420,7 @@ impl Observer for PassObserver {
     }
 
     fn shown(&self, at: Instant) -> String {
-        Screen { width: self.terminal.width, now: self.clock.now() }.when(at)
+        self.screen().when(at)
     }
 
     fn slow_handlers(&mut self, records: &[(Id, Instant)]) -> bool {
@@ -519,5 +443,11 @@ impl Observer for PassObserver {
         self.bar.abandon();
         self.bar.finish_and_clear();
         std::mem::replace(&mut self.joblog_result, Ok(()))
+    }
+}
+
+impl PassObserver {
+    fn screen(&self) -> Screen {
+        Screen { width: self.terminal.width, now: self.clock.now() }
     }
 }

@@ -14,13 +14,12 @@ use crate::options::Resolved;
 pub fn run(resolved: &Resolved<'_>, args: &ShowArgs, console: &mut Console<'_>) -> Result<Exit> {
     let queue = resolved.queue()?;
     let mut database = open(&queue, Access::ReadOnly, console.clock)?;
-    let columns = database.table().id.len();
     let payload = queue.mapping.payload.as_deref();
     let secret = resolved.pass_text("secret_column");
     let known = Failed::of(&queue, &*database)?;
     let mut exit = Exit::Done;
     for id in &args.ids {
-        let found = match find(&mut *database, id, columns)? {
+        let found = match find(&mut *database, id)? {
             Ok(record) => match database.read_whole(&record.id)? {
                 ReadResult::Record(record) => Ok(record),
                 ReadResult::Gone | ReadResult::Ambiguous => Err(GONE.into()),

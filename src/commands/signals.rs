@@ -80,7 +80,7 @@ impl Signals {
 
 impl StoppedBySignals {
     /// From now on, a signal stops the pass in order.
-    pub fn heed(&self, wake: Wake) -> Result<()> {
+    pub fn stop_pass_by(&self, wake: Wake) -> Result<()> {
         let Self(signals) = self;
         if !lock(&signals.0).is_listening {
             signals.listen()?;

@@ -24,14 +24,13 @@ pub fn run(resolved: &Resolved<'_>, args: &IdsArgs, console: &mut Console<'_>) -
     let (queue, clock) = (resolved.queue()?, console.clock);
     let mut database = open(&queue, Access::ReadOnly, clock)?;
     let state = state_dir(&queue, &*database)?;
-    let columns = database.table().id.len();
     // A pass reports errors of the schedule.
     let schedule = resolved.pass_schedule();
     let line = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
     let wait = resolved.pass_settings().0.grace.saturating_add(LEEWAY);
     let mut worst = Exit::Done;
     for typed in &args.ids {
-        let record = match find(&mut *database, typed, columns)? {
+        let record = match find(&mut *database, typed)? {
             Ok(record) => record,
             Err(why) => {
                 worst = worst.max(Exit::Failed);

@@ -551,13 +551,13 @@ fn a_composite_key_is_one_id_everywhere() {
     let explained = env.run_at(MIDNIGHT, &["explain", "x,2", "--policy", "even"]).success().stdout;
     assert!(explained.starts_with("record x,2: ERROR"), "{explained}");
     let explained = env.run(&["explain", "it,s,9007199254740992"]).stdout;
-    assert!(explained.contains("columns with commas between them, not 3; a comma"), "{explained}");
+    assert!(explained.contains("columns separated by commas, not 3; write a comma"), "{explained}");
     let ran = env.run(&["archive", "x,2", "it\\,s,9007199254740992", "x", "x,3"]);
     assert_eq!(
         (ran.exit, ran.stdout.as_str()),
         (
             Some(1),
-            "x: no such record: an id has 2 columns with commas between them, not 1; a comma within a value has a backslash before it\nx,3: no such record\nit\\,s,9007199254740992: is SUCCESS, and is left so\narchived 1 record\n"
+            "x: no such record: an id has 2 columns separated by commas, not 1; write a comma within a value as \\,\nx,3: no such record\nit\\,s,9007199254740992: is SUCCESS, and is left so\narchived 1 record\n"
         )
     );
     assert_eq!(env.query("SELECT a, b FROM t WHERE STATUS = 'ARCHIVED'"), "x|2");

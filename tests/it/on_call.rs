@@ -116,7 +116,7 @@ fn nothing_is_due() {
     let env = one_record();
     let status = "status={new=\"open\",error=\"failed\",success=\"done\"}";
     let ran = pass(&env, &["-v", "--set", status], &["true"]);
-    says(&ran.stderr, "have a status that is mapped to nothing");
+    says(&ran.stderr, "have a status that is not mapped");
     assert!(ran.stderr.contains("'NEW'"), "{}", ran.stderr);
     let first = env.run(&["status"]).success().stdout;
     assert!(first.lines().next().unwrap().contains(&env.db().display().to_string()), "{first}");

@@ -122,7 +122,7 @@ fn the_database_needs_no_option_where_no_other_word_is_expected() {
         ["process --progressive --db shop.db shop.db -- true", "explain --db shop.db shop.db"]
     {
         let ran = env.run(&command.split(' ').collect::<Vec<_>>());
-        let says = "shop.db: no such record; if you mean the file, a database follows --db\n";
+        let says = "shop.db: no such record; if it is a database, write --db before it\n";
         assert!([ran.stdout, ran.stderr].concat().ends_with(says), "{command}");
     }
 }

@@ -12,7 +12,7 @@ use backlog_store::{Location, Table, chain, secure_file};
 use nix::unistd::{User, geteuid};
 use rustix::fs::{Access, access};
 
-use super::super::assemble::require;
+use super::super::assemble::require_handler;
 use super::super::owner_rule;
 use crate::cli::{self, Typed};
 use crate::crontab::{CRON_PATH, CronCommand, CronLine, Crontab};
@@ -177,7 +177,9 @@ impl Installed<'_> {
         errors.extend(resolved.errors.iter().cloned());
         let handler = PassSettings::new(resolved, false).map(|settings| settings.handler);
         if let (Ok(handler), Some(table)) = (&handler, self.table) {
-            errors.extend(require(handler.as_ref(), named, table).err().map(|why| chain(&why)));
+            errors.extend(
+                require_handler(handler.as_ref(), named, table).err().map(|why| chain(&why)),
+            );
         }
         match handler {
             Ok(Some(

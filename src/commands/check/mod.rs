@@ -13,7 +13,7 @@ use backlog_schedule::{Instant, RetryLimits, Status, counted, json_line, span};
 use backlog_store::{Access, Clock, Inspection, PendingRows, StateDir, Table, chain};
 use serde_json::json;
 
-use super::assemble::require;
+use super::assemble::require_handler;
 use super::prune::Finished;
 use super::{Console, SUCCESS_DELETES, line_name, open, passes, require_columns, state_dir};
 use crate::cli::CheckArgs;
@@ -87,7 +87,7 @@ pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>)
             check_limits(&mut findings, &schedule.limits);
         }
         let handler = chosen.as_ref().ok().and_then(Option::as_ref);
-        findings.wrong("handler", require(handler, &queue, table));
+        findings.wrong("handler", require_handler(handler, &queue, table));
         if !matches!(handler, Some(HandlerSpec::Post(_) | HandlerSpec::Stream(_))) {
             check_variables(&mut findings, table);
         }

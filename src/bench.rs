@@ -20,7 +20,7 @@ impl Observer for () {}
 pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
     #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
-    let place = Location::at(url, None, &|_| None)?;
+    let place = Location::from_url(url, None, &|_| None)?;
     let opened = place.open(&Mapping::default(), Access::ReadWrite, clock)?;
     let state = opened.state_dir(Some(state_dir))?;
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });

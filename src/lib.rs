@@ -120,7 +120,7 @@ impl Write for Stdout {
 }
 
 fn of_stdout(error: &io::Error) -> io::Error {
-    let why = system_error::words(error);
+    let why = system_error::reason(error);
     io::Error::new(error.kind(), format!("could not write to standard output: {why}"))
 }
 

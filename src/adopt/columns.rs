@@ -239,7 +239,7 @@ fn formats(
     now: Instant,
 ) -> Vec<(Format, Instant)> {
     let values: Vec<_> = cells.iter().filter(|value| !is_empty(value)).collect();
-    if !column.column_type.can_be_date() || column.legal.is_some() {
+    if !column.column_type.can_be_date() || column.allowed_values.is_some() {
         return Vec::new();
     }
     let plausible = YEAR_2000..=now.saturating_add(TWENTY_YEARS);

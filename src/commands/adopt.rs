@@ -35,7 +35,7 @@ pub fn run(
     let mut database = location(db.clone(), None, environment)?.explore()?;
     let name = match args.table.as_ref().or(args.name.as_ref()) {
         Some(name) => name.clone(),
-        None => chosen(&database.tables()?, &database.place(), console)?,
+        None => chosen(&database.tables()?, &database.label(), console)?,
     };
     let outline = database.outline(&name)?;
     let mut proposal = propose(&outline, console.clock.now(), terminal)?;
@@ -61,7 +61,7 @@ pub fn run(
         true => backlog_store::without_password(&db.to_string_lossy()).into(),
         false => environment.directory.join(&db),
     };
-    let (table, place) = (one_line(&outline.name), one_line(&database.place()));
+    let (table, place) = (one_line(&outline.name), one_line(&database.label()));
     let gap = if file.is_empty() { "" } else { "\n" };
     let text = format!(
         "{gap}# Proposed by `backlog adopt` for table {table} of {place}.\n# Nothing was changed there.\n\n{}",

@@ -224,7 +224,7 @@ pub fn require_handler(
     {
         Proxy::choose(&webhook.proxies, webhook.target.is_https)?;
         if let Some(path) = &webhook.ca_file {
-            tls_roots::of_file(path)?;
+            tls_roots::from_file(path)?;
         }
     }
     let columns = placeholder_columns(table);

@@ -243,7 +243,7 @@ fn man(directory: &Path, console: &mut Console<'_>) -> Result<Exit> {
             // Another user may have made the link.
             let is_link = section.is_symlink() || path.is_symlink();
             let replace = || secure_file::replace(&path, &text, 0o644);
-            if is_link { Err(secure_file::no_file()) } else { replace() }
+            if is_link { Err(secure_file::not_a_regular_file()) } else { replace() }
         });
         written.with_context(|| format!("could not write {}", path.display()))?;
         writeln!(console.out, "{}", path.display())?;

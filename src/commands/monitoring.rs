@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow};
 use backlog_schedule::{Instant, fnv1a64};
-use backlog_store::system_error::{chain, words};
+use backlog_store::system_error::{chain, reason};
 use backlog_store::{Clock, LineName, PassCounts, StateDir, secure_file};
 
 use super::assemble::line_policy;
@@ -206,7 +206,7 @@ pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics))
         Ok(metrics.to_text().into_bytes())
     });
     let shown = || format!("could not write the metrics {}", path.display());
-    updated.map_err(|error| anyhow!(words(&error))).with_context(shown)
+    updated.map_err(|error| anyhow!(reason(&error))).with_context(shown)
 }
 
 /// The name of a line in a URL: `mails-min-ndays-1-ndays-7`. A hash follows if that leaves anything out.

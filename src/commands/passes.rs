@@ -82,8 +82,9 @@ impl PassLog {
         let (archived, results) = (ArchivedRecords::new(table), HashMap::new());
         let notes = Notes { record, failures, archived, results, may_report: None };
         let notes = Arc::new(Mutex::new(notes));
-        let shows_failures =
-            table.statuses.tell() || table.failures.is_some() || table.last_failure.is_some();
+        let shows_failures = table.statuses.distinguish_failed()
+            || table.failures.is_some()
+            || table.last_failure.is_some();
         let last = assembly.last.as_ref().and_then(|last| last.state.began_at);
         let new_since = (!shows_failures).then(|| last.unwrap_or(began));
         let (state, line) = (assembly.state.clone(), assembly.name.clone());

@@ -244,7 +244,7 @@ impl Finished {
         let (mut query, mut deleted, mut most) = (self.query(), Deleted::default(), FIRST_BATCH);
         loop {
             let page = self.page(&query, &mut store);
-            if stop.is_late() {
+            if stop.is_past_deadline() {
                 deleted.is_cut = true;
                 return Ok(deleted);
             }
@@ -255,7 +255,7 @@ impl Finished {
                     ids.split_at(most.min(store.limits().most_claims).min(ids.len()));
                 let began = clock.monotonic();
                 let done = self.delete_batch(&mut store, batch, &mut deleted);
-                if stop.is_late() {
+                if stop.is_past_deadline() {
                     deleted.is_cut = true;
                     return Ok(deleted);
                 }

@@ -226,7 +226,7 @@ impl<'a> Look<'a> {
         };
         Ok(StatusReport {
             queue: of_queue.queue,
-            db: database.place(),
+            db: database.label(),
             table: of_queue.table,
             now,
             counts,

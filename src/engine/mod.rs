@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use backlog_schedule::{Cursor, Id, Instant, Order, Record};
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use backlog_store::{Begun, Clock, Stop, Store};
 
 use crate::handlers::{Handler, LOST_KILL_DELAY, Script};
@@ -163,7 +163,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
     let plan = pass.line.plan(pass.order, &pass.limits);
     let mut due = DueQueue::new(&plan, rule.clone());
     let any = due.any(&mut *pass.store);
-    let any = if pass.stop.is_asked() { any.context(ENDLESS_SEARCH)? } else { any? };
+    let any = if pass.stop.is_stopping() { any.context(ENDLESS_SEARCH)? } else { any? };
     let span = rule.time.span;
     if span.is_some() || !any && plan.stuck.is_some() {
         // With nothing due, no record keeps a slot.
@@ -214,7 +214,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
 fn end_lost(handler: Arc<dyn Handler>, losses: Receiver<Vec<Id>>) {
     let end = move || losses.iter().for_each(|ids| handler.end(&ids, LOST_KILL_DELAY));
     if let Err(error) = thread::Builder::new().name("lost claims".into()).spawn(end) {
-        log::warn!("handlers whose claims are lost will not be ended: {}", words(&error));
+        log::warn!("handlers whose claims are lost will not be ended: {}", reason(&error));
     }
 }
 
@@ -256,7 +256,7 @@ impl MainThread<'_> {
         let why = match stop.signalled() {
             _ if self.has_stopped => return,
             Some(signal) => Stopped::Signal(signal),
-            None if stop.is_late() => {
+            None if stop.is_past_deadline() => {
                 stop.end();
                 Stopped::Runtime
             }

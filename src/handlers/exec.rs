@@ -11,7 +11,7 @@ use std::{io, thread};
 
 use anyhow::Result;
 use backlog_schedule::{Attempt, Outcome};
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use backlog_store::{Stage, Stop};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -255,7 +255,7 @@ impl Exec {
             || error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error())
         {
             let program = display_name(program(&self.argv));
-            return failure(format!("could not start {program}: {}", words(error)));
+            return failure(format!("could not start {program}: {}", reason(error)));
         }
         Outcome::Unable { error: could_not_run(error, &self.argv), ends_pass: true }
     }

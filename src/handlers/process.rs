@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use backlog_schedule::one_line;
 use backlog_store::secure_file::{open_regular, reopen};
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, MemfdFlags, OFlags, access, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -233,7 +233,7 @@ pub fn could_not_run(error: &io::Error, argv: &[OsString]) -> String {
         Some(Errno::MFILE | Errno::AGAIN) => "; lower --jobs",
         _ => "",
     };
-    format!("could not run {shown}: {}{hint}", words(error))
+    format!("could not run {shown}: {}{hint}", reason(error))
 }
 
 /// Reason the file of a command that exited with 126 or 127 cannot be run.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use backlog_schedule::{Id, Outcome};
 use backlog_store::lock;
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
 use rustix::process::{Resource, getrlimit};
@@ -31,7 +31,7 @@ impl Threads {
                     return Err(error).context("could not start a thread for the handlers");
                 }
                 Err(error) => {
-                    log::warn!("only {number} threads for handlers: {}", words(&error));
+                    log::warn!("only {number} threads for handlers: {}", reason(&error));
                     break;
                 }
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use backlog_schedule::{cut_line, one_line, unknown_name};
 use backlog_store::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, STICKY, is_own, is_root};
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use toml::{Table, Value};
 
 use super::layers::{Layers, Origin};
@@ -29,7 +29,7 @@ impl File {
     /// Reads a file that was named, or a default file.
     pub fn read(path: PathBuf, is_named: bool) -> Result<Self, ExitError> {
         let (bytes, found) = match is_named {
-            true => secure_file::read(&path).map_err(|error| not_read(&path, &words(&error)))?,
+            true => secure_file::read(&path).map_err(|error| not_read(&path, &reason(&error)))?,
             false => read_found(&path)?,
         };
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
@@ -93,8 +93,8 @@ fn may(found: &Metadata, of_group: u32, of_others: u32) -> bool {
 
 /// Reads a file that nobody named, if no other user can change it.
 fn read_found(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
-    let read = secure_file::read_found(path);
-    let (bytes, found, directory) = read.map_err(|error| not_read(path, &words(&error)))?;
+    let read = secure_file::read_with_directory(path);
+    let (bytes, found, directory) = read.map_err(|error| not_read(path, &reason(&error)))?;
     // In a sticky directory nobody can replace the file.
     let is_sticky = directory.mode() & STICKY != 0;
     let why = |found: &Metadata| match found.uid() {

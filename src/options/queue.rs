@@ -65,7 +65,7 @@ pub fn location(
 ) -> Result<Location, ExitError> {
     let text = db.to_str().unwrap_or_default();
     if is_url(text) {
-        let found = Location::at(text, pgmq, &|name| environment.text(name));
+        let found = Location::from_url(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }
     // The text may contain a password, so the message does not repeat it.

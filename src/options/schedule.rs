@@ -8,7 +8,7 @@ use backlog_schedule::{
     policy_file,
 };
 use backlog_store::secure_file;
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 
 use super::settings::Settings;
 use crate::exit::{ExitError, usage};
@@ -117,7 +117,7 @@ fn progressive(tiers: &str, settings: &Settings) -> Result<Policy, ExitError> {
 fn by_spec(spec: &str, options: PolicyOptions, by_age: bool) -> Result<Policy, String> {
     let file = policy_file(spec).filter(|path| !path.is_empty()).map(|path| {
         let read = secure_file::read(Path::new(path)).map(|(text, _)| text);
-        read.map_err(|error| format!("could not read {path}: {}", words(&error)))
+        read.map_err(|error| format!("could not read {path}: {}", reason(&error)))
     });
     let file = file.transpose()?;
     if !by_age {

@@ -29,7 +29,7 @@ pub type EachRecord<'a> = &'a mut dyn FnMut(Record) -> Result<ControlFlow<()>>;
 pub trait Survey {
     fn table(&self) -> &Table;
 
-    fn place(&self) -> String;
+    fn label(&self) -> String;
 
     /// Hands the records with one of these statuses, or any, to `each` in order, without payload, until that
     /// breaks off: after `most` at the latest, so that the database does not have to sort the others.

@@ -24,7 +24,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
     const WRITES_SINGLY: bool;
 
     /// The database as messages name it.
-    fn place(&self) -> String;
+    fn label(&self) -> String;
 
     /// Hands each row of a statement to `each` as it comes in, until that returns false.
     fn rows(
@@ -55,7 +55,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
 
     /// A failure to `verb` the database, for the user.
     fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
-        error.explain(&self.place(), verb)
+        error.explain(&self.label(), verb)
     }
 
     /// [`rows`](Self::rows) of a statement that may read very many rows, or whose values are shown or written.
@@ -247,7 +247,7 @@ pub struct RowAfter {
     /// Whether it is pending, where nothing but the condition says so.
     pub is_pending: bool,
     /// The columns that show whether it is still the same.
-    pub charged: Guards,
+    pub guards: Guards,
 }
 
 /// The present state of the row of a change.
@@ -255,7 +255,7 @@ pub struct RowState {
     pub number: usize,
     /// Whether it is pending. A row that the change renews need not be due.
     pub is_pending: bool,
-    pub charged: Guards,
+    pub guards: Guards,
     /// Whether the row is as the change expects it.
     pub is_expected: bool,
     /// Whether the row is as the change makes it.

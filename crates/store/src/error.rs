@@ -30,12 +30,12 @@ impl fmt::Display for StoreError {
 #[derive(Debug, Default)]
 pub struct DbError {
     pub kind: DbErrorKind,
-    /// The database's own words.
-    pub words: String,
-    /// What can be done about it, behind the words: `; make room`
+    /// The database's own message.
+    pub message: String,
+    /// What can be done about it, behind the message: `; make room`
     pub hint: String,
     /// The character of the statement, from 0, that it is about, where the database says so.
-    pub place: Option<usize>,
+    pub position: Option<usize>,
     /// Whether it is one row that cannot be read, and not the table: others may well be.
     pub is_of_one_row: bool,
     /// Whether the table refuses what was to be written. Another row may fare better.
@@ -64,13 +64,13 @@ pub enum DbErrorKind {
 pub type DbResult<T> = Result<T, DbError>;
 
 impl DbError {
-    pub fn refusal(words: &str) -> Self {
-        Self { words: words.into(), is_refusal: true, ..Self::default() }
+    pub fn refusal(message: &str) -> Self {
+        Self { message: message.into(), is_refusal: true, ..Self::default() }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
     pub fn moved(error: anyhow::Error) -> Self {
-        Self { kind: DbErrorKind::Moved, words: error.to_string(), ..Self::default() }
+        Self { kind: DbErrorKind::Moved, message: error.to_string(), ..Self::default() }
     }
 
     pub fn is_lost(&self) -> bool {
@@ -85,18 +85,18 @@ impl DbError {
 
     /// The failure to `verb` the database at `place`, as the user is told it.
     pub fn explain(&self, place: &str, verb: &str) -> anyhow::Error {
-        let Self { words, hint, .. } = self;
+        let Self { message, hint, .. } = self;
         match self.kind {
             DbErrorKind::Lost => StoreError::TryLater(format!(
-                "lost the connection to {place}: {words}{hint}; try later"
+                "lost the connection to {place}: {message}{hint}; try later"
             ))
             .into(),
             DbErrorKind::Busy => {
                 StoreError::TryLater(format!("could not {verb} {place}: {hint}; try later")).into()
             }
-            DbErrorKind::Moved => anyhow!("{words}"),
+            DbErrorKind::Moved => anyhow!("{message}"),
             DbErrorKind::ReadOnly if verb == "read" => anyhow!(
-                "could not read {place}: {words}; a command that only reads takes no `where` that \
+                "could not read {place}: {message}; a command that only reads takes no `where` that \
                  writes"
             ),
             DbErrorKind::NoValue
@@ -104,7 +104,7 @@ impl DbError {
             | DbErrorKind::ReadOnly
             | DbErrorKind::Io
             | DbErrorKind::Other => {
-                anyhow!("could not {verb} {place}: {words}{hint}")
+                anyhow!("could not {verb} {place}: {message}{hint}")
             }
         }
     }
@@ -114,7 +114,7 @@ impl std::error::Error for DbError {}
 
 impl fmt::Display for DbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 

@@ -24,7 +24,7 @@ const COUNTED: u64 = 200_000;
 const SAMPLED: usize = 10_000;
 
 pub trait Explore {
-    fn place(&self) -> String;
+    fn label(&self) -> String;
 
     fn tables(&mut self) -> Result<Vec<CatalogTable>>;
 
@@ -128,8 +128,8 @@ pub trait Explorable: Engine {
 pub struct Explorer<E>(pub E);
 
 impl<E: Explorable> Explore for Explorer<E> {
-    fn place(&self) -> String {
-        self.0.place()
+    fn label(&self) -> String {
+        self.0.label()
     }
 
     fn tables(&mut self) -> Result<Vec<CatalogTable>> {
@@ -154,7 +154,7 @@ impl<E: Explorable> Explore for Explorer<E> {
                 (rows.into_iter().chain(last.into_iter().rev()).collect::<Vec<Vec<_>>>(), None)
             }
             [Ok(rows), Ok(_)] => (rows, None),
-            [Err(error), _] | [_, Err(error)] => (Vec::new(), Some(error.words)),
+            [Err(error), _] | [_, Err(error)] => (Vec::new(), Some(error.message)),
         };
         let columns = table.columns.iter().enumerate().map(|(at, column)| Explored {
             column: column.clone(),
@@ -213,7 +213,7 @@ impl<E: Explorable> Explorer<E> {
         };
         let checks: Vec<_> = keys.checks.iter().filter(|it| is_about(it, table, column)).collect();
         let of_checks = checks.iter().flat_map(|check| literals(check));
-        let labels = column.legal.iter().flatten().cloned().chain(of_checks);
+        let labels = column.allowed_values.iter().flatten().cloned().chain(of_checks);
         let labels = labels.chain(column.default.iter().flat_map(|default| literals(default)));
         let labels = labels.map(Value::Text).filter(|_| column.column_type.is_text());
         let is_flag = column.declared.to_ascii_uppercase().starts_with("BOOL");

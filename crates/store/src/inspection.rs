@@ -34,7 +34,7 @@ pub struct Inspection {
 pub struct Unread(BTreeMap<String, Vec<&'static str>>);
 
 impl Unread {
-    pub fn or_nothing<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
+    pub fn or_default<T: Default>(&mut self, place: &'static str, found: Result<T>) -> T {
         found.unwrap_or_else(|why| {
             self.0.entry(chain(&why)).or_default().push(place);
             T::default()

@@ -28,7 +28,7 @@ pub enum Location {
 impl Location {
     /// A table at a URL, or a queue there.
     #[cfg(feature = "postgres")]
-    pub fn at(
+    pub fn from_url(
         url: &str,
         queue: Option<&str>,
         env: &dyn Fn(&str) -> Option<String>,
@@ -37,7 +37,7 @@ impl Location {
     }
 
     #[cfg(not(feature = "postgres"))]
-    pub fn at(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+    pub fn from_url(_: &str, _: Option<&str>, _: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         anyhow::bail!(
             "this program was built without PostgreSQL, the feature postgres; --db can be a file"
         );

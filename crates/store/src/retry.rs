@@ -47,15 +47,15 @@ impl Retry {
     }
 
     fn is_to_stop(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.is_asked())
+        self.stop.as_ref().is_some_and(|stop| stop.is_stopping())
     }
 
     /// Whether the operation is to end and nothing is to be tried again, because the pass is to stop.
-    pub fn is_at_end(&self) -> bool {
+    pub fn must_give_up(&self) -> bool {
         let Some(stop) = &self.stop else { return false };
         match *lock(&self.operation) {
             Operation::Nothing => false,
-            Operation::Search => stop.is_asked(),
+            Operation::Search => stop.is_stopping(),
             Operation::Settlement => {
                 let last = stop.ends_at().and_then(|at| at.checked_add(MARGIN));
                 last.is_some_and(|last| self.clock.until(last).is_zero())
@@ -144,13 +144,13 @@ impl<S: Reconnecting> Retrying<S> {
                 Ok(done) => return Ok(done),
                 Err(error) => error.downcast::<DbError>()?,
             };
-            let goes_on = !self.retry.is_at_end();
+            let goes_on = !self.retry.must_give_up();
             let is_read_only = error.kind == DbErrorKind::ReadOnly
                 && self.stage == PassStage::Written
                 && !self.is_heartbeat;
             let is_gone = error.is_lost() || is_read_only;
             if is_read_only && deadline.is_none() {
-                log::warn!("{}: {}; trying again", self.place(), error.words);
+                log::warn!("{}: {}; trying again", self.label(), error.message);
             }
             if is_read_only && self.retry.is_to_stop() {
                 let last = clock.monotonic() + STOPPING;
@@ -163,7 +163,7 @@ impl<S: Reconnecting> Retrying<S> {
             }
             self.store.engine().roll_back();
             if is_read_only {
-                let (place, words) = (self.place(), error.words);
+                let (place, words) = (self.label(), error.message);
                 bail!(StoreError::TryLater(format!(
                     "could not {verb} {place}: {words}; try later"
                 )));
@@ -172,20 +172,20 @@ impl<S: Reconnecting> Retrying<S> {
                 return Err(self.store.engine().explain(error, verb));
             }
             let level = if busy == 0 { log::Level::Warn } else { log::Level::Debug };
-            log::log!(level, "{}: {}; trying again", self.place(), error.words);
+            log::log!(level, "{}: {}; trying again", self.label(), error.message);
             busy += 1;
         }
     }
 
-    fn place(&mut self) -> String {
-        self.store.engine().place()
+    fn label(&mut self) -> String {
+        self.store.engine().label()
     }
 
     /// Connects as often as it takes, but not for ever, nor for long once a signal has come.
     fn reconnect(&mut self, why: &DbError) -> Result<()> {
-        let (place, clock) = (self.place(), self.retry.clock);
+        let (place, clock) = (self.label(), self.retry.clock);
         if why.is_lost() && !self.is_heartbeat {
-            log::warn!("lost a connection to {place}: {}; connecting again", why.words);
+            log::warn!("lost a connection to {place}: {}; connecting again", why.message);
         }
         let began_at = clock.monotonic();
         let mut deadline = began_at + if self.is_heartbeat { Duration::ZERO } else { GONE };
@@ -195,7 +195,7 @@ impl<S: Reconnecting> Retrying<S> {
             if self.retry.is_to_stop() {
                 deadline = deadline.min(clock.monotonic() + STOPPING);
             }
-            if clock.until(deadline).is_zero() || self.retry.is_at_end() {
+            if clock.until(deadline).is_zero() || self.retry.must_give_up() {
                 return Err(error.context(format!("lost the connection to {place}")));
             }
             std::thread::sleep(reconnect_pause(clock.monotonic() - began_at));
@@ -222,7 +222,10 @@ impl<S: Reconnecting> Retrying<S> {
             if error.is_refusal || gives_way && is_lock {
                 store.engine().roll_back();
                 let is_partial = is_repeated || error.is_partial;
-                return Ok(Err(Refused { is_partial, why: Refusal { why: error.words, is_lock } }));
+                return Ok(Err(Refused {
+                    is_partial,
+                    why: Refusal { why: error.message, is_lock },
+                }));
             }
             bail!(error)
         })

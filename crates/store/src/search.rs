@@ -180,14 +180,14 @@ impl<E: Engine> SqlDatabase<E> {
         let Self { engine, table, .. } = self;
         let way = if error.is_of_one_row { engine.row_by_row(table, query) } else { None };
         let Some((sql, numbers)) = way else { return Err(error) };
-        page.begin_again(format!("could not read all of {}: {}", engine.place(), error.words));
+        page.begin_again(format!("could not read all of {}: {}", engine.label(), error.message));
         let (columns, mut params) = (FactReader::of_facts(table, &query.window), due_params(query));
         for number in numbers {
             params.push(Value::Integer(number));
             let read = engine.rows(&sql, &params, |row| page.row(&columns, row));
             params.pop();
-            if let Err(DbError { words, .. }) = read {
-                log::error!("row {number} of table {} could not be read: {words}", table.name);
+            if let Err(DbError { message, .. }) = read {
+                log::error!("row {number} of table {} could not be read: {message}", table.name);
             }
             if page.is_full() {
                 break;

@@ -63,7 +63,7 @@ pub fn read(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
 }
 
 /// Reads a file that nobody has named, and returns the directory that it is in as well.
-pub fn read_found(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
+pub fn read_with_directory(path: &Path) -> io::Result<(Vec<u8>, Metadata, Metadata)> {
     let followed = Followed::for_work(path)?;
     let (bytes, found) = read_to_end(followed.open(OFlags::RDONLY, 0)?.into())?;
     Ok((bytes, found, File::from(followed.directory).metadata()?))
@@ -79,7 +79,11 @@ pub fn read_large(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// Opens a regular file that is there, without waiting for anything.
 pub fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = openat(CWD, path, flags | OPEN, Mode::empty())?;
-    if kind(&fstat(&file)?) == FileType::RegularFile { Ok(file.into()) } else { Err(no_file()) }
+    if kind(&fstat(&file)?) == FileType::RegularFile {
+        Ok(file.into())
+    } else {
+        Err(not_a_regular_file())
+    }
 }
 
 /// Opens a file anew that is open, to read it from its beginning.
@@ -91,7 +95,7 @@ pub fn reopen(file: &File) -> io::Result<OwnedFd> {
 fn read_to_end(file: File) -> io::Result<(Vec<u8>, Metadata)> {
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(no_file());
+        return Err(not_a_regular_file());
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
@@ -107,14 +111,14 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     let followed = Followed::for_work(path)?;
     let file = match followed.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode) {
         // A FIFO that nobody reads from.
-        Err(Errno::NXIO) => return Err(no_file()),
+        Err(Errno::NXIO) => return Err(not_a_regular_file()),
         file => file?,
     };
     let found = fstat(&file)?;
     // The reader of a FIFO need not go on.
     let is_device = kind(&found) == FileType::CharacterDevice && is_own(found.st_uid);
     if kind(&found) != FileType::RegularFile && !is_device && !followed.is_kernels {
-        return Err(no_file());
+        return Err(not_a_regular_file());
     }
     if followed.target.is_none() {
         followed.give_to_owner(&file)?;
@@ -289,7 +293,7 @@ impl Followed {
         let is_other = found.is_some_and(|found| kind(found) != FileType::RegularFile);
         if is_other || self.name == "." {
             // /dev/null would be a file from then on.
-            return Err(no_file());
+            return Err(not_a_regular_file());
         }
         let keep = |file: &OwnedFd| match found {
             Some(found) => give(file, found.st_uid, found.st_gid, found.st_mode),
@@ -306,7 +310,7 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
     path.components().filter(is_name).map(|name| name.as_os_str().to_owned())
 }
 
-pub fn no_file() -> io::Error {
+pub fn not_a_regular_file() -> io::Error {
     io::Error::other("it is no regular file")
 }
 

@@ -222,7 +222,7 @@ impl Table {
             (0, false) => format!("{column} IS NULL"),
             (_, false) => format!("({column} IS NULL OR {column} IN ({list}))"),
             // One alone is a narrower search than a list of one.
-            (1, true) if self.dialect.is_verbatim() => format!("{column} = {list}"),
+            (1, true) if self.dialect.needs_verbatim_condition() => format!("{column} = {list}"),
             (_, true) => format!("{column} IN ({list})"),
         }
     }
@@ -255,12 +255,12 @@ impl Table {
     fn with_statuses(&self, statuses: &[Status], condition: Option<String>) -> String {
         let mut terms = Vec::new();
         // Pending ones are asked for in words that a partial index knows.
-        let repeats =
-            self.dialect.is_verbatim() && statuses.iter().all(|status| status.is_pending());
+        let repeats = self.dialect.needs_verbatim_condition()
+            && statuses.iter().all(|status| status.is_pending());
         if repeats {
             terms.push(self.status_in(&Status::PENDING));
         }
-        if !repeats || self.statuses.tell() && statuses != Status::PENDING {
+        if !repeats || self.statuses.distinguish_failed() && statuses != Status::PENDING {
             terms.push(self.status_in(statuses));
         }
         terms.extend(condition);
@@ -329,14 +329,14 @@ impl Table {
     pub fn facts(&self, window: &Window) -> String {
         let columns = self.selected(self.fact_columns(window), false);
         match self.notes_snoozes(window) {
-            Some(error) => format!("{columns}, {}", self.dialect.beginning(error, SNOOZED)),
+            Some(error) => format!("{columns}, {}", self.dialect.prefix(error, SNOOZED)),
             None => columns,
         }
     }
 
     pub fn fact_columns(&self, window: &Window) -> Vec<&Column> {
         let counts = matches!(window, Window::Failed { .. })
-            || !self.statuses.tell()
+            || !self.statuses.distinguish_failed()
             || self.due_column().is_some();
         let counter = [&self.failures, &self.last_failure].into_iter().flatten();
         let order = self.order.iter().map(|(column, _)| column);
@@ -398,7 +398,7 @@ impl Table {
     /// The head of a row, these columns, and the last error, no more of it than is shown.
     pub fn head_and<'a>(&self, columns: impl IntoIterator<Item = &'a Column>) -> String {
         let error = self.last_error.as_ref();
-        let error = error.map(|it| format!(", {}", self.dialect.beginning(it, SHOWN_ERROR)));
+        let error = error.map(|it| format!(", {}", self.dialect.prefix(it, SHOWN_ERROR)));
         format!("{}, {}{}", self.head(), self.selected(columns, true), error.unwrap_or_default())
     }
 
@@ -444,7 +444,7 @@ impl Table {
 
     /// The columns that tell failed rows from new ones where the status does not.
     pub fn sources_of_failure(&self) -> [Option<&Column>; 2] {
-        if self.statuses.tell() {
+        if self.statuses.distinguish_failed() {
             return [None, None];
         }
         [self.failures.as_ref(), self.last_failure.as_ref()]
@@ -483,7 +483,8 @@ impl Table {
     /// The cell of a status, which may be a text of any length that is mapped to nothing.
     fn status_cell(&self) -> String {
         let column = self.statuses.column.as_ref();
-        column.map_or_else(|| "NULL".into(), |column| self.dialect.cut(column, LONGEST_STATUS))
+        column
+            .map_or_else(|| "NULL".into(), |column| self.dialect.truncated(column, LONGEST_STATUS))
     }
 
     fn cell_or_null(&self, column: Option<&Column>) -> String {

@@ -104,18 +104,18 @@ impl Stop {
     }
 
     pub fn ends_at(&self) -> Option<Monotonic> {
-        let late = self.deadline.filter(|_| self.is_late());
+        let late = self.deadline.filter(|_| self.is_past_deadline());
         let late = late.and_then(|deadline| deadline.checked_add(self.grace));
         lock(&self.state).ends_at.into_iter().chain(late).min()
     }
 
-    pub fn is_late(&self) -> bool {
+    pub fn is_past_deadline(&self) -> bool {
         self.deadline.is_some_and(|deadline| self.clock.until(deadline).is_zero())
     }
 
     /// Whether the pass is to end, because of a signal or because its time is up.
-    pub fn is_asked(&self) -> bool {
-        self.stage() >= Stage::Ending || self.is_late()
+    pub fn is_stopping(&self) -> bool {
+        self.stage() >= Stage::Ending || self.is_past_deadline()
     }
 
     pub fn begin_no_more(&self) {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_second_signal_leaves_no_grace_and_an_echo_of_the_first_leaves_it() {
         let stop = stop(None);
-        assert!(!is_rung(&stop, Stage::Running) && !stop.is_asked());
+        assert!(!is_rung(&stop, Stage::Running) && !stop.is_stopping());
         stop.signal(15);
         let first = stop.ends_at().unwrap();
         assert_eq!((stop.stage(), stop.signalled()), (Stage::Ending, Some(15)));
@@ -280,7 +280,7 @@ mod tests {
         part.begin_no_more();
         assert_eq!((whole.stage(), part.stage()), (Stage::Running, Stage::Closing));
         part.end();
-        assert!(!whole.is_asked() && part.is_asked());
+        assert!(!whole.is_stopping() && part.is_stopping());
         let first = part.ends_at();
         whole.end();
         assert_eq!((whole.stage(), part.stage()), (Stage::Ending, Stage::Ending));
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn the_end_of_the_time_asks_like_a_signal() {
         let stop = stop(Some(Duration::ZERO));
-        assert!(stop.is_asked() && stop.signalled().is_none());
+        assert!(stop.is_stopping() && stop.signalled().is_none());
         assert_eq!(stop.ends_at(), stop.deadline.unwrap().checked_add(stop.grace));
         assert_eq!(stop.stage(), Stage::Running, "until somebody heeds it");
         stop.end();

@@ -58,7 +58,7 @@ impl Stoppable {
         let retry = self.retry.clone();
         let look = move |end: &OwnedFd| {
             while !is_over(end, LOOK_INTERVAL) {
-                if retry.is_at_end() {
+                if retry.must_give_up() {
                     interrupt();
                 }
             }

@@ -20,8 +20,8 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         &self.table
     }
 
-    fn place(&self) -> String {
-        self.engine.place()
+    fn label(&self) -> String {
+        self.engine.label()
     }
 
     fn scan(
@@ -93,15 +93,15 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         });
         found.pending.is_cut = read.is_err();
         let read = self.reading(read);
-        found.unread.or_nothing("the pending records", read);
+        found.unread.or_default("the pending records", read);
         let due = self.unread_due_dates();
         found.pending.without_due_date =
-            found.unread.or_nothing("the due dates", self.reading(due));
+            found.unread.or_default("the due dates", self.reading(due));
         let rows = format!("SELECT count(*) FROM {}", self.table.sql);
         let rows = self.engine.all(&rows, &[], |row| row.count(0)).map(|mut it| it.pop());
-        found.rows = found.unread.or_nothing("the number of rows", self.reading(rows));
+        found.rows = found.unread.or_default("the number of rows", self.reading(rows));
         let values = self.status_values();
-        found.values = found.unread.or_nothing("the statuses", self.reading(values));
+        found.values = found.unread.or_default("the statuses", self.reading(values));
         self.engine.inspect(&self.table, &mut found);
         if !self.is_queue {
             let Self { engine, table, .. } = self;
@@ -109,9 +109,9 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let missing = missing_indexes(engine, table, by_count);
             let duplicate = engine.all(&table.duplicate(), &[], |row| table.shown_id(row));
             let duplicate = duplicate.map(|mut it| it.pop());
-            found.triggers = found.unread.or_nothing("the triggers", self.reading(triggers));
-            found.missing = found.unread.or_nothing("indexes", self.reading(missing));
-            found.duplicate = found.unread.or_nothing("the ids", self.reading(duplicate));
+            found.triggers = found.unread.or_default("the triggers", self.reading(triggers));
+            found.missing = found.unread.or_default("indexes", self.reading(missing));
+            found.duplicate = found.unread.or_default("the ids", self.reading(duplicate));
         }
         Ok(found)
     }

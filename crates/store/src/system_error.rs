@@ -6,7 +6,7 @@ use std::io;
 use rustix::io::Errno;
 
 /// `no such file or directory`, for `No such file or directory (os error 2)`.
-pub fn words(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let unnumbered = text.split_once(" (os error").map(|(text, _)| text);
     let of_resolver = text.strip_prefix("failed to lookup address information: ");
@@ -23,9 +23,9 @@ pub fn chain(error: &anyhow::Error) -> String {
 
 fn told(error: &(dyn Error + 'static)) -> String {
     if let Some(error) = error.downcast_ref() {
-        words(error)
+        reason(error)
     } else if let Some(errno) = error.downcast_ref::<Errno>() {
-        words(&(*errno).into())
+        reason(&(*errno).into())
     } else {
         error.to_string()
     }
@@ -40,10 +40,10 @@ mod tests {
     #[test]
     fn an_error_of_the_system_has_no_number() {
         let not_found = io::Error::from_raw_os_error(2);
-        assert_eq!(words(&not_found), "no such file or directory");
-        assert_eq!(words(&io::Error::other("A.db is a link")), "A.db is a link");
+        assert_eq!(reason(&not_found), "no such file or directory");
+        assert_eq!(reason(&io::Error::other("A.db is a link")), "A.db is a link");
         let unknown = "failed to lookup address information: Name or service not known";
-        assert_eq!(words(&io::Error::other(unknown)), "name or service not known");
+        assert_eq!(reason(&io::Error::other(unknown)), "name or service not known");
         let error = Err::<(), _>(Errno::ACCESS).context("could not open A.db").unwrap_err();
         assert_eq!(chain(&error), "could not open A.db: permission denied");
         let error = Err::<(), _>(not_found).context("could not open A.db").unwrap_err();

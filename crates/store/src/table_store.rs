@@ -69,7 +69,7 @@ impl<E: Engine> TableStore<E> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         for state in engine.states(table, &begun)? {
             if let Some(row) = written.iter_mut().find(|row| row.number == state.number) {
-                row.charged = state.charged;
+                row.guards = state.guards;
             }
         }
         Ok(())
@@ -118,7 +118,7 @@ impl<E: Engine> TableStore<E> {
                 (true, false) if change.renews() => bail!(DbError::refusal(NOT_PENDING)),
                 (_, _) => {}
             }
-            written[row.number] = change.written(row.charged);
+            written[row.number] = change.written(row.guards);
         }
         open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
         if !open.is_empty() {
@@ -181,8 +181,8 @@ impl<E: Engine> TableStore<E> {
             let RowWrite { record, charged, settlement, .. } = *change;
             let state = states.iter().find(|state| state.number == *number)?;
             let is_lost = self.locks.claim_state(&record.id) == ClaimState::Lost;
-            let carries_own = charged.is_some_and(|charged| *charged == state.charged);
-            let is_own = !is_lost && (carries_own || state.charged == table.as_read(record));
+            let carries_own = charged.is_some_and(|charged| *charged == state.guards);
+            let is_own = !is_lost && (carries_own || state.guards == table.guards_as_read(record));
             let mut settlement = settlement.clone();
             if !is_own && change.settlement.transition == Transition::Succeeded && state.is_pending
             {
@@ -190,7 +190,7 @@ impl<E: Engine> TableStore<E> {
             } else if !is_own || change.begins() {
                 return None;
             }
-            let charged = Some(&state.charged);
+            let charged = Some(&state.guards);
             let fenced = RowWrite { charged, settlement, is_fenced: true, ..(*change).clone() };
             Some((*number, fenced))
         };
@@ -212,7 +212,7 @@ impl<E: Engine> TableStore<E> {
                 false => state.is_some_and(|state| state.is_written),
             };
             if is_written {
-                let charged = state.map(|state| state.charged.clone()).unwrap_or_default();
+                let charged = state.map(|state| state.guards.clone()).unwrap_or_default();
                 written[*number] = change.written(charged);
             }
             !is_written

@@ -12,34 +12,34 @@ use crate::secure_file::read_large;
 use crate::system_error;
 
 /// All certificates of a PEM file; at least one.
-pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+pub fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let shown = path.display();
     let not_read = |why: String| anyhow!("could not read the certificate {shown}: {why}");
-    let bytes = read_large(path).map_err(|error| not_read(system_error::words(&error)))?;
+    let bytes = read_large(path).map_err(|error| not_read(system_error::reason(&error)))?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let found = found.map_err(|error| not_read(words(&error)))?;
+    let found = found.map_err(|error| not_read(pem_reason(&error)))?;
     ensure!(!found.is_empty(), "there is no certificate in {shown}; it must be a PEM file");
     Ok(found)
 }
 
 /// Those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. `option` is how to name a file instead.
-pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
+pub fn from_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let (file, directories) = (set("SSL_CERT_FILE"), set("SSL_CERT_DIR"));
     let mut found = Vec::new();
     if let Some(file) = &file {
-        found = of_file(Path::new(file)).context("SSL_CERT_FILE")?;
+        found = from_file(Path::new(file)).context("SSL_CERT_FILE")?;
     }
     if let Some(directories) = &directories {
-        let all = env::split_paths(directories).filter_map(|it| of_directory(&it).ok());
+        let all = env::split_paths(directories).filter_map(|it| from_directory(&it).ok());
         found.extend(all.flatten());
         ensure!(!found.is_empty(), "there is no certificate in SSL_CERT_DIR");
     }
     if file.is_none() && directories.is_none() {
         let probed = openssl_probe::probe();
-        found = probed.cert_file.map_or_else(|| Ok(Vec::new()), |file| of_file(&file))?;
+        found = probed.cert_file.map_or_else(|| Ok(Vec::new()), |file| from_file(&file))?;
         if found.is_empty() {
-            let all = probed.cert_dir.iter().filter_map(|it| of_directory(it).ok());
+            let all = probed.cert_dir.iter().filter_map(|it| from_directory(it).ok());
             found = all.flatten().collect();
         }
     }
@@ -51,10 +51,10 @@ pub fn of_system(option: &str) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 /// Those of all files of a directory, in which others may lie as well.
-fn of_directory(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> {
+fn from_directory(path: &Path) -> std::io::Result<Vec<CertificateDer<'static>>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
-        found.extend(of_file(&entry?.path()).unwrap_or_default());
+        found.extend(from_file(&entry?.path()).unwrap_or_default());
     }
     Ok(found)
 }
@@ -68,15 +68,15 @@ pub fn roots(found: &[CertificateDer<'static>]) -> Result<RootCertStore> {
 }
 
 /// Whether all that is wrong is that the server shows an authority's certificate as its own.
-pub fn is_own(error: &CertificateError) -> bool {
+pub fn is_ca_as_server(error: &CertificateError) -> bool {
     let CertificateError::Other(other) = error else { return false };
     other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 /// What is wrong with a PEM file. Some errors quote it, and it may hold a key.
-pub fn words(error: &PemError) -> String {
+pub fn pem_reason(error: &PemError) -> String {
     if let PemError::Io(error) = error {
-        system_error::words(error)
+        system_error::reason(error)
     } else {
         "it is no PEM file".into()
     }

@@ -64,8 +64,8 @@ pub fn run(resolved: &Resolved<'_>, args: &CheckArgs, console: &mut Console<'_>)
     if let Some(mut database) = database {
         database.make_read_only()?;
         match database.why_read_only() {
-            Ok(None) => findings.ok("database", database.place()),
-            Ok(Some(why)) => findings.error("database", format!("{}: {why}", database.place())),
+            Ok(None) => findings.ok("database", database.label()),
+            Ok(Some(why)) => findings.error("database", format!("{}: {why}", database.label())),
             Err(error) => findings.error("database", chain(&error)),
         }
         let state = findings.wrong("claims", state_dir(&queue, &*database));

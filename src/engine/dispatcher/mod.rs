@@ -275,7 +275,7 @@ impl Dispatcher {
 
     /// Attempts in hand go on and are settled. A search that the stop has ended is no error.
     fn begin_no_more(&mut self, error: anyhow::Error) {
-        if self.pass.stop.is_asked() && !self.has_waited_for_nothing(&error) {
+        if self.pass.stop.is_stopping() && !self.has_waited_for_nothing(&error) {
             log::debug!("{}", chain(&error));
         } else {
             self.error.get_or_insert(error);
@@ -303,7 +303,7 @@ impl Dispatcher {
     fn is_cut_short(&self) -> bool {
         self.error.is_some()
             || self.tally.stopped.is_some()
-            || self.pass.stop.is_asked()
+            || self.pass.stop.is_stopping()
             || self.left == 0
     }
 
@@ -328,8 +328,8 @@ impl Dispatcher {
             return None;
         }
         // An outcome that is not written yet still blocks some.
-        let is_asked = std::mem::replace(&mut self.has_asked_blocked, true);
-        if !self.blocked.is_empty() && (self.unwritten.attempts.is_empty() || !is_asked) {
+        let is_stopping = std::mem::replace(&mut self.has_asked_blocked, true);
+        if !self.blocked.is_empty() && (self.unwritten.attempts.is_empty() || !is_stopping) {
             self.due.put_back(std::mem::take(&mut self.blocked));
             return Some(BUSY_PAUSE);
         }

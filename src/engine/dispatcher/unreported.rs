@@ -24,7 +24,7 @@ struct Waiting {
     begun: AttemptColumns,
     /// Number of further claims that succeeded.
     asked: u32,
-    is_asked: bool,
+    is_stopping: bool,
 }
 
 /// The columns that identify an attempt: the count, the last failure and the error.
@@ -44,7 +44,7 @@ impl Unreported {
         let due: Vec<_> = self.queue.drain(..due).map(|(_, candidate)| candidate).collect();
         for candidate in &due {
             if let Some(waiting) = self.waiting.get_mut(&candidate.id) {
-                waiting.is_asked = true;
+                waiting.is_stopping = true;
             }
         }
         due
@@ -60,14 +60,14 @@ impl Unreported {
         if asked >= ASKS {
             return true;
         }
-        self.waiting.insert(record.id.clone(), Waiting { begun, asked, is_asked: false });
+        self.waiting.insert(record.id.clone(), Waiting { begun, asked, is_stopping: false });
         self.queue.push_back((now + PAUSE, Candidate::of_record(record)));
         false
     }
 
     /// Forgets a record that another pass holds or that is no longer due.
     pub fn forget_asked(&mut self, id: &Id) {
-        if self.waiting.get(id).is_some_and(|waiting| waiting.is_asked) {
+        if self.waiting.get(id).is_some_and(|waiting| waiting.is_stopping) {
             self.waiting.remove(id);
         }
     }

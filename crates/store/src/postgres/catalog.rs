@@ -66,7 +66,7 @@ fn column(row: &Row) -> Column {
     let length: Option<i32> = row.get(6);
     let max_chars = length.and_then(|length| usize::try_from(length).ok());
     Column {
-        legal: (!labels.is_empty()).then_some(labels),
+        allowed_values: (!labels.is_empty()).then_some(labels),
         max_chars: max_chars.filter(|_| matches!(base, "varchar" | "bpchar")),
         has_default: row.get(3),
         default: row.get(8),
@@ -165,7 +165,7 @@ impl Catalog for RefCell<Session> {
         );
         let found = match found {
             Err(error) if error.may_be_wrong_sql() => {
-                bail!("{sql:?} is no expression in SQL: {}", error.words)
+                bail!("{sql:?} is no expression in SQL: {}", error.message)
             }
             found => found?,
         };
@@ -182,11 +182,11 @@ impl Catalog for RefCell<Session> {
                     bail!(self.get_mut().forbidden(&table.sql, error))
                 }
                 Err(error) if !error.may_be_wrong_sql() => bail!(error),
-                Err(DbError { words, place, .. }) => {
+                Err(DbError { message, position, .. }) => {
                     // The server counts characters.
-                    let before = trial.sql.chars().take(place.unwrap_or(0)).map(char::len_utf8);
-                    let words = words.replace("argument of CASE/WHEN must", "it must");
-                    return Err(trial.complaint(&words, place.map(|_| before.sum())));
+                    let before = trial.sql.chars().take(position.unwrap_or(0)).map(char::len_utf8);
+                    let message = message.replace("argument of CASE/WHEN must", "it must");
+                    return Err(trial.complaint(&message, position.map(|_| before.sum())));
                 }
             }
         }

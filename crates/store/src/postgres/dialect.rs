@@ -62,11 +62,11 @@ impl Dialect for Postgres {
         format!("{} AS \"backlog {place}\"", self.cell(column))
     }
 
-    fn beginning(&self, column: &Column, chars: usize) -> String {
+    fn prefix(&self, column: &Column, chars: usize) -> String {
         format!("pg_catalog.left({}, {chars}) AS \"backlog beginning\"", self.cell(column))
     }
 
-    fn cut(&self, column: &Column, chars: usize) -> String {
+    fn truncated(&self, column: &Column, chars: usize) -> String {
         let cell = self.cell(column);
         if column.column_type == ColumnType::Text {
             format!("pg_catalog.left({cell}, {chars})")
@@ -141,7 +141,7 @@ impl Dialect for Postgres {
         order == Order::Oldest
     }
 
-    fn is_verbatim(&self) -> bool {
+    fn needs_verbatim_condition(&self) -> bool {
         false
     }
 }
@@ -249,7 +249,7 @@ fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
     };
     let bounds: Vec<_> = before.iter().map(shown).collect();
     let bound = by_count(&count, &format!("{count} < 1"), &bounds);
-    let new = table.statuses.tell().then(|| table.status_in(&[Status::New]));
+    let new = table.statuses.distinguish_failed().then(|| table.status_in(&[Status::New]));
     let new = new.map_or_else(String::new, |new| format!("{new} OR "));
     format!(
         "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",

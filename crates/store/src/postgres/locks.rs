@@ -371,7 +371,7 @@ impl PgLocks {
         if self.session.is_some() {
             return Ok(());
         }
-        let place = on.engine.place();
+        let place = on.engine.label();
         if let Some(why) = on.engine.locks_of_one_node()? {
             bail!("could not claim records in {place}: {why}");
         }

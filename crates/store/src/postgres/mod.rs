@@ -107,7 +107,7 @@ impl Engine for PgEngine {
     const TRIES: u32 = 60;
     const WRITES_SINGLY: bool = false;
 
-    fn place(&self) -> String {
+    fn label(&self) -> String {
         self.session.server.shown()
     }
 
@@ -267,7 +267,7 @@ impl Inspect for PgEngine {
             found.hidden = Some(self.session.row_security(&table.name, none));
         }
         let version = self.column("SELECT pg_catalog.current_setting('server_version')", &[]);
-        let version: Vec<String> = found.unread.or_nothing("the version", version);
+        let version: Vec<String> = found.unread.or_default("the version", version);
         found.aside = format!("PostgreSQL {}", version.concat());
     }
 }

@@ -20,7 +20,7 @@ use super::server::{Connection, RequestError, Server};
 use crate::database::Access;
 use crate::error::{DbError, DbErrorKind};
 use crate::retry::PAUSE;
-use crate::system_error::words;
+use crate::system_error::reason;
 
 /// Settings for the spelling of values. A pooler keeps these apart for each of its clients.
 const SPELLING: &str = "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; \
@@ -454,8 +454,8 @@ impl From<RequestError> for DbError {
                 // A heartbeat has another limit, and says nothing of a pool.
                 let is_of_pool = limit == FIRST_ANSWER_LIMIT;
                 let hint = if is_of_pool { NO_CONNECTION_LEFT } else { "" };
-                let words = format!("no answer within {limit:?}");
-                Self { kind: DbErrorKind::Lost, words, hint: hint.into(), ..Self::default() }
+                let message = format!("no answer within {limit:?}");
+                Self { kind: DbErrorKind::Lost, message, hint: hint.into(), ..Self::default() }
             }
         }
     }
@@ -463,11 +463,11 @@ impl From<RequestError> for DbError {
 
 impl From<SqlError> for DbError {
     fn from(error: SqlError) -> Self {
-        let (kind, words, server) = (kind(&error), message_of(&error), error.as_db_error());
+        let (kind, message, server) = (kind(&error), message_of(&error), error.as_db_error());
         let code = server.map_or("", |server| server.code().code());
         let hint = match code {
             _ if kind == DbErrorKind::Busy => {
-                format!("another session keeps rows locked ({words})")
+                format!("another session keeps rows locked ({message})")
             }
             "42501" => "; grant it to this user".into(),
             _ if kind == DbErrorKind::ReadOnly => {
@@ -479,15 +479,15 @@ impl From<SqlError> for DbError {
             "53100" => "; make room and run the same command again".into(),
             _ => String::new(),
         };
-        let place = server.and_then(|server| match server.position()? {
-            ErrorPosition::Original(place) => usize::try_from(*place).ok()?.checked_sub(1),
+        let position = server.and_then(|server| match server.position()? {
+            ErrorPosition::Original(number) => usize::try_from(*number).ok()?.checked_sub(1),
             ErrorPosition::Internal { .. } => None,
         });
         let is_one_of = |classes: &[&str]| classes.iter().any(|class| code.starts_with(class));
         let is_refusal =
             server.is_some_and(is_raised) || kind != DbErrorKind::Forbidden && is_one_of(&REFUSALS);
         let is_of_one_row = is_one_of(&OF_A_ROW);
-        Self { kind, words, hint, place, is_of_one_row, is_refusal, is_partial: false }
+        Self { kind, message, hint, position, is_of_one_row, is_refusal, is_partial: false }
     }
 }
 
@@ -538,7 +538,7 @@ fn is_raised(error: &ServerError) -> bool {
 /// The error in the server's own words, on one line.
 fn message_of(error: &SqlError) -> String {
     let db = error.as_db_error();
-    let of_system = || std::error::Error::source(error)?.downcast_ref().map(words);
+    let of_system = || std::error::Error::source(error)?.downcast_ref().map(reason);
     let said = db.map(|it| it.message().into()).or_else(of_system);
     let mut words = said.unwrap_or_else(|| error.to_string());
     // What stands in a row is nobody's business who reads a mail of cron.

@@ -189,7 +189,7 @@ pub fn lock_and_read_singly(
             Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
             Err(error) if error.is_of_one_row => {
                 give_back(session, one)?;
-                claims.push(Claim::Unreadable(error.words));
+                claims.push(Claim::Unreadable(error.message));
             }
             Err(error) => return Err(error),
         }
@@ -345,26 +345,26 @@ pub fn lock_and_read(
 pub fn rows_after(table: &Table, rows: &[Row]) -> Vec<RowAfter> {
     let after = |row: &Row| {
         let (number, is_pending) = (number(row, 0)?, row.truth(1));
-        Some(RowAfter { number, is_pending, charged: charged(table, row) })
+        Some(RowAfter { number, is_pending, guards: guards(table, row) })
     };
     rows.iter().filter_map(after).collect()
 }
 
 pub fn row_states(table: &Table, rows: &[Row]) -> Vec<RowState> {
-    let guards = table.charge_columns().len();
+    let count = table.charge_columns().len();
     let state = |row: &Row| {
         Some(RowState {
             number: number(row, 0)?,
             is_pending: row.truth(1),
-            charged: charged(table, row),
-            is_expected: row.truth(guards + 2),
-            is_written: row.truth(guards + 3),
+            guards: guards(table, row),
+            is_expected: row.truth(count + 2),
+            is_written: row.truth(count + 3),
         })
     };
     rows.iter().filter_map(state).collect()
 }
 
-fn charged(table: &Table, row: &Row) -> Guards {
+fn guards(table: &Table, row: &Row) -> Guards {
     let guards = table.charge_columns();
     let values = guards.iter().zip(2..).map(|(column, index)| row.value(column, index));
     Guards(values.collect())

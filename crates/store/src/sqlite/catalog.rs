@@ -10,7 +10,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error as SqlError, OptionalExtension};
 
 use super::dialect::{Sqlite, value};
-use super::errors::{is_busy, is_of_one_row, words};
+use super::errors::{is_busy, is_of_one_row, message};
 use crate::date::Spelling;
 use crate::mutex::lock;
 use crate::table::{
@@ -55,7 +55,7 @@ impl Catalog for Connection {
         let trial = format!("SELECT ({sql}\n) FROM {}", table.sql);
         match self.prepare(&trial) {
             Err(error) if !is_busy(&error) => {
-                bail!("{sql:?} is no expression in SQL: {}", words(&error))
+                bail!("{sql:?} is no expression in SQL: {}", message(&error))
             }
             prepared => drop(prepared?),
         }
@@ -84,7 +84,7 @@ impl Catalog for Connection {
             Ok(_) => Ok(()),
             // Whoever opens the database says it.
             Err(error) if is_busy(&error) => Err(error.into()),
-            Err(error) => Err(trial.complaint(&words(&error), place(&error))),
+            Err(error) => Err(trial.complaint(&message(&error), place(&error))),
         });
         self.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
         // What else stands in the database may go by it.

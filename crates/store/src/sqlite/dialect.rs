@@ -41,7 +41,7 @@ impl Dialect for Sqlite {
     }
 
     /// To cut an error SQLite reads all of it, so of a huge one it says only how long it is.
-    fn beginning(&self, column: &Column, chars: usize) -> String {
+    fn prefix(&self, column: &Column, chars: usize) -> String {
         let column = quote(&column.name);
         format!(
             "CASE WHEN octet_length({column}) > {LONGEST_READ} \
@@ -50,7 +50,7 @@ impl Dialect for Sqlite {
         )
     }
 
-    fn cut(&self, column: &Column, chars: usize) -> String {
+    fn truncated(&self, column: &Column, chars: usize) -> String {
         let column = column.sql();
         format!(
             "CASE WHEN octet_length({column}) > {chars} THEN substr({column}, 1, {chars}) ELSE {column} END"
@@ -126,7 +126,7 @@ impl Dialect for Sqlite {
         order == Order::Newest
     }
 
-    fn is_verbatim(&self) -> bool {
+    fn needs_verbatim_condition(&self) -> bool {
         true
     }
 }

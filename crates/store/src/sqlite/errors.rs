@@ -30,7 +30,7 @@ impl From<SqlError> for DbError {
             hint: hint.into(),
             is_of_one_row: is_of_one_row(&error),
             is_refusal: is_refusal(&error) || code == Some(ErrorCode::DatabaseCorrupt),
-            words: words(&error),
+            message: message(&error),
             ..Self::default()
         }
     }
@@ -96,7 +96,7 @@ fn is_refusal(error: &SqlError) -> bool {
 }
 
 /// The error in SQLite's own words, without the statement that it is about.
-pub fn words(error: &SqlError) -> String {
+pub fn message(error: &SqlError) -> String {
     let words = if let SqlError::SqlInputError { msg, .. } = error {
         msg.clone()
     } else {

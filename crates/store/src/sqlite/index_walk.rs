@@ -117,7 +117,7 @@ pub fn walk(connection: &Connection, table: &Table, selection: &Query) -> Result
     let spelling = spelling.cloned().unwrap_or_default();
     let [new, errors] = [Status::New, Status::Error].map(|status| table.due_rows(&[status]));
     // Else the counts do not lead to the failed records, or no order leads to those that are due.
-    if !table.statuses.tell()
+    if !table.statuses.distinguish_failed()
         || !spelling.sorts(zone)
         || !counts.are_served()?
         || !counts.are_spelt(&errors, &spelling)?

@@ -78,7 +78,7 @@ impl SqliteLocks {
                 read => read,
             };
             let claim = match read.map_err(DbError::from) {
-                Err(error) if error.is_of_one_row => Claim::Unreadable(error.words),
+                Err(error) if error.is_of_one_row => Claim::Unreadable(error.message),
                 claim => claim?,
             };
             Ok((id.clone(), claim))
@@ -156,14 +156,14 @@ impl Locks<SqliteEngine> for SqliteLocks {
         let claim = |id: &Id| {
             let claimed = lock(&self.claims).claim(id);
             claimed.map_err(|why| {
-                let words =
+                let message =
                     format!("could not claim record {id} in {}: {why}", self.place.path.display());
                 let kind = if StoreError::is_try_later(&why) {
                     DbErrorKind::Busy
                 } else {
                     DbErrorKind::Other
                 };
-                DbError { kind, hint: words.clone(), words, ..DbError::default() }
+                DbError { kind, hint: message.clone(), message, ..DbError::default() }
             })
         };
         let claimed = ids.iter().map(claim).collect::<Result<Vec<_>, _>>()?;

@@ -37,7 +37,7 @@ use crate::engine::SqlDatabase;
 use crate::inspection::Inspection;
 use crate::retry::{Retry, Retrying};
 use crate::store::{BoxedStore, Interrupter};
-use crate::system_error::words;
+use crate::system_error::reason;
 use crate::writes::{Guards, RowWrite};
 use dialect::{bound, due_by_row_number, value};
 use index_walk::plan;
@@ -52,7 +52,7 @@ impl Engine for SqliteEngine {
     const TRIES: u32 = 0;
     const WRITES_SINGLY: bool = true;
 
-    fn place(&self) -> String {
+    fn label(&self) -> String {
         self.path.display().to_string()
     }
 
@@ -93,7 +93,7 @@ impl Engine for SqliteEngine {
             });
             match read {
                 Ok(()) => break,
-                Err(error) => log::debug!("row numbers: {}", error.words),
+                Err(error) => log::debug!("row numbers: {}", error.message),
             }
         }
         Some((due_by_row_number(table, query), numbers))
@@ -150,16 +150,16 @@ impl Engine for SqliteEngine {
                 WriteVerb::Select => statement.exists(params)?.into(),
                 WriteVerb::Update | WriteVerb::Delete => statement.execute(params)?,
             };
-            let charged = match rows {
+            let guards = match rows {
                 0 => continue,
-                1 if change.begins() => table.charged(change.record),
+                1 if change.begins() => table.guards_after_charge(change.record),
                 1 => Guards::default(),
                 rows => return Err(SqlError::StatementChangedRows(rows).into()),
             };
             let is_pending = table.ends_by_condition()
                 && (change.ends() || change.renews())
                 && is_pending(connection, table, change)?;
-            all.push(RowAfter { number: *number, is_pending, charged });
+            all.push(RowAfter { number: *number, is_pending, guards });
         }
         Ok(all)
     }
@@ -177,7 +177,7 @@ impl Engine for SqliteEngine {
             all.push(RowState {
                 number: *number,
                 is_pending: is_pending(connection, table, change)?,
-                charged: Guards(values.collect::<rusqlite::Result<_>>()?),
+                guards: Guards(values.collect::<rusqlite::Result<_>>()?),
                 is_expected: row.truth(guards),
                 is_written: row.truth(guards + 1),
             });
@@ -228,7 +228,7 @@ impl Inspect for SqliteEngine {
 
     fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>> {
         let columns = [&table.failures, &table.statuses.column, &table.last_failure];
-        let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.tell();
+        let can_be = columns.iter().all(|it| it.is_some()) && table.statuses.distinguish_failed();
         let is_missing = can_be && !index_walk::is_served(&self.connection, table)?;
         Ok(is_missing.then(|| names(columns.into_iter().flatten())))
     }
@@ -251,11 +251,11 @@ impl Inspect for SqliteEngine {
     fn inspect(&mut self, table: &Table, found: &mut Inspection) {
         let told = |error: DbError| self.explain(error, "read");
         let mode = self.journal_mode().map_err(|it| told(it.into()));
-        found.aside = format!("journal mode {}", found.unread.or_nothing("the journal mode", mode));
+        found.aside = format!("journal mode {}", found.unread.or_default("the journal mode", mode));
         let refused = self.refused_writes(table).map_err(told);
-        found.refused = found.unread.or_nothing("what is written", refused);
+        found.refused = found.unread.or_default("what is written", refused);
         let reuses_ids = reuses_ids(&self.connection, table).map_err(|it| told(it.into()));
-        found.reuses_ids = found.unread.or_nothing("the table's key", reuses_ids);
+        found.reuses_ids = found.unread.or_default("the table's key", reuses_ids);
     }
 }
 
@@ -295,7 +295,7 @@ impl Database for SqlDatabase<SqliteEngine> {
         for place in [path, directory].into_iter().chain(beside.iter().map(PathBuf::as_path)) {
             let writable = accessat(CWD, place, Permission::WRITE_OK, AtFlags::EACCESS);
             if let Some(errno) = writable.err().filter(|errno| *errno != Errno::NOENT) {
-                let (place, why) = (place.display(), words(&errno.into()));
+                let (place, why) = (place.display(), reason(&errno.into()));
                 return Ok(Some(format!("this user cannot write to {place}: {why}")));
             }
         }
@@ -321,11 +321,11 @@ impl Database for SqlDatabase<SqliteEngine> {
         ready.map_err(|error| self.engine.explain(error.into(), "open"))?;
         let refused = self.engine.refused_clause(&self.table);
         if let Some(why) = self.reading(refused)? {
-            bail!("could not use {}: {why}", self.engine.place());
+            bail!("could not use {}: {why}", self.engine.label());
         }
         let locks = SqliteLocks::new(&self.table, state)?;
         let store = TableStore::new(*self, locks, retry.clone(), |store, why| {
-            Err(why.explain(&store.database.engine.place(), "read"))
+            Err(why.explain(&store.database.engine.label(), "read"))
         });
         Ok(Box::new(Retrying::new(store, retry)))
     }
@@ -373,7 +373,7 @@ impl SqliteEngine {
         for sql in update.into_iter().chain(delete) {
             match self.connection.prepare(&sql).map_err(DbError::from) {
                 Ok(_) => {}
-                Err(error) if error.is_refusal => refused.push(error.words),
+                Err(error) if error.is_refusal => refused.push(error.message),
                 Err(error) => return Err(error),
             }
         }

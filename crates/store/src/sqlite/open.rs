@@ -22,7 +22,7 @@ use crate::engine::SqlDatabase;
 use crate::mapping::Mapping;
 use crate::retry::Retry;
 use crate::secure_file::{self, GROUP_WRITE, OTHERS_WRITE, is_own, is_root, is_same};
-use crate::system_error::words;
+use crate::system_error::reason;
 use crate::table::Table;
 
 /// The functions of full-text tables that read, and how many arguments SQLite registers them with.
@@ -176,7 +176,7 @@ impl SqliteEngine {
             Ok(now) if is_same(&now, &self.found) => Ok(()),
             Ok(_) => bail!("{shown} was replaced while the pass ran"),
             Err(error) => {
-                bail!("{shown} was moved or removed while the pass ran: {}", words(&error))
+                bail!("{shown} was moved or removed while the pass ran: {}", reason(&error))
             }
         }
     }
@@ -293,7 +293,7 @@ pub fn wait_for_locks(
         if times == 0 {
             waited = Duration::ZERO;
         }
-        if waited >= limit || retry.as_ref().is_some_and(Retry::is_at_end) {
+        if waited >= limit || retry.as_ref().is_some_and(Retry::must_give_up) {
             return false;
         }
         let step = usize::try_from(times).unwrap_or(0).min(PAUSES.len() - 1);

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::secure_file::{
     self, Followed, GROUP_WRITE, OPEN_PATH, OTHERS_WRITE, STICKY, give, is_own, is_root, kind,
 };
-use crate::system_error::words;
+use crate::system_error::reason;
 
 const OPEN_DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OPEN_FILE: OFlags = secure_file::OPEN.union(OFlags::NOFOLLOW);
@@ -359,7 +359,7 @@ impl StateLocation {
             );
         }
         if self.database.is_none() {
-            return anyhow!("could not open {shown}: {}", words(error));
+            return anyhow!("could not open {shown}: {}", reason(error));
         }
         not_opened(&self.path, error)
     }
@@ -417,5 +417,5 @@ pub fn not_opened(path: &Path, error: &io::Error) -> anyhow::Error {
             rustix::process::geteuid().as_raw(),
         )
     });
-    anyhow!("could not open {}: {}{hint}", path.display(), words(error))
+    anyhow!("could not open {}: {}{hint}", path.display(), reason(error))
 }

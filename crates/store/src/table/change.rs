@@ -135,7 +135,9 @@ impl Table {
                     let attempts = Value::Integer(record.next_attempt().into());
                     sets.optional(&self.failures, |_| attempts);
                 }
-                if settlement.transition == Transition::Renewed && !self.statuses.tell() {
+                if settlement.transition == Transition::Renewed
+                    && !self.statuses.distinguish_failed()
+                {
                     // NEW is then what has not failed: at least, there is nothing to wait after.
                     sets.optional(&self.last_failure, |it| self.no_failure(it, record));
                 }
@@ -242,12 +244,12 @@ impl Table {
     }
 
     /// The [`charge_columns`](Self::charge_columns) as they were when a record was read.
-    pub fn as_read(&self, record: &Record) -> Guards {
+    pub fn guards_as_read(&self, record: &Record) -> Guards {
         Guards(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
     }
 
     /// What a charge makes of a row where nothing else changes with it.
-    pub fn charged(&self, record: &Record) -> Guards {
+    pub fn guards_after_charge(&self, record: &Record) -> Guards {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let value = |column: &Column| match self.statuses.value(Status::Error) {
             Some(error) if Some(&column.name) == status => error.clone(),

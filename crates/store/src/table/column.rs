@@ -16,7 +16,7 @@ pub struct Column {
     pub declared: String,
     pub column_type: ColumnType,
     /// The only values that it takes, if its type names them.
-    pub legal: Option<Vec<String>>,
+    pub allowed_values: Option<Vec<String>>,
     /// How many characters of text it takes, if its type says so.
     pub max_chars: Option<usize>,
     pub max_number: Option<i64>,
@@ -100,7 +100,9 @@ impl Column {
     pub fn fits(&self, held: &Value) -> bool {
         match (self.column_type, held) {
             (ColumnType::Integer | ColumnType::Real | ColumnType::Boolean, Value::Text(_)) => false,
-            (_, Value::Text(text)) => self.legal.as_ref().is_none_or(|legal| legal.contains(text)),
+            (_, Value::Text(text)) => {
+                self.allowed_values.as_ref().is_none_or(|legal| legal.contains(text))
+            }
             _ => true,
         }
     }
@@ -214,7 +216,7 @@ impl Statuses {
         let values = values.map(|values| values.iter().map(|it| column.hold(it)).collect());
         for (status, values) in Status::OURS.iter().zip(&values) {
             for held in values {
-                let legal = match &column.legal {
+                let legal = match &column.allowed_values {
                     Some(legal) => format!("it takes {}", legal.join(", ")),
                     None if column.column_type == ColumnType::Boolean => "say true or false".into(),
                     None => "say which number it is".into(),
@@ -253,7 +255,7 @@ impl Statuses {
     }
 
     /// Whether values tell NEW from ERROR.
-    pub fn tell(&self) -> bool {
+    pub fn distinguish_failed(&self) -> bool {
         let [new, error, ..] = &self.values;
         self.column.is_some() && !new.iter().any(|value| error.contains(value))
     }

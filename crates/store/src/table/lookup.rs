@@ -423,7 +423,7 @@ impl Lookup<'_> {
         column: &Column,
         dates: &Dates,
     ) -> Result<Option<String>> {
-        let Column { name: shown, declared, column_type, legal, .. } = column;
+        let Column { name: shown, declared, column_type, allowed_values, .. } = column;
         let samples = self.catalog.samples(&self.table, column)?;
         let is_none = |it: &&Value| if is_count { it.is_null() } else { is_never(it) };
         let is_number =
@@ -436,7 +436,7 @@ impl Lookup<'_> {
         // Whether what is written is read again.
         let fits = !OTHER_TYPES.contains(&declared.to_ascii_uppercase().as_str())
             && column_type.can_be_date()
-            && (!is_count || column_type.can_be_count() && legal.is_none());
+            && (!is_count || column_type.can_be_count() && allowed_values.is_none());
         let foreign = samples.iter().find(|it| !is_none(it)).map(Value::shown);
         let found = match (foreign, fits) {
             (Some(value), false) => format!("is {declared} and holds {value}"),

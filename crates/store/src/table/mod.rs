@@ -87,10 +87,10 @@ pub trait Dialect: Sync {
     }
 
     /// The beginning of a column of text, of so many characters.
-    fn beginning(&self, column: &Column, chars: usize) -> String;
+    fn prefix(&self, column: &Column, chars: usize) -> String;
 
     /// The cell of a column of any type, of whose text no more is read than so many characters.
-    fn cut(&self, column: &Column, chars: usize) -> String;
+    fn truncated(&self, column: &Column, chars: usize) -> String;
 
     /// The parameter with this number, from 1, as a value of a column.
     fn bind(&self, number: usize, column: &Column) -> String;
@@ -117,7 +117,7 @@ pub trait Dialect: Sync {
     fn is_null_last(&self, order: Order) -> bool;
 
     /// Whether a partial index serves only what repeats its condition word by word.
-    fn is_verbatim(&self) -> bool;
+    fn needs_verbatim_condition(&self) -> bool;
 }
 
 pub struct Effect {
@@ -312,7 +312,9 @@ impl Table {
     /// `choice` are the options that choose the table.
     pub fn require_renewal(&self, choice: &str) -> Result<()> {
         ensure!(
-            self.statuses.tell() || self.last_failure.is_some() || self.due_at.is_some(),
+            self.statuses.distinguish_failed()
+                || self.last_failure.is_some()
+                || self.due_at.is_some(),
             "table {} has no column that `retry` could change (last_failure, or a status for failed \
              records); to try one record now: backlog process{choice} ID; to try all pending ones: backlog \
              process{choice} --ndays 365",

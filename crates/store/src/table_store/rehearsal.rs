@@ -67,7 +67,8 @@ impl<E: Engine> TableStore<E> {
     /// Tries all records in one round trip. The others are rehearsed one by one, for the exact reason.
     fn try_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<bool>> {
         let table = &self.database.table;
-        let charged: Vec<_> = records.iter().map(|it| table.charged(&it.record)).collect();
+        let charged: Vec<_> =
+            records.iter().map(|it| table.guards_after_charge(&it.record)).collect();
         let chains = records.iter().zip(&charged).flat_map(|(writes, charged)| {
             let chains = 0..writes.chains.len();
             chains.map(move |chain| {
@@ -126,10 +127,10 @@ impl<E: Engine> TableStore<E> {
                 Ok(Rehearsal::Refused(it.refusal(write.record, &write.settlement, why)))
             };
             let seen = match self.change(&numbered) {
-                Err(error) if error.is_refusal => return refused(self, &writes[0], &error.words),
+                Err(error) if error.is_refusal => return refused(self, &writes[0], &error.message),
                 Err(error) if self.gives_way_to(&error) => {
                     let RowWrite { record, settlement, .. } = &writes[0];
-                    return Ok(Rehearsal::Locked(self.refusal(record, settlement, &error.words)));
+                    return Ok(Rehearsal::Locked(self.refusal(record, settlement, &error.message)));
                 }
                 seen => seen?,
             };
@@ -154,13 +155,13 @@ impl<E: Engine> TableStore<E> {
             }
             let begun: Vec<_> = writes.iter().map(RowWrite::begins).collect();
             for seen in seen.into_iter().filter(|seen| begun[seen.number]) {
-                charged[seen.number] = Some(seen.charged);
+                charged[seen.number] = Some(seen.guards);
             }
         }
         let last = records.first().and_then(|first| Some((first, first.chains[chain].last()?)));
         match (self.database.engine.end_rehearsal(), last) {
             (Err(error), Some((first, last))) if error.is_refusal => {
-                Ok(Rehearsal::Refused(self.refusal(&first.record, last, &error.words)))
+                Ok(Rehearsal::Refused(self.refusal(&first.record, last, &error.message)))
             }
             (ended, _) => ended.map(|()| Rehearsal::Taken),
         }
@@ -175,12 +176,12 @@ impl<E: Engine> TableStore<E> {
 
     /// Whether a rehearsal leaves a locked row alone. SQLite has waited, and a pass that stops has cancelled.
     fn gives_way_to(&self, error: &DbError) -> bool {
-        error.kind == DbErrorKind::Busy && E::TRIES > 0 && !self.retry.is_at_end()
+        error.kind == DbErrorKind::Busy && E::TRIES > 0 && !self.retry.must_give_up()
     }
 
     fn refusal(&self, record: &Record, settlement: &Settlement, why: &str) -> String {
         let SqlDatabase { engine, table, .. } = &self.database;
-        let (place, name) = (engine.place(), &table.name);
+        let (place, name) = (engine.label(), &table.name);
         let status = table.shown(settlement.status(record.status));
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
@@ -207,7 +208,7 @@ impl<E: Engine> TableStore<E> {
                 // What the table refuses of a pass is found by its rehearsal, but for the last attempt.
                 Err(error) if error.is_refusal => Ok(attempts.map(|attempts| {
                     let attempts = counted(attempts.into(), "attempt");
-                    format!("a record cannot be archived after {attempts}: {}", error.words)
+                    format!("a record cannot be archived after {attempts}: {}", error.message)
                 })),
                 Err(error) => Err(error),
                 Ok(false) => Ok(None),
@@ -252,7 +253,7 @@ impl<E: Engine> TableStore<E> {
         };
         let restored = self.play(&Arc::new(archived), Transition::Renewed, Counter::Reset, at);
         let refused = match restored {
-            Err(error) if error.is_refusal => Some(error.words),
+            Err(error) if error.is_refusal => Some(error.message),
             restored => (!restored?).then(|| "its row does not take it".into()),
         };
         if let Some(why) = refused {

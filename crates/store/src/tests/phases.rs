@@ -101,7 +101,7 @@ fn postgres_reckons_phases_as_the_program_does() {
              CREATE TABLE backlog (id {of}, status text, date_inserted timestamptz); {}",
             insert(&ids)
         ));
-        let location = Location::at(&database.url(), None, &|_| None).unwrap();
+        let location = Location::from_url(&database.url(), None, &|_| None).unwrap();
         agree(&location, ids.len(), of);
     }
 }

@@ -207,7 +207,7 @@ impl Subject for OnServer {
 
     fn open(&self) -> Box<dyn Store> {
         let url = self.database.url();
-        opened(&Location::at(&url, self.queue.as_deref(), &|_| None).unwrap())
+        opened(&Location::from_url(&url, self.queue.as_deref(), &|_| None).unwrap())
     }
 
     fn finish(&self, id: i64) {

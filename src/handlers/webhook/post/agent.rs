@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use backlog_schedule::Reach;
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use backlog_store::tls_roots;
 use http::Uri;
 use rustls::crypto::ring;
@@ -103,8 +103,8 @@ impl Connector for ProbingConnector {
 /// Reads the certificates of the file, or of the system if there is none.
 pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let found = match ca_file {
-        Some(path) => tls_roots::of_file(path)?,
-        None => tls_roots::of_system("--ca-file FILE")?,
+        Some(path) => tls_roots::from_file(path)?,
+        None => tls_roots::from_system("--ca-file FILE")?,
     };
     tls_roots::roots(&found)?;
     // It fails if a provider is installed, which is the same one.
@@ -177,7 +177,7 @@ impl<R: Resolver> Resolver for HostResolver<R> {
                 return NotSent::NotConnected(error).into();
             }
             let reason =
-                if let Error::Io(error) = &error { words(error) } else { error.to_string() };
+                if let Error::Io(error) = &error { reason(error) } else { error.to_string() };
             none(
                 Reach::Nobody { counts: false },
                 format!("could not find the host {host}: {reason}"),

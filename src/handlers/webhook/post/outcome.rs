@@ -7,7 +7,7 @@ use std::io::ErrorKind::{
 use std::time::{Duration, UNIX_EPOCH};
 
 use backlog_schedule::{Instant, Outcome, Reach, one_line};
-use backlog_store::system_error::words;
+use backlog_store::system_error::reason;
 use backlog_store::tls_roots;
 use http::{StatusCode, Uri};
 use rustls::{CertificateError, Error as TlsError};
@@ -145,7 +145,7 @@ pub fn failure_outcome(error: &Error, request: &Exchange<'_>) -> Outcome {
             ) =>
         {
             let address = request.proxy.map_or_else(|| address(request.uri), Proxy::address);
-            let message = format!("could not connect to {address}: {}", words(error));
+            let message = format!("could not connect to {address}: {}", reason(error));
             (of_proxy(message), Reach::Nobody { counts: false })
         }
         Some(NotSent::NotConnected(error)) => {
@@ -191,13 +191,13 @@ fn message(error: &Error, request: &Exchange<'_>, is_connected: bool) -> String 
     } else if let Error::Io(error) = error
         && !is_connected
     {
-        format!("could not connect to {address}: {}", words(error))
+        format!("could not connect to {address}: {}", reason(error))
     } else if let Error::Io(error) = error
         && let BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof = error.kind()
     {
         "the connection was closed before an answer came".into()
     } else if let Error::Io(error) = error {
-        format!("the connection to {address} broke: {}", words(error))
+        format!("the connection to {address} broke: {}", reason(error))
     } else if let Error::Timeout(phase) = error {
         let to =
             if is_connected { String::new() } else { format!("could not connect to {address}: ") };
@@ -230,7 +230,7 @@ fn distrust(error: &CertificateError, ca: &str) -> String {
         "it is not valid yet; is the clock right?"
     } else if matches!(error, Wrong::NotValidForName | Wrong::NotValidForNameContext { .. }) {
         "it is for another host; correct the host in the URL"
-    } else if tls_roots::is_own(error) {
+    } else if tls_roots::is_ca_as_server(error) {
         "it is an authority's own; give the server one that the authority has signed"
     } else {
         return format!("{error}; name its authority with {ca}");

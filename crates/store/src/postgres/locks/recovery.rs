@@ -223,7 +223,8 @@ impl PgLocks {
                     let has_mark = on.table.mark_column().is_some();
                     match &held.charged {
                         Some(charged) if has_mark => {
-                            state.charged != *charged && state.charged != on.table.as_read(record)
+                            state.guards != *charged
+                                && state.guards != on.table.guards_as_read(record)
                         }
                         Some(_) | None => held.refusals >= REFUSALS,
                     }

@@ -468,7 +468,7 @@ impl Store for PgmqStore {
         if !self.has_functions
             && let Some(why) = missing_function(self.session())?
         {
-            bail!("could not use {}: {why}", self.database.engine.place());
+            bail!("could not use {}: {why}", self.database.engine.label());
         }
         self.has_functions = true;
         Ok(match wanted {
@@ -502,7 +502,7 @@ impl Store for PgmqStore {
                 bail!(why);
             }
             self.database.engine.roll_back();
-            let place = self.database.engine.place();
+            let place = self.database.engine.label();
             Ok(Rehearsal::Refused(format!(
                 "could not write to {place}: queue {} does not let go of it: {why}",
                 self.queue.name

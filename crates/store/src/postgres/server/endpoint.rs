@@ -11,7 +11,7 @@ use tokio_postgres::config::Config;
 
 use super::parameters::{Parameters, encode, port};
 use crate::secure_file;
-use crate::system_error::words;
+use crate::system_error::reason;
 
 /// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -151,7 +151,7 @@ fn read_password_file(path: &Path) -> Option<String> {
         }
         Ok((bytes, _)) => return Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(_) if !path.exists() => return None,
-        Err(error) => words(&error),
+        Err(error) => reason(&error),
     };
     log::warn!("the password file {shown} is not used: {why}");
     None

@@ -12,7 +12,7 @@ use tokio_postgres::Error as SqlError;
 use tokio_postgres::error::DbError;
 
 use super::endpoint::Endpoint;
-use crate::system_error::words;
+use crate::system_error::reason;
 use crate::tls_roots;
 
 /// Kinds of refusals. Of two, with TLS and without, the greater one says more.
@@ -99,7 +99,7 @@ impl ConnectFailure {
     fn of_tls(error: &TlsError) -> Self {
         // A server that is its own authority is no better known.
         let is_unknown = matches!(error, TlsError::InvalidCertificate(what)
-            if *what == CertificateError::UnknownIssuer || tls_roots::is_own(what));
+            if *what == CertificateError::UnknownIssuer || tls_roots::is_ca_as_server(what));
         let hint = "; name the file of its authority's certificate: sslrootcert=FILE";
         Self::new(FailureKind::Route, error, if is_unknown { hint } else { "" })
     }
@@ -119,6 +119,6 @@ impl From<io::Error> for ConnectFailure {
             (FailureKind::Temporary, IS_IT_THERE)
         };
         let is_answer = error.kind() == ConnectionRefused;
-        Self { is_answer, ..Self::new(kind, words(&error), hint) }
+        Self { is_answer, ..Self::new(kind, reason(&error), hint) }
     }
 }

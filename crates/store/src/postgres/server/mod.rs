@@ -30,7 +30,7 @@ use crate::error::StoreError;
 use crate::mutex::lock;
 use crate::ownership::user_name;
 use crate::store::{Interrupter, Sessions, Wakeup};
-use crate::system_error::words;
+use crate::system_error::reason;
 use crate::watchdog::boottime;
 use connection::{ByteStream, Driver, Handle, Route, runtime};
 use endpoint::{Endpoint, endpoints};
@@ -149,7 +149,7 @@ impl Server {
         let unresolved = |error| {
             ConnectFailure::new(
                 FailureKind::Temporary,
-                words(&error),
+                reason(&error),
                 "; check the name of the host",
             )
         };

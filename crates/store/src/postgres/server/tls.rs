@@ -47,8 +47,8 @@ pub fn connector(
         file.filter(|_| is_used)
     };
     let authorities = match file("sslrootcert", "root.crt") {
-        Some(_) if is_system => Some(tls_roots::of_system("sslrootcert=FILE")?),
-        path => path.map(|path| tls_roots::of_file(&path)).transpose()?,
+        Some(_) if is_system => Some(tls_roots::from_system("sslrootcert=FILE")?),
+        path => path.map(|path| tls_roots::from_file(&path)).transpose()?,
     };
     ensure!(
         authorities.is_some() || !is_used || !mode.starts_with("verify"),
@@ -75,7 +75,7 @@ pub fn connector(
     let key = file("sslkey", "postgresql.key").with_context(|| {
         format!("the certificate {shown} needs its key: name its file with sslkey=FILE")
     })?;
-    let config = config.with_client_auth_cert(tls_roots::of_file(&certificate)?, read_key(&key)?);
+    let config = config.with_client_auth_cert(tls_roots::from_file(&certificate)?, read_key(&key)?);
     let could_not =
         || format!("could not use the certificate {shown} with the key {}", key.display());
     Ok((modes, MakeRustlsConnect::new(config.with_context(could_not)?)))
@@ -125,7 +125,7 @@ impl ServerCertVerifier for Verifier {
             // `openssl req -x509` makes an authority of every certificate that signs itself. One
             // that is trusted by name needs no other; its dates were checked before this.
             Err(rustls::Error::InvalidCertificate(error))
-                if tls_roots::is_own(&error) && self.trusted.contains(certificate) => {}
+                if tls_roots::is_ca_as_server(&error) && self.trusted.contains(certificate) => {}
             checked => checked?,
         }
         if self.checks_name {

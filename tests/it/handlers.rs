@@ -104,7 +104,7 @@ fn a_record_fails_whose_value_could_be_an_option_or_code() {
     assert_eq!(
         env.query("SELECT STATUS, LAST_ERROR FROM BACKLOG ORDER BY ID"),
         "SUCCESS|\nERROR|its PAYLOAD begins with a hyphen, and could be read as an option: write -- \
-         before {PAYLOAD}\nERROR|its id is no integer, and could be run as code: 1; touch ran"
+         before {PAYLOAD}\nERROR|its id is not an integer, and could be run as code: 1; touch ran"
     );
     assert!(!env.path("ran").exists());
     assert_eq!(std::fs::read_to_string(env.path("ids")).unwrap(), "7\n");

@@ -1,4 +1,4 @@
-//! Dates as ISO 8601 and SQL spell them, extended (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
+//! Dates of ISO 8601 and SQL, extended (`2026-11-21T03:40:00Z`) or basic (`20261121T034000Z`).
 
 use std::ops::Range;
 
@@ -6,21 +6,21 @@ use chrono::{Days, FixedOffset, NaiveDate, NaiveDateTime};
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Iso<'a> {
-    /// UTC if the text names a zone, else the local time that the text shows.
+    /// In UTC if the text has a zone, otherwise the local time in the text.
     pub at: NaiveDateTime,
     pub has_zone: bool,
     pub day: &'a str,
     /// `T` or blanks; empty if nothing follows the day.
     pub separator: &'a str,
     pub clock: &'a str,
-    /// What follows the clock: blanks and the zone.
+    /// The rest: blanks and the zone.
     pub zone: &'a str,
 }
 
 impl<'a> Iso<'a> {
-    /// Reads `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5`, `20261121T034000`, and `Z`, ` UTC`,
-    /// `+02:00`, `+0200` or `+02` behind them. A decimal comma is legal, 24:00 is the end of the day, and
-    /// blanks are those of Unicode. Dates must sort as text, so 2026-9-5 is none; a basic one needs a clock.
+    /// Parses `2026-11-21`, `2026-11-21 03:40`, `2026-11-21T03:40:00.5` or `20261121T034000`, followed by `Z`, ` UTC`,
+    /// `+02:00`, `+0200`, `+02` or nothing. A decimal comma is legal, 24:00 is the end of the day, and any Unicode
+    /// white space is a blank. Dates must sort as text, so 2026-9-5 is not one. A basic date needs a clock.
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_end();
         let is_extended = text.as_bytes().get(4) == Some(&b'-');
@@ -28,18 +28,18 @@ impl<'a> Iso<'a> {
         let date = read_day(day, is_extended)?;
         if rest.is_empty() {
             let at = date.and_hms_opt(0, 0, 0)?;
-            let whole = Self { at, has_zone: false, day, separator: "", clock: "", zone: "" };
-            return is_extended.then_some(whole);
+            let midnight = Self { at, has_zone: false, day, separator: "", clock: "", zone: "" };
+            return is_extended.then_some(midnight);
         }
         let (separator, rest) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
         let is_separator = separator.eq_ignore_ascii_case("t") || separator.trim_start().is_empty();
         let end = rest.find(|c: char| !c.is_ascii_digit() && ![':', '.', ','].contains(&c));
         let (clock, zone) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        let shown = read_clock(clock, date).filter(|_| is_separator && !separator.is_empty())?;
+        let local = read_clock(clock, date).filter(|_| is_separator && !separator.is_empty())?;
         let (at, has_zone) = match zone.trim_start() {
-            "" => (shown, false),
-            "Z" | "z" | "UTC" => (shown, true),
-            offset => (shown.checked_sub_offset(read_offset(offset)?)?, true),
+            "" => (local, false),
+            "Z" | "z" | "UTC" => (local, true),
+            offset => (local.checked_sub_offset(read_offset(offset)?)?, true),
         };
         Some(Self { at, has_zone, day, separator, clock, zone })
     }
@@ -52,14 +52,14 @@ fn read_day(day: &str, is_extended: bool) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(year, number(day, month)?, number(day, date)?).filter(|_| is_legal)
 }
 
-/// `03:40:00.5`, `03:40`, `034000`, `0340` or `03`, with fractions of seconds cut off.
+/// Parses `03:40:00.5`, `03:40`, `034000`, `0340` or `03`. Fractions of a second are cut off.
 fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
     let split = clock.split_once(['.', ',']);
     let (whole, fraction) = split.unwrap_or((clock, "0"));
     let has_seconds = has_shape(whole, "00:00:00") || has_shape(whole, "000000");
-    let has_no_more = ["00:00", "0000", "00"].iter().any(|shape| has_shape(whole, shape));
+    let is_short = ["00:00", "0000", "00"].iter().any(|shape| has_shape(whole, shape));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let is_clock = has_seconds || has_no_more && split.is_none();
+    let is_clock = has_seconds || is_short && split.is_none();
     if !is_clock || !is_fraction {
         return None;
     }
@@ -73,22 +73,22 @@ fn read_clock(clock: &str, date: NaiveDate) -> Option<NaiveDateTime> {
     date.and_hms_opt(hours, minutes, if seconds == 60 { 59 } else { seconds })
 }
 
-/// `+02:00`, `-0500` or `+02`; the sign may be the typographic minus, as ISO 8601 has it.
+/// Parses `+02:00`, `-0500` or `+02`. The sign may be the typographic minus of ISO 8601.
 fn read_offset(offset: &str) -> Option<FixedOffset> {
     let length = offset.chars().count();
-    let is_spelt = [3, 5, 6].contains(&length) && !offset.contains(char::is_whitespace);
+    let is_legal = [3, 5, 6].contains(&length) && !offset.contains(char::is_whitespace);
     let minutes = if length == 3 { "00" } else { "" };
-    format!("{offset}{minutes}").parse().ok().filter(|_| is_spelt)
+    format!("{offset}{minutes}").parse().ok().filter(|_| is_legal)
 }
 
-/// Whether a text has digits where the shape has zeros, and the same signs elsewhere.
+/// True if the text has digits where the shape has zeros, and the same characters elsewhere.
 pub fn has_shape(text: &str, shape: &str) -> bool {
     let is_like = |(byte, like): (u8, u8)| byte == like || like == b'0' && byte.is_ascii_digit();
     text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_like)
 }
 
-pub fn number(digits: &str, place: Range<usize>) -> Option<u32> {
-    digits.get(place)?.parse().ok()
+pub fn number(digits: &str, range: Range<usize>) -> Option<u32> {
+    digits.get(range)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_an_instant_is_that_instant() {
+    fn all_spellings_of_an_instant_are_equal() {
         for text in [
             "2026-11-21T03:40:00Z",
             "2026-11-21t03:40:00z",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_not_guessed_at() {
+    fn other_texts_are_not_dates() {
         for text in [
             "",
             "now",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_it_panic() {
+    fn no_text_causes_a_panic() {
         for blank in
             (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| c.is_whitespace())
         {

@@ -66,7 +66,7 @@ fn nothing_is_sent_twice_when_a_server_keeps_no_connection() {
         let send = |id: u8| client.send(&record(&id.to_string(), &[]), BODY, NOW).unwrap().0;
         let sent: Vec<_> = (0..100).map(send).collect();
         let received = server.received();
-        let keys: HashSet<_> = received.iter().map(|it| it.header("idempotency-key")).collect();
+        let keys: HashSet<_> = received.iter().map(|request| request.header("idempotency-key")).collect();
         assert_eq!(keys.len(), received.len());
         let lost: Vec<_> = sent.into_iter().filter(|sent| *sent != success()).collect();
         let closed = broken("the connection was closed before an answer came");
@@ -85,7 +85,7 @@ fn a_request_that_the_server_has_read_is_not_repeated() {
     assert_eq!(post("fine"), success());
     assert_eq!(post("drop"), broken("the connection was closed before an answer came"));
     assert_eq!(post("fine"), success());
-    let connections: Vec<_> = server.received().iter().map(|it| it.connection).collect();
+    let connections: Vec<_> = server.received().iter().map(|request| request.connection).collect();
     assert_eq!(connections, [0, 0, 1]);
 }
 

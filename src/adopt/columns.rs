@@ -260,7 +260,7 @@ pub fn display<'a>(values: impl IntoIterator<Item = &'a ValueCount>) -> String {
             rows => self::counted(rows, "row"),
         };
         let refused = if counted.is_refused { " (a CHECK constraint refuses it)" } else { "" };
-        format!("{} in {rows}{refused}", counted.value.shown())
+        format!("{} in {rows}{refused}", counted.value.literal())
     });
     each.collect::<Vec<_>>().join(", ")
 }

@@ -302,10 +302,10 @@ fn written(
     proposal: &mut Proposal<'_>,
 ) -> Result<String> {
     let default = column.column.default.as_deref().unwrap_or_default();
-    let mut first = values.iter().position(|it| default.contains(&it.value.shown()));
+    let mut first = values.iter().position(|it| default.contains(&it.value.literal()));
     let with_rows = values.iter().filter(|it| it.rows > 0).count();
     if first.is_none() && values.len() > 1 && with_rows != 1 {
-        let names: Vec<_> = values.iter().map(|it| it.value.shown()).collect();
+        let names: Vec<_> = values.iter().map(|it| it.value.literal()).collect();
         let all = listed(names.iter().map(String::as_str));
         let name = column.name();
         let question = format!("{all} mean {word}. Which of them is to be written to {name}?");

@@ -260,12 +260,12 @@ fn status_column(
         given.each_ref().map(|texts| texts.iter().flatten().map(value).collect());
     let [new, error, success, archived] = &values;
     if let Some(value) = success.iter().find(|value| archived.contains(value)) {
-        let value = value.shown();
+        let value = value.literal();
         return Err(usage(format!("status: {value} cannot mean both SUCCESS and ARCHIVED")));
     }
     let mut ended = success.iter().chain(archived);
     if let Some(value) = ended.find(|value| new.contains(value) || error.contains(value)) {
-        let value = value.shown();
+        let value = value.literal();
         return Err(usage(format!(
             "status: {value} cannot mean both pending (NEW, ERROR) and finished (SUCCESS, ARCHIVED)"
         )));

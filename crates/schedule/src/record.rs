@@ -1,4 +1,4 @@
-//! Records, attempts and settlements: the plain data that policy, store, handler and engine share.
+//! Records, attempts and settlements: plain data shared by policies, stores, handlers and the engine.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,31 +15,32 @@ use crate::names::unknown_name;
 use crate::time::Instant;
 use crate::visible::{cut, cut_line};
 
-/// `1 record`, `2 records`
-pub fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+/// A number with its noun: `1 record`, `2 records`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// The parts of the schedule that a store's table has columns for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities {
-    /// Whether the store keeps the schedule itself: when a record is due, and in what order.
+    /// The store decides when a record is due, and in which order.
     pub keeps_schedule: bool,
-    /// Whether a column of the table says when a record is due.
+    /// A column of the table has the instant from which a record is due.
     pub has_due_column: bool,
     pub has_counter: bool,
-    /// Whether the column of errors can show that an attempt has begun and not reported back.
+    /// The column of errors can show that an attempt has begun.
     pub notes_begun: bool,
-    /// Whether there is a column for the last failure, too, by which a snoozed record waits.
+    /// A column for the last failure can hold the instant until which a record is snoozed.
     pub can_snooze: bool,
-    /// Else what is given up is an ordinary failure.
+    /// Otherwise giving up is an ordinary failure.
     pub can_archive: bool,
     pub may_give_up: bool,
-    /// If the handler goes by them.
+    /// Source of the series of attempts, if the handler uses them.
     pub series: Option<SeriesSource>,
 }
 
 impl Capabilities {
-    /// Whether a column shows that an attempt has begun. Then it is written before the handler starts.
+    /// True if a column shows that an attempt has begun; it is written before the handler starts.
     pub fn has_charge(&self) -> bool {
         self.has_counter || self.notes_begun
     }
@@ -51,20 +52,24 @@ pub enum Value {
     Integer(i64),
     Real(f64),
     Text(String),
-    /// Text that is not UTF-8. People are shown it with what is none replaced.
+    /// Text that is not UTF-8. `Display` replaces the invalid bytes.
     Bytes(Vec<u8>),
     Blob(Vec<u8>),
     Boolean(bool),
-    /// What is JSON as it stands: a document, or a number that no other variant holds exactly.
+    /// A JSON document, or a number that no other variant holds exactly.
     Json(String),
 }
 
 impl Value {
-    pub fn of_text(bytes: &[u8]) -> Self {
-        str::from_utf8(bytes).map_or_else(|_| Self::Bytes(bytes.into()), |it| Self::Text(it.into()))
+    /// The text in these bytes, which may not be UTF-8.
+    pub fn from_text(bytes: &[u8]) -> Self {
+        match str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.into()),
+            Err(_) => Self::Bytes(bytes.into()),
+        }
     }
 
-    /// As text, which may not be UTF-8: NULL is empty, a BLOB is hexadecimal.
+    /// The value as text, which may not be UTF-8: NULL is empty, and a BLOB is hexadecimal.
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Bytes(bytes) => bytes.as_slice().into(),
@@ -79,8 +84,8 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The value as a message shows it, spelt as in SQL, so that its type can be seen.
-    pub fn shown(&self) -> String {
+    /// The value as an SQL literal for messages, so that its type is visible; long values are cut.
+    pub fn literal(&self) -> String {
         match self {
             Self::Null => "NULL".into(),
             Self::Integer(_) | Self::Boolean(_) => self.to_string(),
@@ -93,7 +98,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As text: NULL is empty, a BLOB is hexadecimal, and what is not UTF-8 is replaced.
+    /// Writes the value as text: NULL is empty, a BLOB is hexadecimal, and invalid UTF-8 is replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => Ok(()),
@@ -113,7 +118,7 @@ pub enum Status {
     Error,
     Success,
     Archived,
-    /// Any other value of the status column: not ours, and never touched.
+    /// Any other value of the status column. The program never changes such a record.
     Foreign,
 }
 
@@ -140,7 +145,7 @@ impl Status {
 impl FromStr for Status {
     type Err = String;
 
-    /// The name of one of ours, in any case.
+    /// Parses the name of one of our statuses, in upper or lower case.
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::OURS.into_iter().find(|status| status.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| unknown_name("status", name, Self::OURS.map(Self::name)))
@@ -151,29 +156,29 @@ impl FromStr for Status {
 pub struct Record {
     pub id: Id,
     pub status: Status,
-    /// Its name, or what the row holds instead if it is foreign.
+    /// Name of the status, or the value in the row if the status is foreign.
     pub status_text: String,
-    /// As the row holds it.
+    /// Insertion date, as the row has it.
     pub inserted: Value,
-    /// The value of the column that orders the records, if it is not the insertion date.
+    /// Value of the column that orders the records, if that is not the insertion date.
     pub order_value: Option<Value>,
-    /// `None` if that is NULL or cannot be read as an instant.
+    /// `None` if the insertion date is NULL or cannot be read.
     pub inserted_at: Option<Instant>,
-    /// 0 where the table has no such column.
+    /// 0 if the table has no such column.
     pub failures: u32,
     pub last_failure_at: Option<Instant>,
-    /// Where the store keeps the schedule itself, or a column of the table does.
+    /// Set if the store or a column of the table keeps the schedule.
     pub due_at: Option<Instant>,
-    /// Its own, where the table has a column for that.
+    /// The record's own maximum, if the table has a column for it.
     pub max_attempts: Option<u32>,
     pub last_error: Option<String>,
-    /// Every column of the row, for the handler; what is only shown lacks the payload.
+    /// All columns, for the handler. Commands that only print records leave the payload out.
     pub row: RowValues,
-    /// Why it cannot be handed to a handler: a value of its row is too large to be read.
+    /// Reason no handler can get the record: a value of its row is too large to be read.
     pub too_large: Option<String>,
 }
 
-/// What the due rule goes by.
+/// The input of the due rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub id: &'a Id,
@@ -183,14 +188,14 @@ pub struct Facts<'a> {
     pub last_failure_at: Option<Instant>,
     pub due_at: Option<Instant>,
     pub max_attempts: Option<u32>,
-    /// Not read where many rows are looked through by their age alone: what is due may be snoozed.
+    /// `None` in a search by age alone, which does not read the column of errors.
     pub snoozed_until: Option<Instant>,
-    /// Whether an attempt has begun and not reported back. False if the column of errors is not read.
+    /// True if an attempt has begun and has no outcome. False in a search by age alone.
     pub has_begun: bool,
 }
 
 impl Record {
-    /// One that was never tried, as far as a policy goes by it.
+    /// A record without attempts and without a row.
     pub fn new(id: Id, inserted_at: Option<Instant>) -> Self {
         Self {
             id,
@@ -223,14 +228,14 @@ impl Record {
         }
     }
 
-    /// Its series of attempts, as it was claimed.
+    /// The series of attempts in the claimed row.
     pub fn series(&self, source: SeriesSource) -> Series {
-        let is_of_an_attempt = |at: &Instant| self.failures > 0 || Some(*at) > self.inserted_at;
-        let failed_at = self.last_failure_at.filter(is_of_an_attempt);
+        let is_of_attempt = |at: &Instant| self.failures > 0 || Some(*at) > self.inserted_at;
+        let failed_at = self.last_failure_at.filter(is_of_attempt);
         Series::of(self.last_error.as_deref().unwrap_or_default(), failed_at, source)
     }
 
-    /// A value of its row as a handler gets it, which may not be UTF-8: of an id as the id is shown.
+    /// A value of the row as handlers get it, which may not be UTF-8. A part of the id looks as it does in the id.
     pub fn text_of<'a>(&self, value: &'a Value) -> Cow<'a, [u8]> {
         if let Value::Blob(bytes) = value
             && self.id.has_part(bytes)
@@ -250,7 +255,7 @@ impl Record {
     }
 }
 
-/// A record's place in the order of the table.
+/// Position of a record in the order of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     /// The insertion date, or the value of the column that the records are ordered by.
@@ -275,37 +280,49 @@ impl RowValues {
         self.find(column).map(|(_, value)| value)
     }
 
-    /// A column's value, and its name as the table spells it: the exact one before others in case.
+    /// A column's value, and its name as the table spells it. A name in the same case comes first.
     pub fn find(&self, column: &str) -> Option<(&str, &Value)> {
         let exact = self.iter().find(|(name, _)| *name == column);
-        exact.or_else(|| self.iter().find(|(it, _)| it.eq_ignore_ascii_case(column)))
+        exact.or_else(|| self.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)))
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The handler is done with the record for good.
+    /// The record is done.
     Success,
-    /// The handler had its try.
-    Failure { error: String },
-    /// A failure that says nothing of the attempts before it.
-    Unanswered { error: String, reach: Reach },
-    /// The handler asks for an attempt so much later, and for this one not to be charged.
-    Snooze { error: String, after: Option<Duration> },
-    /// The handler says that no attempt will ever succeed.
-    GiveUp { error: String },
-    /// Our own stop ended the handler: as if it had never been started.
+    Failure {
+        error: String,
+    },
+    /// A failure without an answer. The series of attempts goes on, because this one may have succeeded.
+    Unanswered {
+        error: String,
+        reach: Reach,
+    },
+    /// The handler postpones the record, and this attempt does not count.
+    Snooze {
+        error: String,
+        after: Option<Duration>,
+    },
+    /// The handler says that no attempt can succeed.
+    GiveUp {
+        error: String,
+    },
+    /// The attempt was stopped by the program and does not count.
     Interrupted,
-    /// The handler could not be run or reached. It ends the pass if no other record fares better.
-    Unable { error: String, ends_pass: bool },
+    /// The handler could not be run or reached. The pass ends if this happens to every record.
+    Unable {
+        error: String,
+        ends_pass: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     MayHaveWorked,
-    /// Because of the record's own values.
+    /// The record's own values made no legal request.
     NotSent,
-    /// Nothing was sent, because nobody was there. It counts as a failure of the record if the record names the place.
+    /// Nothing was sent, because the server was out of reach. It counts as a failure if the record names the server.
     Nobody {
         counts: bool,
     },
@@ -334,7 +351,7 @@ impl Outcome {
         }
     }
 
-    /// Whether others are worth a try: the handler works, or the record itself was to blame.
+    /// True if other records are worth a try: the handler works, or the record itself caused the error.
     pub fn got_further(&self) -> bool {
         match self {
             Self::Unanswered { reach, .. } => !matches!(reach, Reach::Nobody { .. }),
@@ -350,16 +367,16 @@ impl Outcome {
 pub struct Attempt {
     pub id: Id,
     pub outcome: Outcome,
-    /// Of a command that was started and not ended by a signal; 124 after a timeout, as timeout(1).
+    /// Exit code of a command that was not ended by a signal; 124 after a timeout, as in timeout(1).
     pub exit: Option<i32>,
     pub duration: Duration,
     pub http_status: Option<u16>,
-    /// The end of what a command wrote to it, if the handlers keep that.
+    /// End of the command's standard error, if the handler keeps it.
     pub stderr: Option<String>,
 }
 
 impl Attempt {
-    /// The same of a handler that could not be run for this record, though it could for another.
+    /// The failure of a handler that could not be run for this record, but for others.
     pub fn into_failure(self) -> Self {
         let Outcome::Unable { error, ends_pass: false } = self.outcome else { return self };
         Self {
@@ -374,25 +391,25 @@ pub struct Settlement {
     pub transition: Transition,
     pub counter: Counter,
     pub at: Instant,
-    /// Before when the record is not due, whatever the policy says.
+    /// The record is not due before this instant, whatever the policy says.
     pub not_before: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// An attempt begins: it counts as failed until it is known to have gone otherwise.
+    /// An attempt begins. It counts as a failure until its outcome is written.
     Begun,
-    /// That was no attempt after all.
+    /// The attempt does not count after all.
     Undone,
     Succeeded,
     Failed,
     Archived,
-    /// A person wants it to be tried again.
+    /// An operator restored the record.
     Renewed,
 }
 
 impl Settlement {
-    /// The status that a record has then, which had this one before.
+    /// The new status of a record that had this one before.
     pub fn status(&self, before: Status) -> Status {
         match self.transition {
             Transition::Begun | Transition::Failed => Status::Error,
@@ -403,7 +420,7 @@ impl Settlement {
         }
     }
 
-    /// The same without the text of an error, for a table that does not take it.
+    /// The settlement without the text of the error, for a table that refuses the text.
     pub fn without_error(&self) -> Self {
         let mut plain = self.clone();
         if let Counter::Set { last_error, .. } = &mut plain.counter {
@@ -413,15 +430,15 @@ impl Settlement {
     }
 }
 
-/// FAILURES, LAST_FAILURE and LAST_ERROR as they are written, as far as the table has them.
+/// Values written to FAILURES, LAST_FAILURE and LAST_ERROR, if the table has these columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counter {
-    /// As they were when the record was claimed.
+    /// The values of the claimed row.
     AsBefore,
-    /// As they are in the row now, because another attempt may have been counted meanwhile.
+    /// The columns are not written, because another attempt may have counted in the meantime.
     Untouched,
-    /// No failures, and no date of one; the last error stays for people to read.
+    /// No failures and no last failure. The last error stays for people to read.
     Reset,
-    /// No error leaves what stood there before the attempt.
+    /// Without an error, the text from before the attempt stays.
     Set { failures: u32, last_failure_at: Instant, last_error: Option<String> },
 }

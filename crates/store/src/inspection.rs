@@ -109,7 +109,7 @@ impl Undated {
     pub fn add(&mut self, id: &str, date: &Value) {
         self.rows += 1;
         if self.named.len() < Self::NAMED {
-            self.named.push(format!("{id} with {}", date.shown()));
+            self.named.push(format!("{id} with {}", date.literal()));
         }
     }
 

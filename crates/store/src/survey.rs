@@ -219,7 +219,7 @@ impl<E: Engine> SqlDatabase<E> {
             let is_like = |it: &&Value| it.to_string().eq_ignore_ascii_case(text.trim());
             let mut mapped = table.statuses.all_values(&Status::OURS).into_iter();
             let like = mapped.find(is_like).filter(|_| status == Status::Foreign);
-            StatusValue { shown: value.shown(), status, rows, like: like.map(Value::shown) }
+            StatusValue { shown: value.literal(), status, rows, like: like.map(Value::literal) }
         })
     }
 }

@@ -177,8 +177,8 @@ impl CoProcess {
 
     pub fn finish(&mut self) -> io::Result<ExitStatus> {
         let Self { process, received, log, .. } = self;
-        let status = process
-            .finish(|chunk| received.extend_from_slice(chunk), |chunk| note(log, chunk));
+        let status =
+            process.finish(|chunk| received.extend_from_slice(chunk), |chunk| note(log, chunk));
         // The last line may lack its line feed.
         if self.received.last().is_some_and(|byte| *byte != b'\n') {
             self.received.push(b'\n');

@@ -163,7 +163,7 @@ pub fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),
         ValueRef::Real(number) => Value::Real(number),
-        ValueRef::Text(bytes) => Value::of_text(bytes),
+        ValueRef::Text(bytes) => Value::from_text(bytes),
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }
 }

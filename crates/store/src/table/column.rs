@@ -225,7 +225,7 @@ impl Statuses {
                     column.fits(held),
                     "{} is to be {} in column {}, which is {}: {legal}",
                     status.name(),
-                    held.shown(),
+                    held.literal(),
                     column.name,
                     column.declared
                 );

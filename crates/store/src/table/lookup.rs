@@ -312,7 +312,7 @@ impl Lookup<'_> {
         {
             let format = mapping.dates.format;
             let format = format.map_or(String::new(), |format| format!(" in format {format}"));
-            let shown = value.shown();
+            let shown = value.literal();
             // Digits in a column of text may be of any kind of date.
             if mapping.dates.format.is_none() && is_digits(value) {
                 bail!(
@@ -352,7 +352,7 @@ impl Lookup<'_> {
         let samples = self.catalog.samples(&self.table, column)?;
         let is_text = |value: &&Value| matches!(value, Value::Text(_)) && !is_never(value);
         let mut dated = samples.iter().filter(is_text).peekable();
-        let first = dated.peek().map(|value| value.shown());
+        let first = dated.peek().map(|value| value.literal());
         match first.filter(|_| dated.all(|value| dates.read(value).is_none())) {
             Some(value) => bail!("{what}: it holds {value}; {READABLE}"),
             None => Ok(()),
@@ -399,7 +399,7 @@ impl Lookup<'_> {
         let other = others
             .next()
             .map_or_else(String::new, |(other, at)| format!(" (as {other} it is {at})"));
-        let (name, table, value) = (column.label(), &self.table.name, value.shown());
+        let (name, table, value) = (column.label(), &self.table.name, value.literal());
         let how = |format: &str| match key {
             // It has no format of its own.
             "on_failure" => format!("last_failure = {{ format = \"{format}\" }}"),
@@ -437,7 +437,7 @@ impl Lookup<'_> {
         let fits = !OTHER_TYPES.contains(&declared.to_ascii_uppercase().as_str())
             && column_type.can_be_date()
             && (!is_count || column_type.can_be_count() && allowed_values.is_none());
-        let foreign = samples.iter().find(|it| !is_none(it)).map(Value::shown);
+        let foreign = samples.iter().find(|it| !is_none(it)).map(Value::literal);
         let found = match (foreign, fits) {
             (Some(value), false) => format!("is {declared} and holds {value}"),
             (None, false) => format!("is {declared}"),

@@ -208,7 +208,7 @@ impl Table {
     /// A status as it is written, `STATUS = 'ERROR'`.
     pub fn shown(&self, status: Status) -> String {
         match (&self.statuses.column, self.statuses.value(status)) {
-            (Some(column), Some(value)) => format!("{} = {}", column.name, value.shown()),
+            (Some(column), Some(value)) => format!("{} = {}", column.name, value.literal()),
             _ => status.name().into(),
         }
     }

@@ -200,7 +200,7 @@ impl Table {
         let date = self.date_expression().map(|column| column.name.as_str());
         let places = FactReader::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
         let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
-            log::warn!("a record is left out, because its {name} is {}", found.shown());
+            log::warn!("a record is left out, because its {name} is {}", found.literal());
         });
         let (id, membership) = (id.ok()?, cells.membership(first));
         let facts = places.facts(&id, cells, membership);
@@ -227,7 +227,7 @@ impl Table {
         let values = self.id.iter().zip(0..).map(|(column, index)| row.value(column, index));
         let values: Vec<_> = values.collect();
         let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
-        let shown = || values.iter().map(Value::shown).collect::<Vec<_>>().join(",");
+        let shown = || values.iter().map(Value::literal).collect::<Vec<_>>().join(",");
         parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
     }
 

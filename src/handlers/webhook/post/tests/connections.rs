@@ -66,7 +66,8 @@ fn nothing_is_sent_twice_when_a_server_keeps_no_connection() {
         let send = |id: u8| client.send(&record(&id.to_string(), &[]), BODY, NOW).unwrap().0;
         let sent: Vec<_> = (0..100).map(send).collect();
         let received = server.received();
-        let keys: HashSet<_> = received.iter().map(|request| request.header("idempotency-key")).collect();
+        let keys: HashSet<_> =
+            received.iter().map(|request| request.header("idempotency-key")).collect();
         assert_eq!(keys.len(), received.len());
         let lost: Vec<_> = sent.into_iter().filter(|sent| *sent != success()).collect();
         let closed = broken("the connection was closed before an answer came");

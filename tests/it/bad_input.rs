@@ -549,7 +549,7 @@ fn what_restricts_a_connection_and_cannot_be_obeyed_is_no_command() {
     let mut command = env.command(&PROCESS);
     let command = command.env("BACKLOG_DB", "postgres://u@localhost:1/d");
     ran(&command.env("PGREQUIREAUTH", "scram-sha-256").output().unwrap())
-        .fails(2, &["PGREQUIREAUTH is not supported; unset it; legal are PGHOST, "]);
+        .fails(2, &["PGREQUIREAUTH is not supported; unset it, or use one of PGHOST, "]);
 }
 
 #[test]

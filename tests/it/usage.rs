@@ -320,6 +320,6 @@ fn a_database_of_another_kind_is_told_to_be_none_of_ours() {
     std::fs::create_dir(env.path("a:1")).unwrap();
     env.run(&["init", "a:1/app.db"]).success();
     let refused = env.run(&["list", "--db", "postgres://u@127.0.0.1:1/d"]);
-    let says = "connection refused; is PostgreSQL running there, and do host and port say where?";
+    let says = "connection refused; is PostgreSQL running there, and are host and port correct?";
     refused.fails(75, &[says]);
 }

@@ -137,7 +137,7 @@ impl fmt::Display for Location {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
             #[cfg(feature = "postgres")]
-            Self::Server(server, _) => f.write_str(&server.shown()),
+            Self::Server(server, _) => write!(f, "{server}"),
         }
     }
 }

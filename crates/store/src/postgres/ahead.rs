@@ -1,5 +1,5 @@
-//! Records that are claimed ahead of need, while a round is being written, so that the next round has
-//! them without another way to the server. They were read just now, or they are not used.
+//! Records that are claimed ahead while a round is written, so that the next round needs no round trip for them. They are
+//! used only while they are fresh.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant as Monotonic};
@@ -9,16 +9,16 @@ use backlog_schedule::Id;
 use crate::clock::Clock;
 use crate::store::Claim;
 
-/// Maximum age of a record that was claimed ahead, and of the last write, for that to be worth it.
+/// Maximum age of a record that was claimed ahead, and maximum time between writes that claim ahead.
 const FRESH: Duration = Duration::from_millis(50);
-/// Time in which handlers begin as many records as are claimed ahead, unless a round takes longer. So hardly a record
-/// waits for a handler that another pass could begin.
-const SOON: Duration = Duration::from_millis(10);
+/// Time for which records are claimed ahead, unless a round takes longer. It is short, because another pass could handle
+/// the waiting records.
+const SUPPLY: Duration = Duration::from_millis(10);
 /// Time over which the pace of handlers is measured.
 const MEASURED_FOR: Duration = Duration::from_millis(25);
-/// Maximum number of records that are claimed ahead.
+/// Maximum number of records to claim ahead.
 const MOST: usize = 128;
-/// Slower handlers have none: fewer records than these are not worth a statement.
+/// Minimum number of records to claim ahead: fewer are not worth a statement.
 const LEAST: usize = 8;
 
 pub struct Ahead {
@@ -27,9 +27,9 @@ pub struct Ahead {
     written_at: Option<Monotonic>,
     /// Number of records that handlers have begun since the last write.
     begun: usize,
-    /// Number of records that handlers have begun since an instant.
+    /// Start of the present measurement, and the number of records begun since.
     counted: (Monotonic, usize),
-    /// Number of records that handlers began in [`SOON`] before that.
+    /// Number of records that handlers began per [`SUPPLY`] in the last measurement.
     pace: usize,
 }
 
@@ -39,53 +39,61 @@ impl Ahead {
         Self { clock, ready: HashMap::new(), written_at: None, begun: 0, counted, pace: 0 }
     }
 
-    /// Counts records that are claimed for handlers.
-    pub fn count(&mut self, begun: usize) {
+    pub fn count_begun(&mut self, begun: usize) {
         self.begun += begun;
     }
 
-    /// The candidates to claim with the next write. None if the last write was too long ago.
+    /// Returns the candidates to claim with the next write; none if the last write was too long ago.
     pub fn choose<'a>(&mut self, next: &'a [Id]) -> &'a [Id] {
         let now = self.clock.monotonic();
-        let lacking = self.lacks(now).min(next.len());
+        let shortfall = self.shortfall(now).min(next.len());
         let last = self.written_at.replace(now);
-        if last.is_some_and(|last| now - last < FRESH) { &next[..lacking] } else { &[] }
+        if last.is_some_and(|last| now - last < FRESH) { &next[..shortfall] } else { &[] }
     }
 
-    /// Number of records to claim ahead; 0 while half as many are held as handlers will soon begin.
-    fn lacks(&mut self, now: Monotonic) -> usize {
+    /// Returns the number of records to claim ahead; 0 while at least half of the supply is there.
+    fn shortfall(&mut self, now: Monotonic) -> usize {
         let begun = std::mem::take(&mut self.begun);
         self.counted.1 += begun;
         let (since, count) = self.counted;
         let elapsed = now - since;
         if elapsed >= MEASURED_FOR {
-            let pace = count as u128 * SOON.as_micros() / elapsed.as_micros();
+            let pace = count as u128 * SUPPLY.as_micros() / elapsed.as_micros();
             self.pace = usize::try_from(pace).unwrap_or(usize::MAX);
             self.counted = (now, 0);
         }
-        let soon = self.pace.max(begun).min(MOST);
+        let supply = self.pace.max(begun).min(MOST);
         let held = self.held();
-        if soon >= LEAST && 2 * held < soon { soon - held } else { 0 }
+        if supply >= LEAST && 2 * held < supply { supply - held } else { 0 }
     }
 
     pub fn add(&mut self, id: &Id, claim: Claim) {
         self.ready.insert(id.clone(), (claim, self.clock.monotonic()));
     }
 
-    /// What became of the claim on a record. What is not fresh is drained before.
+    /// Takes the result of a claim. The caller drains expired ones first.
     pub fn take(&mut self, id: &Id) -> Option<Claim> {
         self.ready.remove(id).map(|(claim, _)| claim)
     }
 
+    /// Returns the number of records with a claim.
     pub fn held(&self) -> usize {
         self.ready.values().filter(|(claim, _)| matches!(claim, Claim::Held(_))).count()
     }
 
-    /// Those that are held and that nobody has asked for in time, or if `all`, any.
-    pub fn drain(&mut self, all: bool) -> Vec<Id> {
+    /// Removes all results, and returns the records with a claim.
+    pub fn drain(&mut self) -> Vec<Id> {
+        self.drain_if(|_| true)
+    }
+
+    /// Removes the results that are not fresh any more, and returns the records with a claim.
+    pub fn drain_expired(&mut self) -> Vec<Id> {
         let now = self.clock.monotonic();
-        let is_over = |_: &Id, (_, at): &mut (_, Monotonic)| all || now - *at >= FRESH;
-        let drained = self.ready.extract_if(is_over);
+        self.drain_if(|at| now - at >= FRESH)
+    }
+
+    fn drain_if(&mut self, is_over: impl Fn(Monotonic) -> bool) -> Vec<Id> {
+        let drained = self.ready.extract_if(|_, (_, at)| is_over(*at));
         let held = drained.filter(|(_, (claim, _))| matches!(claim, Claim::Held(_)));
         held.map(|(id, _)| id).collect()
     }
@@ -112,13 +120,13 @@ mod tests {
         Ahead::new(Clock { fixed: None, wall: || Instant(0), monotonic: || NOW.get() })
     }
 
-    /// The numbers of records to claim ahead in rounds that begin `begun` records each, one every `pace`.
+    /// Returns the distinct shortfalls of rounds that begin `begun` records each, one every `pace`.
     fn wanted(begun: usize, pace: Duration) -> Vec<usize> {
         let mut ahead = ahead();
         let mut next = || {
             NOW.set(NOW.get() + pace * u32::try_from(begun).unwrap());
-            ahead.count(begun);
-            ahead.lacks(NOW.get())
+            ahead.count_begun(begun);
+            ahead.shortfall(NOW.get())
         };
         let mut wanted: Vec<_> = (0..100).map(|_| next()).collect();
         wanted.dedup();
@@ -146,14 +154,14 @@ mod tests {
         let mut ahead = Ahead { pace: 30, ..ahead() };
         let id = Id::Integer(1);
         ahead.add(&id, Claim::Busy);
-        assert_eq!(ahead.lacks(NOW.get()), 30, "a busy record is no supply");
+        assert_eq!(ahead.shortfall(NOW.get()), 30, "a busy record is no supply");
         for id in (1..=15).map(Id::Integer) {
             let record = Arc::new(Record::new(id.clone(), None));
             ahead.add(&id, Claim::Held(record));
         }
-        assert_eq!(ahead.lacks(NOW.get()), 0);
+        assert_eq!(ahead.shortfall(NOW.get()), 0);
         NOW.set(NOW.get() + FRESH);
-        assert_eq!(ahead.drain(false).len(), 15);
+        assert_eq!(ahead.drain_expired().len(), 15);
         assert_eq!(ahead.held(), 0);
     }
 }

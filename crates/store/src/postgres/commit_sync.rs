@@ -1,7 +1,7 @@
-//! The sync behind the commits of a pass: its rounds do not wait for the disk (`synchronous_commit =
-//! off`), and one flush follows for all since the last one, as the sync of the log does on SQLite. A
-//! claim is given back only then: no other pass sees a record as free before its outcome would survive
-//! a crash of the server. An outcome that a crash takes away is kept here until it is written again.
+//! Asynchronous commits of a pass. Rounds do not wait for the disk (`synchronous_commit = off`); one flush follows for
+//! all commits since the last one, as on SQLite. A claim is released only after the flush, so that no other pass claims
+//! a record before its outcome would survive a crash of the server. Outcomes that a crash may undo are kept here, to
+//! write them again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
@@ -14,33 +14,34 @@ use crate::clock::Clock;
 use crate::error::DbError;
 use crate::writes::{Guards, RowWrite, WriteResult};
 
-/// A transaction that writes to the log, and commits as this user's transactions do: that makes durable
-/// whatever was committed before. One that writes nothing, though it has a number, flushes nothing.
+/// A transaction that writes to the write-ahead log and commits with the settings of this user, which makes all earlier
+/// commits durable. A transaction that writes nothing flushes nothing.
 const FLUSH: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'backlog', '')";
 
-/// The least time between two flushes, in which commits gather to share the second one. The first
-/// outcome after a quiet spell is flushed at once, and the last ones at the next rest or heartbeat.
+/// Minimum time between two flushes, so that commits share them. The first outcome after a pause is flushed at once, the
+/// last ones when the pass is idle or at a heartbeat.
 const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The outcomes that are written and may not be durable yet.
+/// Outcomes that are written and may not be durable yet.
 pub struct CommitSync {
     clock: Clock,
     flushed_at: Option<Monotonic>,
-    /// Those that were written before the flush that is under way began, and those after.
+    /// Outcomes that were written before the running flush began.
     flushing: Option<Batch>,
+    /// Outcomes for the next flush.
     next: Batch,
-    /// Records whose outcomes are durable, so that their claims can be given back.
+    /// Records whose outcomes are durable, so that their claims can be released.
     durable: Vec<Id>,
 }
 
 #[derive(Default)]
 struct Batch {
     outcomes: Vec<Unsynced>,
-    /// Records whose claims are to be given back.
+    /// Records whose claims are to be released.
     released: Vec<Id>,
 }
 
-/// An outcome that is written, with all it takes to write it again.
+/// A written outcome, with everything to write it again.
 pub struct Unsynced {
     record: Arc<Record>,
     charged: Option<Guards>,
@@ -74,9 +75,10 @@ impl CommitSync {
     }
 
     pub fn note(&mut self, changes: &[RowWrite], written: &[WriteResult]) {
-        let is_outcome =
-            |it: &WriteResult| matches!(it, WriteResult::Written | WriteResult::WrittenAfterLoss);
-        let done = changes.iter().zip(written).filter(|(_, it)| is_outcome(it));
+        let is_outcome = |result: &WriteResult| {
+            matches!(result, WriteResult::Written | WriteResult::WrittenAfterLoss)
+        };
+        let done = changes.iter().zip(written).filter(|(_, result)| is_outcome(result));
         self.next.outcomes.extend(done.map(|(change, _)| Unsynced {
             record: change.record.clone(),
             charged: change.charged.cloned(),
@@ -85,8 +87,8 @@ impl CommitSync {
         }));
     }
 
-    /// Has the claim of a record wait for what was written until now, unless all of that is durable.
-    pub fn holds_back(&mut self, id: &Id) -> bool {
+    /// Keeps the claim of a record until the present outcomes are durable. Returns false if they are already.
+    pub fn hold_back(&mut self, id: &Id) -> bool {
         let batch = match &mut self.flushing {
             _ if !self.next.outcomes.is_empty() => &mut self.next,
             Some(flushing) => flushing,
@@ -96,9 +98,9 @@ impl CommitSync {
         true
     }
 
-    /// How many claims wait.
+    /// Returns the number of claims that wait.
     pub fn held_back(&self) -> usize {
-        let flushing = self.flushing.as_ref().map_or(0, |it| it.released.len());
+        let flushing = self.flushing.as_ref().map_or(0, |batch| batch.released.len());
         flushing + self.next.released.len() + self.durable.len()
     }
 
@@ -107,55 +109,55 @@ impl CommitSync {
         batches.any(|batch| batch.released.contains(id)) || self.durable.contains(id)
     }
 
-    /// Begins a flush if one is needed, none is under way, and the last one is not too near.
+    /// Begins a flush if one is needed, none is running, and the last one was not just now.
     pub fn begin(&mut self, session: &mut Session) -> Result<(), DbError> {
         let now = self.clock.monotonic();
-        let is_near = |at: Monotonic| now.saturating_duration_since(at) < MIN_FLUSH_INTERVAL;
-        if self.flushed_at.is_some_and(is_near) { Ok(()) } else { self.begin_now(session) }
+        let is_recent = |at: Monotonic| now.saturating_duration_since(at) < MIN_FLUSH_INTERVAL;
+        if self.flushed_at.is_some_and(is_recent) { Ok(()) } else { self.begin_now(session) }
     }
 
     fn begin_now(&mut self, session: &mut Session) -> Result<(), DbError> {
         if self.flushing.is_none() && !self.next.outcomes.is_empty() {
             self.flushed_at = Some(self.clock.monotonic());
-            session.ask_ahead(FLUSH)?;
+            session.send(FLUSH)?;
             self.flushing = Some(std::mem::take(&mut self.next));
         }
         Ok(())
     }
 
-    /// Checks whether the flush that is under way has ended, without waiting for it.
+    /// Completes the running flush if the server has answered, without waiting.
     pub fn advance(&mut self, session: &mut Session) -> Result<(), DbError> {
-        if self.flushing.is_none() || !self.or_anew(session.connection.has_answered())? {
+        if self.flushing.is_none() || !self.or_restart(session.connection.has_answered())? {
             return Ok(());
         }
         self.durable.extend(self.flushing.take().unwrap_or_default().released);
         self.begin(session)
     }
 
-    /// Waits until all is durable.
+    /// Waits until all outcomes are durable.
     pub fn finish(&mut self, session: &mut Session) -> Result<(), DbError> {
         loop {
             self.begin_now(session)?;
             if self.flushing.is_none() {
                 return Ok(());
             }
-            self.or_anew(session.connection.wait_for_answer())?;
+            self.or_restart(session.connection.wait_for_answer())?;
             self.durable.extend(self.flushing.take().unwrap_or_default().released);
         }
     }
 
-    /// The records whose claims can be given back, each once.
+    /// Takes the records whose claims can be released.
     pub fn take_durable(&mut self) -> Vec<Id> {
         std::mem::take(&mut self.durable)
     }
 
-    /// A flush that failed has made nothing durable.
-    fn or_anew<T>(&mut self, answer: Result<T, RequestError>) -> Result<T, DbError> {
-        Ok(answer.inspect_err(|_| self.begin_anew())?)
+    /// A failed flush has made nothing durable.
+    fn or_restart<T>(&mut self, answer: Result<T, RequestError>) -> Result<T, DbError> {
+        Ok(answer.inspect_err(|_| self.restart())?)
     }
 
-    /// The flush that was under way is gone, with its session perhaps.
-    pub fn begin_anew(&mut self) {
+    /// Leaves the outcomes of a flush that failed, or whose session is lost, to the next flush.
+    pub fn restart(&mut self) {
         if let Some(mut flushing) = self.flushing.take() {
             flushing.outcomes.append(&mut self.next.outcomes);
             flushing.released.append(&mut self.next.released);
@@ -163,12 +165,12 @@ impl CommitSync {
         }
     }
 
-    /// The records whose outcomes a crash may have taken away.
+    /// Returns the records whose outcomes a crash may have undone.
     pub fn unsynced(&self) -> Vec<String> {
         self.next.outcomes.iter().map(|outcome| outcome.record.id.to_string()).collect()
     }
 
-    /// What a crash may have taken away; noted again once it is written.
+    /// Takes the outcomes that a crash may have undone. They are noted again when they are written.
     pub fn take_unsynced(&mut self) -> Vec<Unsynced> {
         std::mem::take(&mut self.next.outcomes)
     }
@@ -177,10 +179,10 @@ impl CommitSync {
         self.next.outcomes.splice(0..0, unsynced);
     }
 
-    /// Stops holding a claim back, because it is lost.
-    pub fn let_go(&mut self, id: &Id) {
+    /// Forgets a claim that is lost.
+    pub fn forget(&mut self, id: &Id) {
         for batch in self.flushing.iter_mut().chain([&mut self.next]) {
-            batch.released.retain(|it| it != id);
+            batch.released.retain(|released| released != id);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::table::{Cell, Cells, Column, ColumnType, Dialect, Table, quote};
 pub enum Param {
     Text(Option<String>),
     Texts(Vec<Option<String>>),
-    Keys(Vec<i64>),
+    Integers(Vec<i64>),
 }
 
 impl Param {
@@ -30,7 +30,7 @@ impl Param {
         match self {
             Self::Text(text) => (text, Type::TEXT),
             Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
-            Self::Keys(keys) => (keys, Type::INT8_ARRAY),
+            Self::Integers(integers) => (integers, Type::INT8_ARRAY),
         }
     }
 }

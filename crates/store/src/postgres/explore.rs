@@ -25,7 +25,7 @@ impl Explorable for PgEngine {
 
     fn listed(&mut self, name: &str) -> Result<CatalogTable> {
         let listed = catalog::table(&mut self.session, name);
-        listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.shown()))
+        listed.map_err(|error| catalog::explain_lookup(error, &self.session.server.to_string()))
     }
 
     fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys> {

@@ -5,6 +5,7 @@ mod ahead;
 mod catalog;
 mod commit_sync;
 mod dialect;
+mod errors;
 mod explore;
 mod locks;
 pub mod pgmq;
@@ -64,7 +65,7 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = RefCell::new(Session::open(server, access)?);
     let found = Table::find(&mut session, mapping, clock);
-    let table = found.map_err(|error| catalog::explain_lookup(error, &server.shown()))?;
+    let table = found.map_err(|error| catalog::explain_lookup(error, &server.to_string()))?;
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 
@@ -108,7 +109,7 @@ impl Engine for PgEngine {
     const WRITES_SINGLY: bool = false;
 
     fn label(&self) -> String {
-        self.session.server.shown()
+        self.session.server.to_string()
     }
 
     fn rows(
@@ -159,7 +160,7 @@ impl Engine for PgEngine {
 
     fn write(&mut self, table: &Table, changes: &NumberedWrites) -> Result<Vec<RowAfter>, DbError> {
         let request = statements::write(table, changes);
-        Ok(statements::rows_after(table, &self.session.ask(&request)?))
+        Ok(statements::rows_after(table, &self.session.run(&request)?))
     }
 
     fn states(
@@ -168,7 +169,7 @@ impl Engine for PgEngine {
         changes: &NumberedWrites,
     ) -> Result<Vec<RowState>, DbError> {
         let request = statements::states(table, changes);
-        Ok(statements::row_states(table, &self.session.ask(&request)?))
+        Ok(statements::row_states(table, &self.session.run(&request)?))
     }
 
     fn interrupter(&self) -> Interrupter {
@@ -296,7 +297,7 @@ impl Database for SqlDatabase<PgEngine> {
                 params: vec![at, Param::texts(payloads)],
             }
         };
-        let added = self.engine.session.ask(&request);
+        let added = self.engine.session.run(&request);
         added.map(drop).map_err(|error| self.engine.explain(error, "add records to"))
     }
 
@@ -340,7 +341,7 @@ impl Database for SqlDatabase<PgEngine> {
 
 /// Creates `table` with its schema, unless there is such a table.
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
-    let place = server.shown();
+    let place = server.to_string();
     let mut session = Session::open(server, Access::ReadWrite)?;
     let explain = |error: DbError| error.explain(&place, "create the table in");
     let named = [Param::text(table.to_lowercase())];

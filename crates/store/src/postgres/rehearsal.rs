@@ -1,5 +1,5 @@
-//! The rehearsal of many records in one round trip: the writes of each in a savepoint, sent one behind the
-//! other without waiting for answers.
+//! The rehearsal of many records in one round trip: the writes of each record in a savepoint, sent without waiting for
+//! answers.
 
 use std::pin::Pin;
 
@@ -26,8 +26,8 @@ impl PgEngine {
         table: &Table,
         chains: &[Vec<RowWrite>],
     ) -> Result<Vec<bool>, DbError> {
-        let ask = |write| statements::write(table, &[(0, write)]);
-        let requests = chains.iter().map(|chain| chain.iter().map(ask).collect());
+        let request = |write| statements::write(table, &[(0, write)]);
+        let requests = chains.iter().map(|chain| chain.iter().map(request).collect());
         let requests: Vec<_> = requests.collect();
         let has_deferrable = match self.has_deferrable {
             Some(known) => known,
@@ -48,36 +48,37 @@ impl PgEngine {
 }
 
 impl Session {
-    /// Tries each group of requests by itself in one transaction, which is rolled back, in a single round trip.
-    /// Returns the rows of all requests of a group; `None` if the server has refused any, or a constraint that is
-    /// deferred to the end. No row lock is waited for.
+    /// Tries groups of requests in one transaction, in one round trip, and undoes each group. Returns the rows of all
+    /// requests of a group, or `None` if the server refused one of them or a deferred constraint failed. Does not wait
+    /// for row locks.
     fn try_each(
         &mut self,
         groups: &[Vec<Request>],
         has_deferrable: bool,
     ) -> Result<Vec<Option<Vec<Vec<Row>>>>, DbError> {
-        // What is deferred is checked at the end of each group.
-        let end = if has_deferrable { "SET CONSTRAINTS ALL IMMEDIATE" } else { "" };
-        let ends: Vec<_> =
-            [end, "ROLLBACK TO tried"].into_iter().filter(|it| !it.is_empty()).collect();
+        // Deferred constraints are checked at the end of each group.
+        let ends: &[&str] = match has_deferrable {
+            true => &["SET CONSTRAINTS ALL IMMEDIATE", "ROLLBACK TO tried"],
+            false => &["ROLLBACK TO tried"],
+        };
         let Self { connection, prepared, .. } = self;
         let answers = connection.wait(async |client| {
             let mut statements = Vec::new();
             for Request { sql, params } in groups.iter().flatten() {
                 statements.push(prepared.get(client, sql, params).await?);
             }
-            let mut asked = vec![batch(client, BEGIN_TO_TRY)];
+            let mut requests = vec![batch(client, BEGIN_TO_TRY)];
             let mut statements = statements.iter();
             for group in groups {
                 for (request, statement) in group.iter().zip(statements.by_ref()) {
                     let Request { sql, params } = request;
-                    asked.push(Box::pin(query(client, statement.as_ref(), sql, params)));
+                    requests.push(Box::pin(query(client, statement.as_ref(), sql, params)));
                 }
-                asked.extend(ends.iter().map(|end| batch(client, end)));
+                requests.extend(ends.iter().map(|end| batch(client, end)));
             }
-            asked.push(batch(client, "ROLLBACK"));
+            requests.push(batch(client, "ROLLBACK"));
             // The first poll of each request sends it.
-            Ok(join_all(asked).await)
+            Ok(join_all(requests).await)
         })?;
         let mut answers = answers.into_iter();
         answers.next().transpose()?;

@@ -84,7 +84,7 @@ fn ids<'a>(
 }
 
 fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
-    Param::Keys(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
+    Param::Integers(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
 }
 
 /// The places of those ids whose records are pending, in their order.
@@ -111,7 +111,7 @@ const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigi
 
 pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
     if !keys.is_empty() {
-        session.query(UNLOCK, &[Param::Keys(keys)])?;
+        session.query(UNLOCK, &[Param::Integers(keys)])?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ pub fn held_by_others(
          WHERE key = ANY($1) \
          AND pg_catalog.concat_ws(' ', pid, a.backend_start) <> ALL($2)"
     );
-    let params = [Param::Keys(keys.to_vec()), Param::texts(ours)];
+    let params = [Param::Integers(keys.to_vec()), Param::texts(ours)];
     Ok(session.column(&sql, &params)?.into_iter().collect())
 }
 
@@ -185,7 +185,7 @@ pub fn lock_and_read_singly(
     give_back(session, wanted)?;
     let mut claims = Vec::with_capacity(wanted.len());
     for one in wanted.chunks(1) {
-        match session.ask(&lock_and_read(table, one, Vec::new(), locks)) {
+        match session.run(&lock_and_read(table, one, Vec::new(), locks)) {
             Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
             Err(error) if error.is_of_one_row => {
                 give_back(session, one)?;
@@ -301,7 +301,7 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
          FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
          SELECT {function}(key) FROM wanted CROSS JOIN freed ORDER BY n"
     );
-    Request { sql, params: vec![Param::Keys(freed), Param::Keys(keys)] }
+    Request { sql, params: vec![Param::Integers(freed), Param::Integers(keys)] }
 }
 
 /// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted. Gives the locks in
@@ -313,10 +313,10 @@ pub fn lock_and_read(
     freed: Vec<i64>,
     locks: bool,
 ) -> Request {
-    let mut params = vec![Param::Keys(freed)];
+    let mut params = vec![Param::Integers(freed)];
     params.extend(ids(table, wanted.iter().map(|(id, _)| *id)));
     params.push(numbers(0..wanted.len()));
-    params.push(Param::Keys(wanted.iter().map(|(_, keys)| keys[1]).collect()));
+    params.push(Param::Integers(wanted.iter().map(|(_, keys)| keys[1]).collect()));
     let mut given = Given { params: 1, ..Given::default() };
     let has_id = given.ids(table);
     given.numbers();

@@ -77,7 +77,7 @@ pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
     if is_new {
         let made = session.query("SELECT pgmq.create($1)", &[Param::text(name)]);
         let verb = format!("make queue {name} in");
-        made.map_err(|error| error.explain(&server.shown(), &verb))?;
+        made.map_err(|error| error.explain(&server.to_string(), &verb))?;
     }
     Ok(is_new)
 }
@@ -166,7 +166,7 @@ impl PgmqQueue {
         }
         let queues = read(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
         let queues: Vec<&str> = queues.iter().map(|row| row.get(0)).collect();
-        bail!("could not use {}: {}", session.server.shown(), missing("queue", name, &queues));
+        bail!("could not use {}: {}", session.server, missing("queue", name, &queues));
     }
 
     pub fn send(&self, payloads: &[String]) -> Request {
@@ -269,7 +269,7 @@ pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError
 
 fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> {
     let rows = session.query(sql, params);
-    rows.map_err(|error| error.explain(&session.server.shown(), "read"))
+    rows.map_err(|error| error.explain(&session.server.to_string(), "read"))
 }
 
 /// None if there is no such queue.
@@ -279,7 +279,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     ensure!(
         !schema.is_empty(),
         "could not use {}: there is no pgmq in this database: CREATE EXTENSION pgmq",
-        session.server.shown()
+        session.server
     );
     let found = read(
         session,

@@ -140,7 +140,7 @@ impl Reconnecting for PgmqStore {
             self.session().wait_for_writes();
             return Ok(());
         }
-        self.session().open_again()
+        self.session().reopen()
     }
 }
 
@@ -176,7 +176,7 @@ impl PgmqStore {
         let table = &self.database.table;
         let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
         let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
-        let rows = self.database.engine.session.query(&sql, &[Param::Keys(numbers)])?;
+        let rows = self.database.engine.session.query(&sql, &[Param::Integers(numbers)])?;
         let columns = RecordReader::all(table);
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
@@ -216,7 +216,7 @@ impl PgmqStore {
              AND vt <= pg_catalog.clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
-        let busy = self.numbers(&sql, &[Param::Keys(numbers.clone())])?;
+        let busy = self.numbers(&sql, &[Param::Integers(numbers.clone())])?;
         let records = self.records(numbers)?.into_iter().map(|record| (record.id.clone(), record));
         let mut records: HashMap<Id, Record> = records.collect();
         let mut claim = |id: &Id| match (records.remove(id), number(id)) {
@@ -245,7 +245,7 @@ impl PgmqStore {
     fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<Vec<i64>, DbError> {
         self.session().batch(BEGIN)?;
         let numbers = self.numbers(sql, params)?;
-        let named = Param::Keys(numbers.clone());
+        let named = Param::Integers(numbers.clone());
         let params = [self.name(), named, Param::text(secs.to_string())];
         self.session().query(SHOW_IN, &params)?;
         self.session().batch("COMMIT")?;
@@ -261,7 +261,7 @@ impl PgmqStore {
         let asked_at = (self.now)();
         let hidden = self.held.values().filter(|held| held.good_lease().is_some());
         let hidden = pairs(hidden);
-        if matches!(&hidden[0], Param::Keys(numbers) if numbers.is_empty()) {
+        if matches!(&hidden[0], Param::Integers(numbers) if numbers.is_empty()) {
             self.tell_watchdog();
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl PgmqStore {
     /// Finds the lost messages among those whose leases could not be extended.
     fn sort_out(&mut self, numbers: &[i64]) -> Result<(), DbError> {
         let reads = self.queue.reads();
-        let rows = self.session().query(&reads, &[Param::Keys(numbers.into())])?;
+        let rows = self.session().query(&reads, &[Param::Integers(numbers.into())])?;
         let reads: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let now = (self.now)();
         let is_lost = |held: &MessageInHand| match (held.good_lease(), reads.get(&held.number)) {
@@ -390,7 +390,7 @@ impl PgmqStore {
             } else if is_archived || is_kept && mine.contains(&number) {
                 orders.add(number, is_archived, change);
                 WriteResult::Written
-            } else if !self.numbers(&waiting, &[Param::Keys(vec![number])])?.is_empty() {
+            } else if !self.numbers(&waiting, &[Param::Integers(vec![number])])?.is_empty() {
                 WriteResult::ClaimLost
             } else if change.is_repeated {
                 WriteResult::Written
@@ -428,19 +428,19 @@ impl PgmqStore {
         let Orders { done, shown, uncounted, noted, restored } = orders;
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
-        let why = vec![Param::Keys(noted.0.clone()), Param::Texts(noted.1)];
+        let why = vec![Param::Integers(noted.0.clone()), Param::Texts(noted.1)];
         let never = Param::text(NEVER_SECS.to_string());
         let note = queue.note().map(|sql| (sql, why));
         let statements = [
-            (end.into(), vec![name(), Param::Keys(done)]),
-            (SHOW_AT.into(), vec![name(), Param::Keys(shown.0), Param::Texts(shown.1), never]),
-            (queue.unread(), vec![Param::Keys(uncounted.0), Param::Keys(uncounted.1)]),
-            (ARCHIVE.into(), vec![name(), Param::Keys(noted.0)]),
-            (queue.restore(), vec![Param::Keys(restored)]),
+            (end.into(), vec![name(), Param::Integers(done)]),
+            (SHOW_AT.into(), vec![name(), Param::Integers(shown.0), Param::Texts(shown.1), never]),
+            (queue.unread(), vec![Param::Integers(uncounted.0), Param::Integers(uncounted.1)]),
+            (ARCHIVE.into(), vec![name(), Param::Integers(noted.0)]),
+            (queue.restore(), vec![Param::Integers(restored)]),
         ];
         // What is archived cannot be noted any more.
         for (sql, params) in note.into_iter().chain(statements) {
-            if !params.iter().any(|it| matches!(it, Param::Keys(keys) if keys.is_empty())) {
+            if !params.iter().any(|it| matches!(it, Param::Integers(keys) if keys.is_empty())) {
                 self.session().query(&sql, &params)?;
             }
         }
@@ -531,5 +531,5 @@ impl Store for PgmqStore {
 /// Numbers and counts of reads, as two parameters.
 fn pairs<'a>(held: impl Iterator<Item = &'a MessageInHand>) -> [Param; 2] {
     let (numbers, reads) = held.map(|held| (held.number, held.reads)).unzip();
-    [Param::Keys(numbers), Param::Keys(reads)]
+    [Param::Integers(numbers), Param::Integers(reads)]
 }

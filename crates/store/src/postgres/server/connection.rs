@@ -1,5 +1,5 @@
-//! A connection to a server, whose socket is opened here so that its descriptor is at hand. The client of tokio-postgres
-//! works only while somebody waits for an answer; it has no thread.
+//! A connection to a server. The socket is opened here, so that other threads can watch it and shut it down. The client
+//! of tokio-postgres has no thread: it works only while somebody waits for an answer.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,21 +27,20 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// One way to a server.
+/// A host, one of its addresses, and whether to use TLS.
 #[derive(Clone)]
 pub struct Route {
     pub endpoint: Arc<Endpoint>,
     pub address: Address,
-    /// Whether there is TLS.
     pub mode: SslMode,
 }
 
-/// A message of the protocol: its length, and its number.
+/// The message of the protocol that asks for TLS: its length and its code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 impl Route {
-    /// Connects a socket, of which there is another descriptor then, and agrees on TLS: the server waits for it to
-    /// begin if the mode is `Require` afterwards, and otherwise there is none.
+    /// Connects a socket and negotiates TLS. Returns a second descriptor of the socket, too. Afterwards the mode is
+    /// `Require` if the server waits for the TLS handshake, and `Disable` otherwise.
     pub async fn open(&mut self) -> Result<(Box<dyn ByteStream>, OwnedFd), ConnectFailure> {
         let (mut stream, socket): (Box<dyn ByteStream>, _) = match &self.address {
             Address::Unix(path) => {
@@ -61,7 +60,7 @@ impl Route {
             stream.write_all(&SSL_REQUEST).await?;
             let has_tls = stream.read_u8().await? == b'S';
             if self.mode == SslMode::Require && !has_tls {
-                let hint = "; sslmode=prefer goes on without";
+                let hint = "; sslmode=prefer connects without TLS";
                 return Err(ConnectFailure::new(
                     FailureKind::Route,
                     "the server does not support TLS",
@@ -82,35 +81,48 @@ fn keep_alive(socket: &OwnedFd, config: &Config) -> io::Result<()> {
     sockopt::set_tcp_keepidle(socket, idle)?;
     sockopt::set_tcp_keepintvl(socket, interval)?;
     sockopt::set_tcp_keepcnt(socket, count)?;
-    // Data may stay unacknowledged for as long as keepalives probe a silent server.
+    // Unacknowledged data times out together with the keepalives.
     let silence = u32::try_from((idle + interval * count).as_millis());
     Ok(sockopt::set_tcp_user_timeout(socket, silence.unwrap_or(u32::MAX))?)
 }
 
-/// Time in which a living server answers.
+/// Time limit for the answer of a healthy server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Connection {
-    // Both are dropped before the driver, which then takes leave of the server.
+    // `pending` and `client` are dropped before the driver, which then ends the session.
     /// A request that was sent without waiting for the answer.
-    pub(super) sent: Option<PendingRequest>,
+    pub(super) pending: Option<PendingRequest>,
     pub client: Arc<Client>,
     pub(super) driver: Driver,
-    /// Ends its statements, as long as it lives.
+    /// For other threads, while the connection exists.
     pub handle: Arc<Handle>,
-    /// Time limit of an answer. After it the connection is given up.
+    /// Time limit for an answer, after which the connection is closed.
     pub limit: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub enum RequestError {
+    Sql(SqlError),
+    /// No answer within the time limit.
+    Silent(Duration),
+}
+
+impl From<SqlError> for RequestError {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
 }
 
 type PendingRequest = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
 
 pub(super) struct Driver {
     pub server: Arc<Server>,
-    /// Sends requests and receives answers until the connection ends. None once its error was returned.
+    /// The task that sends requests and receives answers until the connection ends. `None` once its error was returned.
     pub exchange: Option<JoinHandle<Result<(), SqlError>>>,
 }
 
-/// Says that the session is over. A server that hangs is not waited for.
+/// Ends the session, without waiting long for a server that hangs.
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(exchange) = self.exchange.take() {
@@ -122,88 +134,73 @@ impl Drop for Driver {
     }
 }
 
-/// The failure of a request.
-#[derive(Debug)]
-pub enum RequestError {
-    Sql(SqlError),
-    /// No answer came within the limit.
-    Silent(Duration),
-}
-
-impl From<SqlError> for RequestError {
-    fn from(error: SqlError) -> Self {
-        Self::Sql(error)
-    }
-}
-
-/// An open connection, for other threads than the one that uses it.
+/// An open connection as other threads see it.
 pub struct Handle {
     pub cancel: CancelToken,
     pub route: Route,
-    /// The session lives as long as a process has it open, and a process that polls it sees the end.
+    /// The session lasts while any process has the socket open. Polling it shows the end.
     pub socket: OwnedFd,
-    /// Whether the connection is known to have ended.
     pub has_ended: AtomicBool,
-    /// Whether a request is running whose answer may take any time.
+    /// True while a request without a time limit runs.
     pub is_waiting: AtomicBool,
 }
 
 impl Connection {
-    /// Sends a request whose answer is waited for later: one at a time.
-    pub fn send<A>(&mut self, ask: impl FnOnce(Arc<Client>) -> A) -> Result<(), RequestError>
+    /// Sends a request without waiting for the answer. Only one such request may be open at a time.
+    pub fn send<A>(&mut self, request: impl FnOnce(Arc<Client>) -> A) -> Result<(), RequestError>
     where
         A: Future<Output = Result<(), SqlError>> + Send + 'static,
     {
-        self.sent = Some(Box::pin(ask(self.client.clone())));
+        self.pending = Some(Box::pin(request(self.client.clone())));
         self.has_answered().map(|_| ())
     }
 
-    /// Whether the answer to the request that was sent has come, or none was sent.
+    /// Returns true if no request is pending any more, without waiting.
     pub fn has_answered(&mut self) -> Result<bool, RequestError> {
-        let Some(sent) = &mut self.sent else { return Ok(true) };
-        // In the first round the request is sent, and in the next an answer received that is there by then.
+        let Some(pending) = &mut self.pending else { return Ok(true) };
+        // The first round sends the request, and the second receives an answer that has arrived.
         let rounds = pin!(yield_now().then(|()| yield_now()));
-        let polled = self.driver.server.runtime.block_on(select(sent, rounds));
+        let polled = self.driver.server.runtime.block_on(select(pending, rounds));
         let Either::Left((answer, _)) = polled else { return Ok(false) };
-        self.sent = None;
-        self.heard(answer.map_err(RequestError::from)).map(|()| true)
+        self.pending = None;
+        self.note_result(answer.map_err(RequestError::from)).map(|()| true)
     }
 
-    /// Waits for the answer to the request that was sent, if one was.
+    /// Waits for the answer to the pending request, if there is one.
     pub fn wait_for_answer(&mut self) -> Result<(), RequestError> {
-        match self.sent.take() {
-            Some(sent) => self.wait(async |_| sent.await),
+        match self.pending.take() {
+            Some(pending) => self.wait(async |_| pending.await),
             None => Ok(()),
         }
     }
 
-    /// Waits for an answer to what is asked of the client.
+    /// Sends a request and waits for the answer.
     pub fn wait<T>(
         &mut self,
-        ask: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
+        request: impl AsyncFnOnce(&Client) -> Result<T, SqlError>,
     ) -> Result<T, RequestError> {
         self.handle.is_waiting.store(self.limit.is_none(), Ordering::Relaxed);
         let limit = self.limit.unwrap_or(Duration::MAX);
-        let ask = async { timeout(limit, ask(&self.client)).await };
-        let waited = self.driver.server.runtime.block_on(ask);
-        let waited = waited.map_err(|_| RequestError::Silent(limit));
-        self.heard(waited.and_then(|answer| Ok(answer?)))
+        let request = async { timeout(limit, request(&self.client)).await };
+        let answer = self.driver.server.runtime.block_on(request);
+        let answer = answer.map_err(|_| RequestError::Silent(limit));
+        self.note_result(answer.and_then(|answer| Ok(answer?)))
     }
 
-    /// Waits for what is asked of two clients.
+    /// Sends requests on two connections and waits for the answers.
     pub fn wait_with<T>(
         &mut self,
         other: &Self,
-        ask: impl AsyncFnOnce(&Client, &Client) -> T,
+        request: impl AsyncFnOnce(&Client, &Client) -> T,
     ) -> Result<T, RequestError> {
-        self.wait(async |client| Ok(ask(client, &other.client).await))
+        self.wait(async |client| Ok(request(client, &other.client).await))
     }
 
-    /// Notes the time of an answer. A connection that did not answer in time is given up. The error that has ended
-    /// a connection says more than that it is closed.
-    fn heard<T>(&mut self, waited: Result<T, RequestError>) -> Result<T, RequestError> {
+    /// Notes the time of an answer, and gives up a connection without one. Of a closed connection it returns the error
+    /// that closed it.
+    fn note_result<T>(&mut self, result: Result<T, RequestError>) -> Result<T, RequestError> {
         self.handle.is_waiting.store(false, Ordering::Relaxed);
-        match &waited {
+        match &result {
             Err(RequestError::Silent(_)) => self.give_up(),
             Err(RequestError::Sql(error)) if error.as_db_error().is_none() => {
                 let Driver { server, exchange } = &mut self.driver;
@@ -214,13 +211,13 @@ impl Connection {
             }
             Ok(_) | Err(RequestError::Sql(_)) => self.driver.server.note_answer(),
         }
-        waited
+        result
     }
 
-    /// Ends the connection without a message to the server. The socket is shut down and not only closed,
-    /// because the watchdog may have it open as well.
+    /// Ends the connection without a message to the server. Closing the socket would not be enough, because the
+    /// watchdog may have it open, too.
     fn give_up(&mut self) {
-        self.sent = None;
+        self.pending = None;
         if let Some(exchange) = self.driver.exchange.take() {
             exchange.abort();
         }
@@ -228,7 +225,7 @@ impl Connection {
         let _ = shutdown(&self.handle.socket, Shutdown::Both);
     }
 
-    /// Whether the connection is open, as far as is known without asking the server.
+    /// Returns true unless the connection is known to have ended. Does not ask the server.
     pub fn is_open(&self) -> bool {
         self.driver.exchange.as_ref().is_some_and(|exchange| !exchange.is_finished())
             && !self.client.is_closed()
@@ -244,7 +241,7 @@ impl Connection {
     }
 }
 
-/// A runtime on the thread that waits.
+/// A runtime that works on the thread that waits.
 pub fn runtime() -> io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -1,5 +1,6 @@
-//! The hosts of a URL: the address of each, and its password, by libpq's rules also from the password file.
+//! The hosts of a URL, each with its addresses and its password. By libpq's rules that may come from the password file.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
@@ -7,17 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use backlog_schedule::counted;
 use tokio_postgres::config::Config;
 
 use super::parameters::{Parameters, encode, port};
 use crate::secure_file;
 use crate::system_error::reason;
 
-/// Where PostgreSQL has its sockets: as Debian builds it, and as its source says.
+/// The default socket directories: of Debian's packages, and of PostgreSQL's source.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 pub struct Endpoint {
-    /// The directory of the socket, or the name in the certificate.
+    /// The directory of the socket, or the host name, which the certificate must have.
     pub host: String,
     hostaddr: Option<IpAddr>,
     pub port: u16,
@@ -38,16 +40,6 @@ impl Endpoint {
         self.host.starts_with('/')
     }
 
-    /// For messages and for the identity.
-    pub fn shown(&self) -> String {
-        let host = match &self.host {
-            host if self.is_socket() => encode(host),
-            host if host.contains(':') => format!("[{host}]"),
-            host => encode(&host.to_ascii_lowercase()),
-        };
-        format!("{host}:{}", self.port)
-    }
-
     pub fn addresses(&self) -> io::Result<Vec<Address>> {
         if self.is_socket() {
             return Ok(vec![Address::Unix(socket_in(&self.host, self.port))]);
@@ -59,7 +51,19 @@ impl Endpoint {
     }
 }
 
-/// The hosts, each with `config` and its password. The password file is the one in `home`, unless another is named.
+/// As in a URL, with percent signs.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = match &self.host {
+            host if self.is_socket() => encode(host),
+            host if host.contains(':') => format!("[{host}]"),
+            host => encode(&host.to_ascii_lowercase()),
+        };
+        write!(f, "{host}:{}", self.port)
+    }
+}
+
+/// Returns the hosts, each with `config` and its password. The default password file is in `home`.
 pub fn endpoints(
     parameters: &Parameters,
     home: Option<&Path>,
@@ -71,9 +75,10 @@ pub fn endpoints(
     for (key, found) in [("host", &hosts), ("hostaddr", &addresses), ("port", &ports)] {
         let (source, found) = (parameters.source(key), found.len());
         let is_legal = [0, count].contains(&found) || key == "port" && found == 1;
-        ensure!(is_legal, "{source} has a list of {found}, and there are {count} hosts");
+        let found = counted(found as u64, "value");
+        ensure!(is_legal, "{source} has {found} for {count} hosts");
     }
-    // A stated password is for all hosts, and in a file each has its own line.
+    // A password of the URL or a variable is for all hosts; the password file has one for each.
     let stated = config.get_password().map(|_| match parameters.source("password") {
         "password" => "the URL".to_owned(),
         variable => variable.into(),
@@ -86,7 +91,7 @@ pub fn endpoints(
         let port = ports.get(index).or(ports.first()).and_then(|text| port(text)).unwrap_or(5432);
         let host = match (hosts.get(index).copied().unwrap_or_default(), hostaddr) {
             ("", None) => default_host(&SOCKET_DIRECTORIES, port).into(),
-            // The certificate has to be for the address then.
+            // The certificate must be for the address then.
             ("", Some(address)) => address.to_string(),
             (host, _) => host.to_owned(),
         };
@@ -107,28 +112,28 @@ fn socket_in(directory: &str, port: u16) -> PathBuf {
     Path::new(directory).join(format!(".s.PGSQL.{port}"))
 }
 
-/// The first directory that has the socket of a server.
+/// Returns the first directory with the socket of a server.
 pub fn default_host<'a>(directories: &[&'a str], port: u16) -> &'a str {
     let directory = directories.iter().find(|directory| socket_in(directory, port).exists());
     directory.copied().unwrap_or("localhost")
 }
 
-/// The password in the first line of a password file that fits.
+/// Returns the password of the first line in a password file that matches.
 fn password_in(text: &str, mut wanted: [&str; 4]) -> Option<String> {
     if SOCKET_DIRECTORIES.contains(&wanted[0]) {
         wanted[0] = "localhost";
     }
     let lines = text.lines().filter(|line| !line.starts_with('#')).map(fields);
-    let fits = |fields: &Vec<String>| {
+    let matches = |fields: &Vec<String>| {
         let mut pairs = fields.iter().zip(wanted);
         fields.len() > 4 && pairs.all(|(field, wanted)| field == "*" || field == wanted)
     };
     // A comment may follow the password.
-    let password = lines.filter(fits).find_map(|fields| fields.into_iter().nth(4))?;
+    let password = lines.filter(matches).find_map(|fields| fields.into_iter().nth(4))?;
     Some(password).filter(|password| !password.is_empty())
 }
 
-/// The text between colons, without its backslashes.
+/// Splits a line at colons, and removes backslashes.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut chars) = (Vec::new(), String::new(), line.chars());
     while let Some(c) = chars.next() {
@@ -142,7 +147,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// None if there is no file, or one that others may read.
+/// Returns `None` if there is no file, or if others may read it.
 fn read_password_file(path: &Path) -> Option<String> {
     let shown = path.display();
     let why = match secure_file::read(path) {

@@ -1,4 +1,4 @@
-//! Failures to connect: the message, and whether another attempt may help.
+//! Failures to connect: the message, and whether to try again.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -15,14 +15,14 @@ use super::endpoint::Endpoint;
 use crate::system_error::reason;
 use crate::tls_roots;
 
-/// Kinds of refusals. Of two, with TLS and without, the greater one says more.
+/// Kinds of failures. Of two failures, with TLS and without, the greater one is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// TLS was not agreed on, or the server lets nobody in this way.
+    /// TLS was not agreed on, or the server refuses this kind of connection.
     Route,
-    /// No answer, or not now, or not in the role that is wanted. Another host may be better.
+    /// No answer, a server that starts or is full, or one in the wrong role. Another host may accept.
     Temporary,
-    /// An open connection broke, for example while TLS was being agreed on.
+    /// An open connection broke, for example during the TLS handshake.
     Broken,
     Permanent,
 }
@@ -33,17 +33,17 @@ impl FailureKind {
     }
 }
 
-/// The refusal of one host.
+/// The failure to connect to one host.
 #[derive(Debug)]
 pub struct ConnectFailure {
     pub kind: FailureKind,
-    /// Whether the refusal shows that the machine of the server is reachable.
+    /// True if the failure shows that the machine of the server is reachable.
     pub is_answer: bool,
-    /// The cause, and what to do about it.
+    /// The cause and a hint.
     pub message: String,
 }
 
-const IS_IT_THERE: &str = "; is PostgreSQL running there, and do host and port say where?";
+const IS_IT_THERE: &str = "; is PostgreSQL running there, and are host and port correct?";
 const TRY_LATER: &str = "; try later";
 const NO_PASSWORD: &str =
     "; put the password into PGPASSWORD or ~/.pgpass (host:port:database:user:password)";
@@ -57,11 +57,11 @@ impl ConnectFailure {
         Self::new(FailureKind::Temporary, cause, IS_IT_THERE)
     }
 
-    /// The refusal of a connection that was opened. All refusals of PgBouncer have one code; `is_final` says whether it
-    /// never lets us in like this, or may have no connection left.
-    pub fn of(error: SqlError, endpoint: &Endpoint, is_final: bool) -> Self {
+    /// The refusal of an open connection. PgBouncer has one code for all refusals; `is_final` tells a permanent refusal
+    /// from a pool without a free connection.
+    pub fn from_sql(error: SqlError, endpoint: &Endpoint, is_final: bool) -> Self {
         if let Some(error) = error.as_db_error() {
-            return Self::by_server(error, endpoint, is_final);
+            return Self::from_server(error, endpoint, is_final);
         }
         let (is_closed, text) = (error.is_closed(), error.to_string());
         match error.into_source().map(<dyn Error + Send + Sync>::downcast::<io::Error>) {
@@ -75,7 +75,7 @@ impl ConnectFailure {
         }
     }
 
-    fn by_server(error: &DbError, endpoint: &Endpoint, is_final: bool) -> Self {
+    fn from_server(error: &DbError, endpoint: &Endpoint, is_final: bool) -> Self {
         let from = endpoint.password_from.as_ref();
         let from = from.map(|from| format!("; the password is the one in {from}"));
         let (kind, hint) = match error.code().code() {
@@ -86,7 +86,7 @@ impl ConnectFailure {
             "08P01" if is_final => (FailureKind::Permanent, ""),
             "08P01" => (FailureKind::Temporary, "; if the pool has no connection left, try later"),
             code if code.starts_with("28") => {
-                (FailureKind::Route, "; the file pg_hba.conf of the server says who may connect")
+                (FailureKind::Route, "; pg_hba.conf of the server lists who may connect")
             }
             code if code.starts_with("08") || code.starts_with("53") => {
                 (FailureKind::Temporary, TRY_LATER)
@@ -96,10 +96,10 @@ impl ConnectFailure {
         Self { is_answer: true, ..Self::new(kind, error.message(), hint) }
     }
 
-    fn of_tls(error: &TlsError) -> Self {
-        // A server that is its own authority is no better known.
-        let is_unknown = matches!(error, TlsError::InvalidCertificate(what)
-            if *what == CertificateError::UnknownIssuer || tls_roots::is_ca_as_server(what));
+    fn from_tls(error: &TlsError) -> Self {
+        // A self-signed certificate has no known authority either.
+        let is_unknown = matches!(error, TlsError::InvalidCertificate(cause)
+            if *cause == CertificateError::UnknownIssuer || tls_roots::is_ca_as_server(cause));
         let hint = "; name the file of its authority's certificate: sslrootcert=FILE";
         Self::new(FailureKind::Route, error, if is_unknown { hint } else { "" })
     }
@@ -108,9 +108,9 @@ impl ConnectFailure {
 impl From<io::Error> for ConnectFailure {
     fn from(error: io::Error) -> Self {
         if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-            return Self::of_tls(error);
+            return Self::from_tls(error);
         }
-        // The second is the library's error for a host that no certificate can name.
+        // InvalidInput is the library's error for a host name that no certificate can contain.
         let (kind, hint) = if [PermissionDenied, InvalidInput].contains(&error.kind()) {
             (FailureKind::Route, "")
         } else if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {

@@ -1,4 +1,5 @@
-//! Connections by libpq's rules, from URL and environment: what works with `psql` works here, or is refused by name.
+//! Connections by libpq's rules, from a URL and the environment. What works with `psql` works here, or is refused by
+//! name.
 
 mod connection;
 mod endpoint;
@@ -43,38 +44,51 @@ pub use parameters::{certificates, without_password};
 /// Time limit of a request to cancel.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A database, and all it takes to connect to it.
+/// A database on a server, and the parameters to connect to it.
 pub struct Server {
     endpoints: Vec<Arc<Endpoint>>,
     pub user: String,
     database: String,
-    /// Whether TLS is used, in the order in which that is tried.
+    /// TLS modes in the order in which they are tried.
     modes: &'static [SslMode],
     tls: MakeRustlsConnect,
-    /// Whether the server has let us in and begun a transaction. A later refusal may pass.
-    is_known: AtomicBool,
+    /// True once the server has accepted a connection and begun a transaction. Later refusals are taken as temporary.
+    has_accepted: AtomicBool,
     connections: Mutex<Vec<Weak<Handle>>>,
-    /// Readable when there is a new connection, or when claims are to be taken back.
+    /// Readable after a new connection, or when claims are to be taken back.
     changed: OwnedFd,
-    /// When the server has answered on any connection, since boot.
+    /// Boot time of the last answer on any connection.
     answered_at: Mutex<Duration>,
-    /// The same for all connections, so that they can be waited for together.
+    /// Shared by all connections, so that one thread can wait for several.
     runtime: Runtime,
 }
 
-/// Without the password.
+/// The URL without the password.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = encode(&self.user);
+        match &self.endpoints[..] {
+            [endpoint] if endpoint.is_socket() => {
+                let (Endpoint { host, port, .. }, database) = (&**endpoint, encode(&self.database));
+                write!(f, "postgres://{user}@/{database}?host={host}&port={port}")
+            }
+            _ => write!(f, "postgres://{user}@{}", self.identity()),
+        }
+    }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Server({})", self.shown())
+        write!(f, "Server({self})")
     }
 }
 
 impl Server {
-    /// Reads the parameters, and connects to nothing yet.
+    /// Reads the parameters, without connecting.
     pub fn new(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let parameters = Parameters::gather(url, environment)?;
         let home = environment("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let user = parameters.text("user").map(String::from).map_or_else(own_name, Ok)?;
+        let user = parameters.text("user").map(String::from).map_or_else(os_user, Ok)?;
         let database = parameters.text("dbname").unwrap_or(&user).to_owned();
         let mut config = parameters.config()?;
         config.user(&user).dbname(&database);
@@ -87,7 +101,7 @@ impl Server {
             database,
             modes,
             tls,
-            is_known: AtomicBool::default(),
+            has_accepted: AtomicBool::default(),
             connections: Mutex::default(),
             changed: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .context("could not make an eventfd")?,
@@ -96,83 +110,68 @@ impl Server {
         })
     }
 
-    /// Opens a connection to the first host that is within reach. The error is a [`StoreError::TryLater`] if it may
-    /// pass with the time.
+    /// Opens a connection to the first host that accepts one. The error is a [`StoreError::TryLater`] if it may be
+    /// temporary.
     pub fn connect(self: &Arc<Self>) -> Result<Connection> {
-        let (place, mut refusals) = (self.shown(), Vec::new());
+        let mut failures = Vec::new();
         for endpoint in &self.endpoints {
             let ConnectFailure { kind, message, .. } = match self.connect_to(endpoint) {
                 Ok(connection) => return Ok(connection),
-                Err(refusal) => refusal,
+                Err(failure) => failure,
             };
             let is_one = self.endpoints.len() == 1;
-            let host = if is_one { String::new() } else { format!("{}: ", endpoint.shown()) };
-            // A host that refuses the user is not passed over.
-            ensure!(kind.is_temporary(), "could not connect to {place}: {host}{message}");
-            refusals.push(host + &message);
+            let host = if is_one { String::new() } else { format!("{endpoint}: ") };
+            // After a host that refuses the user, no other one is tried.
+            ensure!(kind.is_temporary(), "could not connect to {self}: {host}{message}");
+            failures.push(host + &message);
         }
-        let refusals = refusals.join("; ");
-        Err(StoreError::TryLater(format!("could not connect to {place}: {refusals}")).into())
+        let failures = failures.join("; ");
+        Err(StoreError::TryLater(format!("could not connect to {self}: {failures}")).into())
     }
 
-    /// The place of the database, for messages.
-    pub fn shown(&self) -> String {
-        let user = encode(&self.user);
-        match &self.endpoints[..] {
-            [endpoint] if endpoint.is_socket() => {
-                let (Endpoint { host, port, .. }, database) = (&**endpoint, encode(&self.database));
-                format!("postgres://{user}@/{database}?host={host}&port={port}")
-            }
-            _ => format!("postgres://{user}@{}", self.identity()),
-        }
-    }
-
-    /// The name of this database among others, the same for every user.
+    /// Returns a name for this database that is the same for all users.
     pub fn identity(&self) -> String {
-        let hosts: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.shown()).collect();
+        let hosts: Vec<_> = self.endpoints.iter().map(ToString::to_string).collect();
         format!("{}/{}", hosts.join(","), encode(&self.database))
     }
 
-    /// The source of the first host's password, if it has one.
+    /// Returns the source of the first host's password, if it has one.
     pub fn password_from(&self) -> Option<&str> {
         self.endpoints.first()?.password_from.as_deref()
     }
 
-    /// Connects with TLS or without, and the other way round where the mode leaves that open.
+    /// Connects to a host, with TLS, without it or both in turn, as the mode allows.
     fn connect_to(
         self: &Arc<Self>,
         endpoint: &Arc<Endpoint>,
     ) -> Result<Connection, ConnectFailure> {
         let modes = if endpoint.is_socket() { &[SslMode::Disable] } else { self.modes };
-        let mut refused = ConnectFailure::no_answer("the host has no address");
-        // The error does not say whether the name is unknown or the resolver is out of reach.
+        let mut worst = ConnectFailure::no_answer("the host has no address");
+        // The error does not tell an unknown name from an unreachable resolver.
         let unresolved = |error| {
-            ConnectFailure::new(
-                FailureKind::Temporary,
-                reason(&error),
-                "; check the name of the host",
-            )
+            let hint = "; check the name of the host";
+            ConnectFailure::new(FailureKind::Temporary, reason(&error), hint)
         };
         for address in endpoint.addresses().map_err(unresolved)? {
             for (index, mode) in modes.iter().enumerate() {
                 let (endpoint, address) = (endpoint.clone(), address.clone());
-                let refusal = match self.attempt(Route { endpoint, address, mode: *mode }) {
+                let failure = match self.attempt(Route { endpoint, address, mode: *mode }) {
                     Ok(connection) => return Ok(connection),
-                    Err(refusal) => refusal,
+                    Err(failure) => failure,
                 };
-                let goes_on = refusal.kind != FailureKind::Temporary;
-                if index == 0 || refusal.kind > refused.kind {
-                    refused = refusal;
+                let is_temporary = failure.kind == FailureKind::Temporary;
+                if index == 0 || failure.kind > worst.kind {
+                    worst = failure;
                 }
-                if !goes_on {
+                if is_temporary {
                     break;
                 }
             }
-            if !refused.kind.is_temporary() {
+            if !worst.kind.is_temporary() {
                 break;
             }
         }
-        Err(refused)
+        Err(worst)
     }
 
     fn attempt(self: &Arc<Self>, route: Route) -> Result<Connection, ConnectFailure> {
@@ -183,36 +182,32 @@ impl Server {
         };
         let open = async { timeout(limit.unwrap_or(Duration::MAX), self.open(route)).await };
         let opened = self.runtime.block_on(open).unwrap_or_else(|_| Err(no_answer()));
-        if opened.as_ref().err().is_none_or(|refusal| refusal.is_answer) {
+        if opened.as_ref().err().is_none_or(|failure| failure.is_answer) {
             self.note_answer();
         }
         let mut connection = opened?;
         connection.limit = limit;
-        // A pool that lends connections for single statements refuses a transaction.
-        if !self.is_known.load(Ordering::Relaxed) {
+        // A pooler that lends connections for single statements refuses a transaction.
+        if !self.has_accepted.load(Ordering::Relaxed) {
             let begin = async |client: &Client| {
-                // PendingRequest together, PgBouncer would drop the first answer as well.
+                // If both were sent together, PgBouncer would drop the first answer.
                 client.batch_execute("").await?;
                 let run = |sql| client.batch_execute(sql);
                 Ok(join(run("BEGIN"), run("ROLLBACK")).await.0)
             };
-            let begun = connection.wait(begin).map_err(|failure| match failure {
-                RequestError::Sql(error) => ConnectFailure::of(error, &endpoint, false),
+            let begun = connection.wait(begin).map_err(|error| match error {
+                RequestError::Sql(error) => ConnectFailure::from_sql(error, &endpoint, false),
                 RequestError::Silent(_) => no_answer(),
             })?;
-            begun.map_err(|error| ConnectFailure::of(error, &endpoint, true))?;
-            self.is_known.store(true, Ordering::Relaxed);
+            begun.map_err(|error| ConnectFailure::from_sql(error, &endpoint, true))?;
+            self.has_accepted.store(true, Ordering::Relaxed);
         }
         let target = endpoint.config.get_target_session_attrs();
         let reads = target == TargetSessionAttrs::ReadOnly;
         if target != TargetSessionAttrs::Any && is_read_only(&mut connection) != Some(reads) {
             let cause = if reads { "is not read only" } else { "does not allow writes" };
-            let hint = "; target_session_attrs asks for that";
-            return Err(ConnectFailure::new(
-                FailureKind::Temporary,
-                format_args!("database {cause}"),
-                hint,
-            ));
+            let cause = format!("database {cause}; target_session_attrs asks for that");
+            return Err(ConnectFailure::new(FailureKind::Temporary, cause, ""));
         }
         connection.limit = None;
         Ok(connection)
@@ -221,13 +216,13 @@ impl Server {
     async fn open(self: &Arc<Self>, mut route: Route) -> Result<Connection, ConnectFailure> {
         let (stream, socket) = route.open().await?;
         let mut config = route.endpoint.config.clone();
-        // TLS was agreed on.
+        // TLS is negotiated already.
         config.ssl_mode(route.mode).ssl_negotiation(SslNegotiation::Direct);
         let connected = config.connect_raw(stream, self.tls_to(&route.endpoint)).await;
-        let is_final = config.get_options().is_some() && !self.is_known.load(Ordering::Relaxed);
-        let refused = |error| ConnectFailure::of(error, &route.endpoint, is_final);
+        let is_final = config.get_options().is_some() && !self.has_accepted.load(Ordering::Relaxed);
+        let refused = |error| ConnectFailure::from_sql(error, &route.endpoint, is_final);
         let (client, exchange) = connected.map_err(refused)?;
-        let handle = self.enlist(Handle {
+        let handle = self.register(Handle {
             cancel: client.cancel_token(),
             route,
             socket,
@@ -235,7 +230,7 @@ impl Server {
             is_waiting: AtomicBool::new(false),
         });
         let driver = Driver { server: self.clone(), exchange: Some(tokio::spawn(exchange)) };
-        Ok(Connection { sent: None, client: Arc::new(client), driver, handle, limit: None })
+        Ok(Connection { pending: None, client: Arc::new(client), driver, handle, limit: None })
     }
 
     fn tls_to(&self, endpoint: &Endpoint) -> Tls {
@@ -248,29 +243,31 @@ impl Server {
 
 type Tls = <MakeRustlsConnect as MakeTlsConnect<Box<dyn ByteStream>>>::TlsConnect;
 
-/// None if the server does not say so.
+/// Returns `None` if the server does not know the setting.
 fn is_read_only(connection: &mut Connection) -> Option<bool> {
     let show = async |client: &Client| client.simple_query("SHOW transaction_read_only").await;
     let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
     Some(connection.wait(show).ok()?.iter().any(is_on))
 }
 
-/// The name of the user who runs this, which libpq takes as well.
-fn own_name() -> Result<String> {
+/// Returns the name of the user who runs this program, the default of libpq.
+fn os_user() -> Result<String> {
     let uid = rustix::process::geteuid().as_raw();
     user_name(uid).with_context(|| {
-        format!("user {uid} of this system has no name; say in the URL or in PGUSER who connects")
+        format!(
+            "user {uid} of this system has no name; set the database user in the URL or in PGUSER"
+        )
     })
 }
 
-/// Number of calls from one request to cancel to the next.
+/// Number of calls of an interrupter from one cancel request to the next.
 const CALLS_PER_REQUEST: u32 = 10;
-/// Number of calls after which the server does not answer: the connections end.
+/// Number of calls after which an interrupter closes the connections, because the server does not answer.
 const CALLS_TO_SHUTDOWN: u32 = 30;
 
 impl Server {
-    /// Has a connection ended with the others. It counts as open as long as the result lives.
-    fn enlist(&self, handle: Handle) -> Arc<Handle> {
+    /// Adds a connection to the open ones, for as long as the result lives.
+    fn register(&self, handle: Handle) -> Arc<Handle> {
         let handle = Arc::new(handle);
         let mut connections = lock(&self.connections);
         connections.retain(|handle| handle.strong_count() > 0);
@@ -281,7 +278,7 @@ impl Server {
 
     /// Wakes the thread that watches the sessions.
     pub fn wake(&self) {
-        // The write fails only if the counter is full, and then the thread is awake anyway.
+        // The write fails only if the counter is full, when the thread is awake already.
         let _ = rustix::io::write(&self.changed, &1u64.to_ne_bytes());
     }
 
@@ -294,12 +291,12 @@ impl Server {
         open.into_iter().filter(|handle| !handle.has_ended.load(Ordering::Relaxed)).collect()
     }
 
-    /// Whether a new connection could write.
+    /// Returns true if a new connection could write.
     pub fn can_write(self: &Arc<Self>) -> bool {
         self.connect().is_ok_and(|mut connection| is_read_only(&mut connection) == Some(false))
     }
 
-    /// Closes all open connections, even while a statement runs.
+    /// Closes all open connections, also during a statement.
     pub fn end_connections(&self) {
         for handle in self.open_handles() {
             // An error means that the socket is shut down already.
@@ -313,15 +310,14 @@ impl Server {
             if calls >= CALLS_TO_SHUTDOWN {
                 server.end_connections();
             } else if calls.is_multiple_of(CALLS_PER_REQUEST) {
-                // A server that hangs takes the request and never answers, so nobody waits for that.
-                // Without a thread the connection is shut a moment later.
+                // A server that hangs may accept the request and never answer. Then the connections are closed later.
                 server.cancel();
             }
             calls = calls.saturating_add(1);
         })
     }
 
-    /// Has the server cancel the statement of a connection, without waiting for that.
+    /// Asks the server to cancel the statement of a connection, without waiting.
     pub fn cancel_soon(self: &Arc<Self>, handle: &Arc<Handle>) {
         let (server, handle) = (self.clone(), handle.clone());
         let run = move || {
@@ -343,30 +339,30 @@ impl Sessions for Arc<Server> {
         let handles = self.open_handles();
         let mut events =
             vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.changed, PollFlags::IN)];
-        // Answers that arrive are read by the thread that asked, so only the end of a connection counts.
+        // Other threads read the answers, so only the end of a connection counts.
         events.extend(handles.iter().map(|handle| PollFd::new(&handle.socket, PollFlags::RDHUP)));
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut events, timeout.as_ref()).is_err() {
             return Wakeup::Time;
         }
-        let came: Vec<_> = events.iter().map(|event| !event.revents().is_empty()).collect();
-        if came[0] {
+        let is_ready: Vec<_> = events.iter().map(|event| !event.revents().is_empty()).collect();
+        if is_ready[0] {
             return Wakeup::End;
         }
-        // Without a new connection there is nothing to read, and nothing is waited for.
+        // Fails without waiting if `changed` is not readable.
         let _ = rustix::io::read(&self.changed, &mut [0; 8]);
-        for (handle, _) in handles.iter().zip(&came[2..]).filter(|(_, has_ended)| **has_ended) {
+        for (handle, _) in handles.iter().zip(&is_ready[2..]).filter(|(_, has_ended)| **has_ended) {
             handle.has_ended.store(true, Ordering::Relaxed);
         }
-        if came[2..].contains(&true) { Wakeup::SessionEnded } else { Wakeup::Time }
+        if is_ready[2..].contains(&true) { Wakeup::SessionEnded } else { Wakeup::Time }
     }
 
     fn cancel(&self) {
         self.open_handles().iter().for_each(|handle| self.cancel_soon(handle));
     }
 
-    /// Zero for a server that is reached by a Unix socket, because its sessions end with it. Also zero while
-    /// a request such as a search runs, which may take minutes: meanwhile TCP keepalives probe the server.
+    /// Zero for a Unix socket, whose sessions end with the server. Also zero during a request without a time limit, such
+    /// as a search, while TCP keepalives probe the server.
     fn silent_for(&self) -> Duration {
         let is_waiting = |handle: &Arc<Handle>| handle.is_waiting.load(Ordering::Relaxed);
         let is_local = self.endpoints.iter().all(|endpoint| endpoint.is_socket());

@@ -1,5 +1,5 @@
-//! Connection parameters: those of a `postgres://` URL, which is read as libpq reads it, then libpq's variables. No
-//! error quotes the URL: any part of a malformed one may be the password.
+//! Connection parameters from a `postgres://` URL, parsed as libpq does, and from libpq's environment variables. Errors
+//! never quote the URL, because any part of a malformed one may be the password.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,8 +16,8 @@ const NUMBER: &str = "a whole number, at least 0";
 const PORTS: &str = "a whole number from 1 to 65535";
 const ADDRESSES: &str = "an IP address";
 
-/// The parameters of a URL, the variables that libpq reads in their place, if any, and what a value must be.
-const KNOWN: [(&str, &str, &str); 20] = [
+/// The parameters of a URL, each with its environment variable, if any, and a description of legal values.
+const PARAMETERS: [(&str, &str, &str); 20] = [
     ("host", "PGHOST", ""),
     ("hostaddr", "PGHOSTADDR", ADDRESSES),
     ("port", "PGPORT", PORTS),
@@ -39,10 +39,10 @@ const KNOWN: [(&str, &str, &str); 20] = [
     ("keepalives_interval", "", NUMBER),
     ("keepalives_count", "", NUMBER),
 ];
-/// The first of those that the library reads as well.
-const OF_LIBRARY: usize = 8;
+/// Index of the first parameter that the library reads, too.
+const FIRST_OF_LIBRARY: usize = 8;
 
-/// Variables that lead to another server or restrict a connection, in ways that are not supported.
+/// Variables that select another server or restrict a connection in unsupported ways.
 const REFUSED: &str = "PGSERVICE PGREQUIREAUTH PGREQUIREPEER PGSSLCRL PGSSLCRLDIR PGSSLCERTMODE \
                        PGGSSENCMODE PGSSLMINPROTOCOLVERSION PGSSLMAXPROTOCOLVERSION";
 
@@ -54,19 +54,19 @@ pub fn certificates(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> 
     files.map(PathBuf::from).collect()
 }
 
-/// The values that are not empty, each with the parameter or variable that it comes from. Not to be shown: the
-/// password is one of them.
+/// The values that are not empty, each with the parameter or variable that it comes from. It has no `Debug`, because
+/// one of the values is the password.
 pub struct Parameters(HashMap<&'static str, (String, &'static str)>);
 
 impl Parameters {
     pub fn gather(url: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let is_set = |name: &&str| environment(name).is_some_and(|value| !value.is_empty());
         if let Some(name) = REFUSED.split_whitespace().find(is_set) {
-            let legal = KNOWN.map(|(_, name, _)| name);
-            let legal = listed(legal.into_iter().filter(|name| !name.is_empty()));
-            bail!("{name} is not supported; unset it; legal are {legal}");
+            let supported = PARAMETERS.map(|(_, name, _)| name);
+            let supported = listed(supported.into_iter().filter(|name| !name.is_empty()));
+            bail!("{name} is not supported; unset it, or use one of {supported}");
         }
-        let variables = KNOWN.into_iter().map(|(key, name, _)| (key, name, environment(name)));
+        let variables = PARAMETERS.into_iter().map(|(key, name, _)| (key, name, environment(name)));
         let variables = variables.filter_map(|(key, name, text)| Some((key, name, text?)));
         let in_url = parse(url)?.0.into_iter().map(|(key, text)| (key, key, text));
         let defaults = [("application_name", "backlog"), ("connect_timeout", "10")];
@@ -74,7 +74,7 @@ impl Parameters {
         for (key, source, text) in variables.chain(in_url).filter(|(.., text)| !text.is_empty()) {
             values.insert(key, (text, source));
         }
-        for (key, _, legal) in KNOWN {
+        for (key, _, legal) in PARAMETERS {
             let Some((text, source)) = values.get(key) else { continue };
             ensure!(is_legal(text, legal), "{source} must be {legal}");
         }
@@ -85,16 +85,17 @@ impl Parameters {
         self.0.get(key).map(|(text, _)| text.as_str())
     }
 
-    /// The parameter or variable that the value comes from.
+    /// Returns the parameter or variable that set the value.
     pub fn source(&self, key: &'static str) -> &'static str {
         self.0.get(key).map_or(key, |(_, source)| source)
     }
 
-    /// The configuration of the library. A server that is gone is noticed within a minute, and not after two hours.
+    /// Returns the configuration of the library. By its keepalives a dead server is noticed after one minute; by default
+    /// that takes two hours.
     pub fn config(&self) -> Result<Config> {
         let keepalives = "keepalives_idle=30 keepalives_interval=10 keepalives_retries=3";
         let mut config = keepalives.to_owned();
-        for (key, ..) in &KNOWN[OF_LIBRARY..] {
+        for (key, ..) in &PARAMETERS[FIRST_OF_LIBRARY..] {
             let Some(text) = self.text(key) else { continue };
             let key = if *key == "keepalives_count" { "keepalives_retries" } else { key };
             let text = text.replace('\\', "\\\\").replace('\'', "\\'");
@@ -104,7 +105,7 @@ impl Parameters {
     }
 }
 
-/// A port of a list.
+/// Parses one port of a list.
 pub fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(5432) } else { text.parse().ok() }.filter(|port| *port > 0)
 }
@@ -115,42 +116,42 @@ fn is_legal(text: &str, legal: &str) -> bool {
         NUMBER => text.parse::<u32>().is_ok(),
         PORTS => text.split(',').all(|text| port(text).is_some()),
         ADDRESSES => text.split(',').all(|text| text.is_empty() || text.parse::<IpAddr>().is_ok()),
-        words => words.trim_start_matches("one of: ").split(", ").any(|word| word == text),
+        list => list.trim_start_matches("one of: ").split(", ").any(|value| value == text),
     }
 }
 
-const UNCLEAR: &str = "the database URL is not clear: write the signs of a user, a password, a \
-                       database and a value with percent: @ as %40, / as %2F, ? as %3F, & as %26";
+const UNCLEAR: &str = "the database URL is ambiguous: in a user, a password, a database and a value, write @ \
+                       as %40, / as %2F, ? as %3F and & as %26";
 
-/// The parts of a URL as they are written: `user:password`, `host:port/database`, and the query.
+/// Splits a URL into `user:password`, `host:port/database` and the query, all still encoded.
 fn split(rest: &str) -> Result<(&str, &str, &str)> {
     // Like libpq, the first `@` ends the credentials, unless a `/` precedes it; unlike libpq, a `?` that begins a
     // parameter is never part of them.
     let found = rest.split_once('@').filter(|(credentials, _)| !credentials.contains('/'));
     let (credentials, rest) = found.unwrap_or(("", rest));
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
     let begins_parameter =
         |text: &str| text.split_once('=').is_some_and(|(key, _)| known(key).is_some());
     let has_parameter = |text: &str| text.split('?').skip(1).any(begins_parameter);
     let is_unclear = credentials.split(':').next().is_some_and(|user| user.contains('?'))
         || has_parameter(credentials)
-        || place.contains('@')
+        || location.contains('@')
         || query.split('&').any(has_parameter);
     ensure!(!is_unclear, UNCLEAR);
-    Ok((credentials, place, query))
+    Ok((credentials, location, query))
 }
 
-/// The parameter of this name, which may have percent signs.
+/// Returns the parameter of this name, which may be percent-encoded.
 fn known(key: &str) -> Option<&'static str> {
     let key = decode(key).ok()?;
-    KNOWN.into_iter().map(|(known, ..)| known).find(|known| *known == key)
+    PARAMETERS.into_iter().map(|(known, ..)| known).find(|known| *known == key)
 }
 
-/// The parameters in a URL, of which the later of two wins, and the URL as it was typed, without its password.
+/// Returns the parameters of a URL, of which the last with a name counts, and the URL as typed without its password.
 fn parse(url: &str) -> Result<(Vec<(&'static str, String)>, String)> {
     let (scheme, rest) = split_scheme(url).context("a database URL begins with postgres://")?;
-    let (credentials, place, query) = split(rest)?;
-    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    let (credentials, location, query) = split(rest)?;
+    let (authority, database) = location.split_once('/').unwrap_or((location, ""));
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     let (mut hosts, mut ports) = (Vec::new(), Vec::new());
     for part in authority.split(',') {
@@ -168,7 +169,7 @@ fn parse(url: &str) -> Result<(Vec<(&'static str, String)>, String)> {
         hosts.push(host);
         ports.push(port);
     }
-    // A port that is none may be the password of a URL without a host.
+    // Not quoted: in a URL without a host, an illegal port may be the password.
     let ports = decode(&ports.join(","))?;
     ensure!(is_legal(&ports, PORTS), "port must be {PORTS}");
     let mut found = vec![
@@ -179,20 +180,20 @@ fn parse(url: &str) -> Result<(Vec<(&'static str, String)>, String)> {
         ("dbname", decode(database)?),
     ];
     let at = if user.is_empty() { "" } else { "@" };
-    let (mut shown, mut sign) = (format!("{scheme}{user}{at}{place}"), "?");
+    let (mut shown, mut sign) = (format!("{scheme}{user}{at}{location}"), "?");
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').context(
-            "a parameter of the database URL has no value; write it as name=value, and the sign & \
-             in a value as %26",
+            "a parameter of the database URL has no value; write it as name=value, and & in a \
+             value as %26",
         )?;
         let Some(known) = known(key) else {
-            // A name after a password, or before an `@`, may be the second half of the password.
+            // After a password or before an `@`, the name may be the second half of the password.
             let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
                 && !query.contains('@')
                 && found.last().is_none_or(|(before, _)| *before != "password");
             let name = if is_safe { format!("the parameter {key}") } else { "a parameter".into() };
-            let legal = listed(KNOWN.map(|(key, ..)| key));
-            bail!("the database URL has {name}, which is not supported; legal are {legal}");
+            let supported = listed(PARAMETERS.map(|(key, ..)| key));
+            bail!("the database URL has {name}, which is not supported; use one of {supported}");
         };
         if known != "password" {
             shown += &format!("{sign}{part}");
@@ -206,9 +207,9 @@ fn parse(url: &str) -> Result<(Vec<(&'static str, String)>, String)> {
 fn decode(text: &str) -> Result<String> {
     let is_code = |code: &str| code != "00" && code.bytes().all(|byte| byte.is_ascii_hexdigit());
     ensure!(
-        text.split('%').skip(1).all(|behind| behind.get(..2).is_some_and(is_code)),
-        "a % in the database URL must be followed by two hexadecimal digits, not 00; the sign \
-         itself is %25"
+        text.split('%').skip(1).all(|after| after.get(..2).is_some_and(is_code)),
+        "a % in the database URL must be followed by two hexadecimal digits, not 00; write % itself \
+         as %25"
     );
     let decoded = percent_decode_str(text).decode_utf8().ok();
     Ok(decoded.context("the database URL has bytes that are not UTF-8")?.into_owned())
@@ -216,12 +217,12 @@ fn decode(text: &str) -> Result<String> {
 
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A text with percent signs for what would end it in a URL.
+/// Percent-encodes a text for a URL.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// The URL as it was typed, without its password. Nothing of a malformed URL is shown.
+/// Returns the URL as typed without its password; only the scheme of a malformed URL.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, _)) = split_scheme(url) else { return url.into() };
     parse(url).map_or_else(|_| format!("{scheme}..."), |(_, shown)| shown)

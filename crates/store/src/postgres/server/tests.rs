@@ -15,7 +15,7 @@ fn is_try_later(error: &anyhow::Error) -> bool {
     StoreError::is_try_later(error)
 }
 
-/// A server as it is made of a URL and these variables.
+/// The server of a URL and these variables.
 fn server(url: &str, variables: &[(&str, &str)]) -> Result<Server> {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
     Server::new(url, &|name| variables.get(name).map(ToString::to_string))
@@ -25,21 +25,22 @@ fn password(endpoint: &Endpoint) -> Option<String> {
     endpoint.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
 }
 
-/// The facts about a server, each on a line, or why there is none.
+/// Returns the facts about a server, one per line, or an error.
 fn facts(url: &str, variables: &[(&str, &str)]) -> Result<String> {
     let server = server(url, &[&[("PGUSER", "me")], variables].concat())?;
     let Server { endpoints, modes, .. } = &server;
     let config = &endpoints[0].config;
-    let password =
-        password(&endpoints[0]).map_or("no password".into(), |it| format!("password {it}"));
-    let timeout = config.get_connect_timeout().map_or("no limit".into(), |it| format!("{it:?}"));
-    let (shown, identity) = (server.shown(), server.identity());
+    let password = password(&endpoints[0])
+        .map_or("no password".into(), |password| format!("password {password}"));
+    let timeout =
+        config.get_connect_timeout().map_or("no limit".into(), |limit| format!("{limit:?}"));
+    let (shown, identity) = (server.to_string(), server.identity());
     let name = config.get_application_name().unwrap_or("nobody");
     let options = config.get_options().unwrap_or("no options");
     Ok(format!("{shown}\n{identity}\n{password}\n{modes:?}\n{timeout}\nas {name}\n{options}\n"))
 }
 
-/// Variables and a URL, and facts about the server or parts of the error.
+/// Variables and a URL => facts about the server, or parts of the error.
 const READ: &str = r#"
 postgres://u:p@h:1/d => postgres://u@h:1/d
 postgresql://u@h => postgres://u@h:5432/u
@@ -82,15 +83,15 @@ postgres://%zz/d => two hexadecimal digits
 postgres://%00/d => not 00
 postgres://%ff/d => not UTF-8
 postgres://h/d?sslmode => no value
-postgres://h/d?sslmod=x => the parameter sslmod, which is not supported; legal are 
+postgres://h/d?sslmod=x => the parameter sslmod, which is not supported; use one of 
 postgres://h/d?require_auth=none => require_auth, which is not supported
 postgres://h/d?service=prod => service, which is not supported
 postgres://h/d?sslmode=x => sslmode must be one of: disable, allow, prefer, require, 
 postgres://h/d?target_session_attrs=primary => one of: any, read-write, read-only
 postgres://h/d?connect_timeout=soon => connect_timeout must be a whole number
 postgres://h/d?hostaddr=h => hostaddr must be an IP address
-postgres://h,i,j/d?port=1,2 => port has a list of 2, and there are 3 hosts
-postgres://h,i/d?hostaddr=::1 => hostaddr has a list of 1, and there are 2 hosts
+postgres://h,i,j/d?port=1,2 => port has 2 values for 3 hosts
+postgres://h,i/d?hostaddr=::1 => hostaddr has 1 value for 2 hosts
 
 PGHOST=vh PGPORT=7 PGUSER=vu PGDATABASE=vd postgres:// => postgres://vu@vh:7/vd
 PGHOST=vh PGPORT=7 PGUSER=vu PGDATABASE=vd postgres://h => postgres://vu@h:7/vd
@@ -126,15 +127,15 @@ postgres://u@h/d?sslrootcert=system&sslmode=require => needs sslmode=verify-full
 postgres://u@h/d?sslcert=/nowhere => needs its key
 postgres://u@%2Frun/d?sslmode=verify-full => [Disable]
 
-PGSERVICE=sesame postgres://u@h => PGSERVICE is not supported; unset it; legal are PG
-PGREQUIREAUTH=sesame postgres://u@h => PGREQUIREAUTH is not supported; unset it; legal are PG
-PGREQUIREPEER=sesame postgres://u@h => PGREQUIREPEER is not supported; unset it; legal are PG
-PGSSLCRL=sesame postgres://u@h => PGSSLCRL is not supported; unset it; legal are PG
-PGSSLCRLDIR=sesame postgres://u@h => PGSSLCRLDIR is not supported; unset it; legal are PG
-PGGSSENCMODE=sesame postgres://u@h => PGGSSENCMODE is not supported; unset it; legal are PG
-PGSSLCERTMODE=sesame postgres://u@h => PGSSLCERTMODE is not supported; unset it; legal are PG
-PGSSLMINPROTOCOLVERSION=sesame postgres://u@h => PGSSLMINPROTOCOLVERSION is not supported; unset it; legal are PG
-PGSSLMAXPROTOCOLVERSION=sesame postgres://u@h => PGSSLMAXPROTOCOLVERSION is not supported; unset it; legal are PG
+PGSERVICE=sesame postgres://u@h => PGSERVICE is not supported; unset it, or use one of PG
+PGREQUIREAUTH=sesame postgres://u@h => PGREQUIREAUTH is not supported; unset it, or use one of PG
+PGREQUIREPEER=sesame postgres://u@h => PGREQUIREPEER is not supported; unset it, or use one of PG
+PGSSLCRL=sesame postgres://u@h => PGSSLCRL is not supported; unset it, or use one of PG
+PGSSLCRLDIR=sesame postgres://u@h => PGSSLCRLDIR is not supported; unset it, or use one of PG
+PGGSSENCMODE=sesame postgres://u@h => PGGSSENCMODE is not supported; unset it, or use one of PG
+PGSSLCERTMODE=sesame postgres://u@h => PGSSLCERTMODE is not supported; unset it, or use one of PG
+PGSSLMINPROTOCOLVERSION=sesame postgres://u@h => PGSSLMINPROTOCOLVERSION is not supported; unset it, or use one of PG
+PGSSLMAXPROTOCOLVERSION=sesame postgres://u@h => PGSSLMAXPROTOCOLVERSION is not supported; unset it, or use one of PG
 PGSERVICE= PGREQUIREAUTH= PGREQUIREPEER= PGSSLCRL= PGSSLCRLDIR= PGGSSENCMODE= PGSSLCERTMODE= postgres://u@h => as backlog
 PGSSLMINPROTOCOLVERSION= PGSSLMAXPROTOCOLVERSION= postgres://u@h => as backlog
 "#;
@@ -144,7 +145,8 @@ fn urls_and_variables_are_read_as_libpq_reads_them_or_refused_with_what_to_do() 
     for row in READ.lines().filter(|row| !row.is_empty()) {
         let (given, expected) = row.split_once(" => ").unwrap();
         let (variables, url) = given.rsplit_once(' ').unwrap_or(("", given));
-        let variables = variables.split_whitespace().map(|it| it.split_once('=').unwrap());
+        let variables =
+            variables.split_whitespace().map(|variable| variable.split_once('=').unwrap());
         let found = facts(url, &variables.collect::<Vec<_>>());
         for expected in expected.split(" | ") {
             match &found {
@@ -188,7 +190,7 @@ fn the_default_host_is_where_the_socket_is() {
     assert_eq!(default_host(&["/nowhere", path], 7), path);
 }
 
-/// The password that a password file has for each host.
+/// Returns the password of each host by a password file.
 fn from_file(text: &str, mode: u32, url: &str) -> Vec<Option<String>> {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(".pgpass");
@@ -241,7 +243,8 @@ fn each_host_has_its_own_line_of_the_password_file() {
         ("postgres://u@h,i,j", &[("PGPASSWORD", "c"), ("PGPASSFILE", path)], all),
     ] {
         let server = server(url, variables).unwrap();
-        let secrets = server.endpoints.iter().map(|it| password(it).unwrap_or("none".into()));
+        let secrets =
+            server.endpoints.iter().map(|endpoint| password(endpoint).unwrap_or("none".into()));
         assert_eq!(secrets.collect::<Vec<_>>(), is, "{url}");
     }
 }
@@ -263,13 +266,13 @@ fn a_url_is_shown_without_its_password() {
 }
 
 proptest! {
-    // Whatever is wrong with a URL, neither half of its password is ever shown.
+    // No error about a URL shows either half of its password.
     #[test]
     fn no_text_has_the_password(
         between in "[-@:/?&#=%,+\\[\\] a]{0,4}(user=|sslmode=|x=)?[@:/?&%]{0,2}",
         form in 0..6,
     ) {
-        // What is a host or a parameter by its form is one.
+        // Excludes text that is a host or a parameter by its form.
         let names = ["?user=", "&user=", "?sslmode=", "&sslmode="];
         let has_parameter = names.iter().any(|name| between.contains(name));
         prop_assume!(form != 5 || !between.contains('@'));
@@ -286,7 +289,7 @@ proptest! {
         let mut texts = vec![without_password(&url)];
         match server(&url, &[("PGUSER", "me"), ("PGSSLMODE", "disable")]) {
             Err(error) => texts.extend([format!("{error:#}"), format!("{error:?}")]),
-            Ok(server) => texts.extend([server.shown(), server.identity(), format!("{server:?}")]),
+            Ok(server) => texts.extend([server.to_string(), server.identity(), format!("{server:?}")]),
         }
         for text in texts {
             let is_clean = !text.contains("hunter2") && !text.contains("hunter3");
@@ -331,13 +334,13 @@ fn a_server_without_tls_is_told_from_one_that_wants_a_password() {
         client.write_all(b"N").unwrap();
     });
     let failure = refused(&format!("postgres://u@127.0.0.1:{port}/d?sslmode=require"));
-    let says = "the server does not support TLS; sslmode=prefer goes on without";
+    let says = "the server does not support TLS; sslmode=prefer connects without TLS";
     assert!(failure.to_string().ends_with(says) && !is_try_later(&failure), "{failure}");
 }
 
 #[test]
 fn a_server_lets_in_whom_it_should() {
-    // The port of the others is theirs, so the address is this test's own.
+    // Other tests have the same port, so this one has its own address.
     let [.., one, two] = std::process::id().to_be_bytes();
     let address = format!("127.{}.{two}.1", one | 1);
     let Some(cluster) = Cluster::private(&[&format!("listen_addresses={address}")]) else { return };
@@ -358,7 +361,7 @@ fn a_server_lets_in_whom_it_should() {
         admin.sql(sql);
     }
     let data = admin.query("SHOW data_directory");
-    // Whether the connection has TLS, or why there is none.
+    // Returns true if the connection has TLS.
     let connect = |place: &str, query: &str| -> Result<bool> {
         let place = place.replace("HERE", &address);
         let url = format!("postgres://{place}/d?{query}");
@@ -392,7 +395,7 @@ fn a_server_lets_in_whom_it_should() {
         ("u:pw@HERE", "dbname=nosuch", "\"nosuch\" does not exist; `createdb`"),
         ("u:pw@HERE", &full, &format!("not valid for name \"{address}\"")),
         ("u:pw@HERE", "sslrootcert=system", "sslrootcert=FILE"),
-        ("tls:pw@HERE", "sslmode=disable", "pg_hba.conf of the server says"),
+        ("tls:pw@HERE", "sslmode=disable", "pg_hba.conf of the server lists"),
         ("tls:wrong@HERE", "sslmode=allow", "the password is the one in the URL"),
     ] {
         let failure = connect(place, query).unwrap_err();

@@ -1,4 +1,4 @@
-//! TLS by libpq's `sslmode`: whether it is used, and what is checked of the server.
+//! TLS by libpq's `sslmode`: its use, and the checks of the server's certificate.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,8 +20,8 @@ use super::parameters::Parameters;
 use crate::secure_file::read_large;
 use crate::tls_roots;
 
-/// Whether TLS is used, in the order in which that is tried, and how. Reads the certificates if it may be used, and fails
-/// if one that is needed is missing.
+/// Returns the modes to try in order, and the TLS connector. Reads the certificates if TLS may be used, and fails if a
+/// required one is missing.
 pub fn connector(
     parameters: &Parameters,
     home: Option<&Path>,
@@ -30,7 +30,7 @@ pub fn connector(
     let is_system = parameters.text("sslrootcert") == Some("system");
     let mode =
         parameters.text("sslmode").unwrap_or(if is_system { "verify-full" } else { "prefer" });
-    // Anybody has a certificate from one of those, so it proves nothing but the name.
+    // Anybody can get a certificate from a public authority, so it proves the name only.
     ensure!(!is_system || mode == "verify-full", "sslrootcert=system needs sslmode=verify-full");
     let modes: &[_] = match mode {
         _ if is_local => &[SslMode::Disable],
@@ -53,7 +53,7 @@ pub fn connector(
     ensure!(
         authorities.is_some() || !is_used || !mode.starts_with("verify"),
         "sslmode verify-ca and verify-full need the certificate of the authority: name its file \
-         with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or take those of the system with \
+         with sslrootcert=FILE, put it at ~/.postgresql/root.crt, or use those of the system with \
          sslrootcert=system"
     );
     let provider = Arc::new(ring::default_provider());
@@ -85,23 +85,23 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let shown = path.display();
     let could_not = || format!("could not read the key {shown}");
     let found = fs::metadata(path).with_context(could_not)?;
-    // Administrators share one with a group, as libpq allows them to.
+    // Like libpq: a key of root may be readable for a group.
     let forbidden = if found.uid() == 0 { 0o037 } else { 0o077 };
     ensure!(
         found.mode() & forbidden == 0,
         "others have access to the key {shown}; `chmod 600 {shown}` fixes that"
     );
     let bytes = read_large(path).with_context(could_not)?;
-    // The error of the library may quote the file.
+    // The library's error may quote the file.
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
-        anyhow!("there is no key in {shown} that can be read; it must be a PEM file without a passphrase")
+        anyhow!("could not read a key in {shown}; it must be a PEM file without a passphrase")
     })
 }
 
-/// Checks the certificate as the mode says, and always that the server has the key of its certificate.
+/// Verification of the server's certificate by mode. That the server has its key is always verified.
 #[derive(Debug)]
 struct Verifier {
-    /// None if any certificate will do.
+    /// `None` if any certificate is accepted.
     roots: Option<RootCertStore>,
     trusted: Vec<CertificateDer<'static>>,
     checks_name: bool,
@@ -122,8 +122,8 @@ impl ServerCertVerifier for Verifier {
         };
         let parsed = ParsedCertificate::try_from(certificate)?;
         match verify_chain(&parsed, roots, intermediates, now, self.algorithms.all) {
-            // `openssl req -x509` makes an authority of every certificate that signs itself. One
-            // that is trusted by name needs no other; its dates were checked before this.
+            // `openssl req -x509` marks a self-signed certificate as an authority. A trusted one needs no other
+            // authority; its dates were checked already.
             Err(rustls::Error::InvalidCertificate(error))
                 if tls_roots::is_ca_as_server(&error) && self.trusted.contains(certificate) => {}
             checked => checked?,

@@ -1,4 +1,4 @@
-//! The statements of a round: locks, claims and guarded writes, of many records in one round trip.
+//! Statements of a round: locks, claims and guarded writes of many records in one round trip.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -20,29 +20,29 @@ use crate::table::{
 };
 use crate::writes::{Guards, RowWrite};
 
-/// The keys of the first and the second lock of a record.
+/// Keys of the first and the second lock of a record.
 pub type LockKeys = [i64; 2];
 
-/// The rows that a statement is given: some of its parameters are their columns, by names of our own.
+/// Rows that a statement gets as parameters: each column is an array.
 #[derive(Default)]
 struct Given {
-    /// How many parameters the whole statement has until now.
+    /// Number of parameters of the whole statement so far.
     params: usize,
     arrays: Vec<String>,
     names: Vec<String>,
 }
 
-/// The column of a row's number among all that were asked for.
+/// Column with the number of a given row.
 const NUMBER: &str = "\"backlog given\".\"backlog number\"";
 
 impl Given {
-    fn add(&mut self, name: impl Display, holds: &str) {
+    fn add(&mut self, name: impl Display, element: &str) {
         self.params += 1;
-        self.arrays.push(format!("pg_catalog.unnest(${}::{holds}[])", self.params));
+        self.arrays.push(format!("pg_catalog.unnest(${}::{element}[])", self.params));
         self.names.push(format!("\"backlog {name}\""));
     }
 
-    /// A parameter that all rows share.
+    /// Adds a parameter that all rows share.
     fn scalar(&mut self) -> String {
         self.params += 1;
         format!("${}::text", self.params)
@@ -52,21 +52,21 @@ impl Given {
         self.add("number", "bigint");
     }
 
-    /// Adds the columns of ids; a condition says that a row of the table has them.
+    /// Adds the columns of ids, and returns the condition of the row with the id.
     fn ids(&mut self, table: &Table) -> String {
-        let mut same = Vec::new();
+        let mut equal = Vec::new();
         for (index, column) in table.id.iter().enumerate() {
             self.add(index, "text");
             let (name, declared) = (quote(&column.name), &column.declared);
-            same.push(format!(
+            equal.push(format!(
                 "{}.{name} = \"backlog given\".\"backlog {index}\"::{declared}",
                 table.sql
             ));
         }
-        same.join(" AND ")
+        equal.join(" AND ")
     }
 
-    /// The rows, as `FROM` has them.
+    /// Returns the rows as an item of `FROM`.
     fn rows(&self) -> String {
         let (arrays, names) = (self.arrays.join(", "), self.names.join(", "));
         format!("ROWS FROM ({arrays}) AS \"backlog given\"({names})")
@@ -87,7 +87,7 @@ fn numbers(numbers: impl Iterator<Item = usize>) -> Param {
     Param::Integers(numbers.map(|number| i64::try_from(number).unwrap_or(-1)).collect())
 }
 
-/// The places of those ids whose records are pending, in their order.
+/// Returns the indexes of the ids whose records are pending, in order.
 pub fn still_pending(
     session: &mut Session,
     table: &Table,
@@ -105,7 +105,7 @@ pub fn still_pending(
     Ok(session.query(&sql, &params)?.iter().filter_map(|row| number(row, 0)).collect())
 }
 
-/// What gives the locks back whose keys are the first parameter.
+/// Frees the locks with the keys `$1`.
 const UNLOCK: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.unnest($1::bigint[]) AS given(key) \
      WHERE pg_catalog.pg_advisory_unlock(key)";
 
@@ -116,31 +116,30 @@ pub fn unlock(session: &mut Session, keys: Vec<i64>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The keys of the advisory locks in this database that have a key of 64 bits, with the processes that hold
-/// them.
-const KEYS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid \
-                    FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 \
-                    AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
-                    WHERE datname = pg_catalog.current_database())";
+/// Advisory locks of this database with keys of 64 bits, and the processes that hold them.
+const LOCKS: &str = "SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid \
+                     FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 \
+                     AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database \
+                     WHERE datname = pg_catalog.current_database())";
 
-/// The keys of the locks that a session has.
+/// Returns the keys of the locks of a session.
 pub fn held_keys(session: &mut Session) -> Result<HashSet<i64>, DbError> {
-    let sql = format!("SELECT key FROM ({KEYS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
+    let sql = format!("SELECT key FROM ({LOCKS}) AS locks WHERE pid = pg_catalog.pg_backend_pid()");
     Ok(session.column(&sql, &[])?.into_iter().collect())
 }
 
-/// The keys among these whose locks are held by a process of the server that is not one of `ours`.
+/// Returns the keys whose locks a process of the server holds that is not one of `own`.
 pub fn held_by_others(
     session: &mut Session,
     keys: &[i64],
-    ours: &[String],
+    own: &[String],
 ) -> Result<HashSet<i64>, DbError> {
     let sql = format!(
-        "SELECT key FROM ({KEYS}) AS locks LEFT JOIN pg_catalog.pg_stat_activity a USING (pid) \
+        "SELECT key FROM ({LOCKS}) AS locks LEFT JOIN pg_catalog.pg_stat_activity a USING (pid) \
          WHERE key = ANY($1) \
          AND pg_catalog.concat_ws(' ', pid, a.backend_start) <> ALL($2)"
     );
-    let params = [Param::Integers(keys.to_vec()), Param::texts(ours)];
+    let params = [Param::Integers(keys.to_vec()), Param::texts(own)];
     Ok(session.column(&sql, &params)?.into_iter().collect())
 }
 
@@ -148,7 +147,7 @@ pub fn granted(rows: &[Row]) -> Vec<bool> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// What became of the claims on so many records that were to be locked and read.
+/// Returns the results of `count` claims from the rows of [`lock_and_read`].
 pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
     let mut claims: Vec<_> = (0..count).map(|_| Claim::Busy).collect();
     let columns = RecordReader::all(table);
@@ -170,25 +169,25 @@ pub fn claims(table: &Table, count: usize, rows: &[Row]) -> Vec<Claim> {
     claims
 }
 
-/// The same, one record after the other. Second locks that were taken for what cannot be read are
-/// given back: they outlive a statement that fails.
+/// Runs [`lock_and_read`] for one record after the other. It frees the second locks of unreadable records, because locks
+/// outlive a failed statement.
 pub fn lock_and_read_singly(
     session: &mut Session,
     table: &Table,
     wanted: &[(&Id, LockKeys)],
-    locks: bool,
+    takes_locks: bool,
 ) -> Result<Vec<Claim>, DbError> {
-    let give_back = |session: &mut Session, wanted: &[(&Id, LockKeys)]| match locks {
+    let free = |session: &mut Session, wanted: &[(&Id, LockKeys)]| match takes_locks {
         true => unlock(session, wanted.iter().map(|(_, keys)| keys[1]).collect()),
         false => Ok(()),
     };
-    give_back(session, wanted)?;
+    free(session, wanted)?;
     let mut claims = Vec::with_capacity(wanted.len());
     for one in wanted.chunks(1) {
-        match session.run(&lock_and_read(table, one, Vec::new(), locks)) {
+        match session.run(&lock_and_read(table, one, Vec::new(), takes_locks)) {
             Ok(rows) => claims.extend(self::claims(table, 1, &rows)),
             Err(error) if error.is_of_one_row => {
-                give_back(session, one)?;
+                free(session, one)?;
                 claims.push(Claim::Unreadable(error.message));
             }
             Err(error) => return Err(error),
@@ -197,18 +196,19 @@ pub fn lock_and_read_singly(
     Ok(claims)
 }
 
-/// Changes that differ in their values only.
+/// Changes that differ in their values only, so that one statement writes them.
 struct Group<'a> {
     first: &'a RowWrite<'a>,
     verb: WriteVerb,
-    /// Those of the first change.
+    /// Terms of the first change.
     terms: Vec<Term<'a>>,
     numbers: Vec<usize>,
     values: Vec<GroupValues>,
 }
 
+/// The values of a term in all changes of a group.
 enum GroupValues {
-    /// All changes have that of the first one.
+    /// The value of the first change.
     Same,
     Each(Vec<Option<String>>),
 }
@@ -257,7 +257,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Writes the rows of changes that are as expected.
+/// Returns a statement that writes the rows of changes, unless somebody else has changed them.
 pub fn write(table: &Table, changes: &NumberedWrites) -> Request {
     request(table, changes, write_group)
 }
@@ -268,13 +268,13 @@ pub fn states(table: &Table, changes: &NumberedWrites) -> Request {
 
 type PartOfGroup = fn(&Table, &Group, &mut usize) -> String;
 
-/// A statement made of one part for each group of changes.
+/// Combines the parts of a statement for each group of changes.
 fn request(table: &Table, changes: &NumberedWrites, part: PartOfGroup) -> Request {
     let mut groups: Vec<Group> = Vec::new();
     for (number, change) in changes {
         let (verb, terms) = table.terms(change);
         match groups.iter().position(|group| group.takes(change, verb, &terms)) {
-            Some(place) => groups[place].add(*number, &terms),
+            Some(index) => groups[index].add(*number, &terms),
             None => groups.push(Group::new(*number, change, verb, terms)),
         }
     }
@@ -293,9 +293,9 @@ fn request(table: &Table, changes: &NumberedWrites, part: PartOfGroup) -> Reques
     Request { sql, params }
 }
 
-/// Takes locks and gives others back, and says which were granted.
+/// Frees locks and takes others. The rows show which were granted.
 pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
-    // Materialized, so that each lock is asked for once.
+    // Materialized, so that each lock is taken once.
     let sql = format!(
         "WITH freed AS MATERIALIZED ({UNLOCK}), wanted AS MATERIALIZED (SELECT key, n \
          FROM pg_catalog.unnest($2::bigint[]) WITH ORDINALITY AS given(key, n)) \
@@ -304,14 +304,14 @@ pub fn take_locks(function: &str, keys: Vec<i64>, freed: Vec<i64>) -> Request {
     Request { sql, params: vec![Param::Integers(freed), Param::Integers(keys)] }
 }
 
-/// Takes the second lock of each wanted record, if `locks`, and reads the record if it is granted. Gives the locks in
-/// `freed` back. The first locks were granted before the statement began. Without `locks` the session belongs to a
-/// pooler, and the statement itself sets how values are spelled.
+/// Frees the locks in `freed`, takes the second lock of each wanted record and reads the record if the lock is granted.
+/// The first locks were granted before the statement began. Behind a pooler it takes no locks, and sets the settings
+/// for values itself.
 pub fn lock_and_read(
     table: &Table,
     wanted: &[(&Id, LockKeys)],
     freed: Vec<i64>,
-    locks: bool,
+    takes_locks: bool,
 ) -> Request {
     let mut params = vec![Param::Integers(freed)];
     params.extend(ids(table, wanted.iter().map(|(id, _)| *id)));
@@ -324,13 +324,13 @@ pub fn lock_and_read(
     let first = table.id.first().map_or_else(String::new, |column| quote(&column.name));
     let (rows, name, columns) = (given.rows(), &table.sql, table.all_columns());
     // The settings are evaluated with `held`, before any column of the table becomes text.
-    let (granted, settings, set) = if locks {
+    let (granted, settings, set) = if takes_locks {
         ("pg_catalog.pg_try_advisory_lock(\"backlog key\")", String::new(), "")
     } else {
         let set = values_set_in_query();
         ("true", format!("settings AS MATERIALIZED (SELECT {set}), "), " CROSS JOIN settings")
     };
-    // A row for each record found, or one if there is none.
+    // One row for each row found, or one if there is none.
     let sql = format!(
         "WITH freed AS MATERIALIZED ({UNLOCK}), {settings}\
          wanted AS MATERIALIZED (SELECT * FROM {rows}), \
@@ -370,14 +370,13 @@ fn guards(table: &Table, row: &Row) -> Guards {
     Guards(values.collect())
 }
 
-/// The statement that writes one group. It returns the number of each change that was made, whether the row is
-/// pending after it, and if an attempt begins, which guards what follows, the columns that show whether it is
-/// still the same.
+/// Returns the part that writes one group. Its rows have the number of each change, the pending state after it, and the
+/// guard columns if an attempt begins.
 fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
     let GroupClauses { clauses, number, rows } = GroupClauses::new(table, group, params);
     let (name, sets, condition) = (&table.sql, clauses.sets.join(", "), clauses.condition());
     let is_pending = is_pending(table, group);
-    let charged = charged_columns(table, group.first.begins());
+    let charged = guard_values(table, group.first.begins());
     let rows_after = |word: &str| match rows.is_empty() {
         true => String::new(),
         false => format!("{word}{rows}"),
@@ -393,7 +392,7 @@ fn write_group(table: &Table, group: &Group, params: &mut usize) -> String {
         ),
         WriteVerb::Select => format!(
             "SELECT {number}, {is_pending}{} FROM {name}{} WHERE {condition}",
-            charged_columns(table, true),
+            guard_values(table, true),
             rows_after(", ")
         ),
     }
@@ -405,7 +404,7 @@ fn state_of_group(table: &Table, group: &Group, params: &mut usize) -> String {
     format!(
         "SELECT {number}, {}{}, ({}), ({}) FROM {}{rows} WHERE {}",
         is_pending(table, group),
-        charged_columns(table, true),
+        guard_values(table, true),
         clauses.is_expected(),
         clauses.is_written(),
         table.sql,
@@ -417,8 +416,8 @@ fn is_pending(table: &Table, group: &Group) -> String {
     format!("({}) IS TRUE", table.still_pending(group.first.renews()))
 }
 
-/// The columns that show whether a row is still the same, or as many NULLs.
-fn charged_columns(table: &Table, is_read: bool) -> String {
+/// Returns the guard columns, or as many NULLs.
+fn guard_values(table: &Table, is_read: bool) -> String {
     let column = |column: &Column| match is_read {
         true => format!(", {}", Postgres.cell(column)),
         false => ", NULL::text".into(),
@@ -426,12 +425,12 @@ fn charged_columns(table: &Table, is_read: bool) -> String {
     table.charge_columns().into_iter().map(column).collect()
 }
 
-/// The clauses of the statement for one group.
+/// The clauses of a part for one group.
 struct GroupClauses {
     clauses: Clauses,
-    /// The number of the change in SQL.
+    /// SQL of the number of the change.
     number: String,
-    /// The given rows, which are joined with the table; empty for one row.
+    /// The given rows to join with the table; empty for one change.
     rows: String,
 }
 
@@ -448,14 +447,13 @@ impl GroupClauses {
                     format!("\"backlog given\".\"backlog {index}\"::{declared}")
                 }
             };
-            // As text, because not every type can be compared, and the very spelling counts:
-            // where it does not, a comparison without it is twice as fast.
-            let text = if is_spelt_in_one_way(term.column) { "" } else { "::text" };
+            // As text, because not every type can be compared, and equal values with different texts differ. Where equal
+            // values have one text, a comparison of the values is twice as fast.
+            let text = if has_one_spelling(term.column) { "" } else { "::text" };
             clauses.add(term, &format!("{}.", table.sql), value, |column, value| {
                 format!("{column}{text} IS NOT DISTINCT FROM {value}{text}")
             });
         }
-        // The statement for one row joins the table with nothing.
         let (number, rows) = if group.numbers.len() == 1 {
             (format!("{}::bigint", given.scalar()), String::new())
         } else {
@@ -467,8 +465,8 @@ impl GroupClauses {
     }
 }
 
-/// Whether values of a column that are equal are spelt alike.
-fn is_spelt_in_one_way(column: &Column) -> bool {
+/// Returns true if equal values of a column have the same text.
+fn has_one_spelling(column: &Column) -> bool {
     matches!(
         column.column_type,
         ColumnType::Integer | ColumnType::Boolean | ColumnType::Instant | ColumnType::LocalTime

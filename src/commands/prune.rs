@@ -26,7 +26,7 @@ const PAGE: usize = 100_000;
 const AFTER_PASS: Duration = Duration::from_secs(10);
 
 /// The records of one status that were finished before an instant, as a queue of their own.
-pub struct Finished {
+pub struct FinishedRecords {
     pub queue: Queue,
     status: Status,
     /// The statuses that their rows may have.
@@ -59,7 +59,8 @@ pub fn run(resolved: &Resolved<'_>, args: &PruneArgs, console: &mut Console<'_>)
     let typed = &resolved.typed.layer.conditions;
     let database = open(&queue, Access::ReadOnly, console.clock)?;
     let table = database.table();
-    let all = ages.map(|(status, age)| Finished::new(&queue, table, status, age, typed, now));
+    let all =
+        ages.map(|(status, age)| FinishedRecords::new(&queue, table, status, age, typed, now));
     let all: Vec<_> = all.collect::<Result<_>>()?;
     // Both are looked at before the first row is deleted.
     for finished in &all {
@@ -115,7 +116,7 @@ pub fn after_pass(queue: &Queue, state: &StateDir, clock: Clock) {
     for (status, age) in &queue.prune_after {
         let delete = || {
             let database = open(queue, Access::ReadOnly, clock)?;
-            let finished = Finished::new(queue, database.table(), *status, *age, &[], now)?;
+            let finished = FinishedRecords::new(queue, database.table(), *status, *age, &[], now)?;
             finished.delete(clock, end, true)
         };
         let why = match delete() {
@@ -143,7 +144,7 @@ impl Deleted {
     }
 }
 
-impl Finished {
+impl FinishedRecords {
     /// The records with this status and above this age in seconds, that also meet the conditions.
     pub fn new(
         queue: &Queue,

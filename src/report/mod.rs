@@ -28,7 +28,7 @@ pub use failures::{failures_json, failures_text, top_failures};
 pub use figures::{DueReport, FIGURES, Figure, PendingRecord, RecordFigures, StatusReport};
 pub use metrics::{GONE_AFTER, Labels, Metrics};
 pub use page::{ARCHIVED, PASSES, page};
-pub use passes::{ASKS, LineReport, Passes};
+pub use passes::{IS_CRON_RUNNING, LineReport, Passes};
 pub use picture::picture;
 pub use record::{
     RecordView, dry_run_line, in_hand, list_table, next_attempt, result_of, unstored, verdict_line,
@@ -64,6 +64,16 @@ impl Findings {
         self.0.push(CheckFinding { level, about, text: text.into(), statement: None });
     }
 
+    /// Adds a finding for each text.
+    pub fn extend<T: Into<String>>(
+        &mut self,
+        level: Level,
+        about: &'static str,
+        texts: impl IntoIterator<Item = T>,
+    ) {
+        texts.into_iter().for_each(|text| self.add(level, about, text));
+    }
+
     pub fn ok(&mut self, about: &'static str, text: impl Into<String>) {
         self.add(Level::Ok, about, text);
     }
@@ -76,6 +86,13 @@ impl Findings {
         self.add(Level::Error, about, text);
     }
 
+    /// Adds a missing index, with the statement that creates it.
+    pub fn missing_index(&mut self, level: Level, text: String, statement: &str) {
+        let statement = Some(format!("{statement};"));
+        self.0.push(CheckFinding { level, about: "index", text, statement });
+    }
+
+    /// Adds the error of a result, if it is one.
     pub fn wrong<T>(&mut self, about: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.error(about, chain(&error))).ok()
     }

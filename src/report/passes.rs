@@ -57,7 +57,7 @@ impl Passes {
 const MIN_PASSES: u64 = 5;
 
 /// A question about a line without passes.
-pub const ASKS: &str = "is cron running, is the line installed?";
+pub const IS_CRON_RUNNING: &str = "is cron running, is the line installed?";
 
 pub struct LineReport {
     pub history: LineHistory,
@@ -124,7 +124,7 @@ impl LineReport {
     }
 
     /// `last pass 3 m ago, every 5 m`
-    pub fn in_short(&self, screen: &Screen) -> String {
+    pub fn summary(&self, screen: &Screen) -> String {
         if let Some(running) = self.history.running() {
             return running_text(&self.history, running, screen);
         }

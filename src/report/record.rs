@@ -12,7 +12,7 @@ use backlog_schedule::{
 use backlog_store::{LineState, SlowHandler};
 use serde_json::json;
 
-use super::passes::{ASKS, LineReport, running_text};
+use super::passes::{IS_CRON_RUNNING, LineReport, running_text};
 use super::screen::{Screen, ScreenColumn, ScreenTable};
 use crate::engine::SettledAttempt;
 
@@ -177,7 +177,7 @@ impl RecordView<'_> {
         });
         let silent = line
             .and_then(|line| line.silent(now))
-            .map(|secs| format!("has not begun for {}: {ASKS}", rough_span(secs)));
+            .map(|secs| format!("has not begun for {}: {IS_CRON_RUNNING}", rough_span(secs)));
         [
             self.headline(rule.schedule.limits),
             lines("policy", &[rule.schedule.policy.line()]),

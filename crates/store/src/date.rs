@@ -1,4 +1,4 @@
-//! Date formats of tables: every spelling is read, and each column is written in its own.
+//! Date formats of tables: dates are read in every spelling, and written in the spelling of their column.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use crate::clock::Clock;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dates {
-    /// The only one that counts; without it each value is read as what it looks like.
+    /// The only format that is read. Without it, the format of each value is detected.
     pub format: Option<Format>,
-    /// The format of numbers, where `format` leaves it open and their size does not tell it.
+    /// The format of numbers, if `format` is not set and the size of the numbers does not tell.
     pub numbers: Option<Format>,
-    /// What the clock showed that wrote a date without a zone.
+    /// Time zone of dates without one.
     pub zone: Zone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `2026-11-21 03:40:00` and its many relatives.
+    /// `2026-11-21 03:40:00` and the other spellings of ISO 8601 and SQL.
     Iso,
     /// `20261121034000`, as text or as a number.
     Compact,
@@ -30,16 +30,17 @@ pub enum Format {
     EpochMs,
     EpochUs,
     EpochNs,
-    /// Units of 100 ns since the year 1, as .NET counts them.
+    /// Units of 100 ns since the year 1 (.NET).
     Ticks,
-    /// Units of 100 ns since 1601, as Windows counts them.
+    /// Units of 100 ns since 1601 (Windows).
     Filetime,
-    /// Seconds or nanoseconds since 2001, as Core Data and `CFAbsoluteTime` count them.
+    /// Seconds since 2001 (Core Data, `CFAbsoluteTime`).
     Apple,
+    /// Nanoseconds since 2001.
     AppleNs,
 }
 
-/// Units in a second, and the instant from which they count: 1970, or January 1 of the year 1, 1601 or 2001.
+/// Number of units in a second, and the epoch: 1970, or January 1 of the year 1, 1601 or 2001.
 type Scale = (i64, i64);
 
 const FORMATS: [(Format, &str, Option<Scale>); 10] = [
@@ -56,9 +57,9 @@ const FORMATS: [(Format, &str, Option<Scale>); 10] = [
 ];
 const YEAR_2001: i64 = 978_307_200;
 
-/// A stretch of a column, in the column's own order, that can hold instants of a window.
+/// A range of values, in the order of their column, that can hold instants of a window.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stretch {
+pub struct ValueRange {
     pub from: Value,
     /// Excluded.
     pub to: Value,
@@ -73,7 +74,7 @@ impl FromStr for Format {
         found.map(|(format, ..)| *format).ok_or_else(|| {
             let mut names = FORMATS.map(|(_, name, _)| name).to_vec();
             names.dedup();
-            format!("{text:?} is no format of dates; legal are {}", names.join(", "))
+            format!("{text:?} is not a format of dates; use one of {}", names.join(", "))
         })
     }
 }
@@ -86,13 +87,13 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// Those that the size of a number tells apart, in the order of the numbers.
+    /// Formats that are detected by the size of a number, in the order of their numbers.
     const DETECTED: [Self; 5] =
         [Self::Epoch, Self::EpochMs, Self::Compact, Self::EpochUs, Self::EpochNs];
-    /// Those that must be named, because their numbers look like others.
+    /// Formats that must be named, because their numbers look like those of other formats.
     pub const NAMED_ONLY: [Self; 3] = [Self::Ticks, Self::Filetime, Self::Apple];
 
-    /// Every format that has a name. Apple's stands for both of its units.
+    /// All formats by name. `apple` means both of Apple's units.
     pub fn readable() -> impl Iterator<Item = Self> {
         FORMATS.into_iter().map(|(format, ..)| format).filter(|format| *format != Self::AppleNs)
     }
@@ -102,15 +103,15 @@ impl Format {
         scale
     }
 
-    /// Numbers that can be an instant in this format: the years 1973 to 2286, of nanoseconds to 2262, of
-    /// Apple's from 2004 on. So the size of a number says which of [`Format::DETECTED`] it has, if any.
+    /// Numbers that can be an instant in this format: the years 1973 to 2286, nanoseconds to 2262, Apple's from 2004.
+    /// The ranges of [`Format::DETECTED`] do not overlap.
     pub fn range(self) -> Range<i64> {
         let Some((unit, origin)) = self.scale() else { return COMPACT };
         let [first, last] = [LEAST.max(LEAST - origin), 100 * LEAST - origin];
         first.saturating_mul(unit)..last.saturating_mul(unit)
     }
 
-    /// An instant as such a number, cut to what can be one.
+    /// The number of an instant, clamped to [`Format::range`].
     pub fn number(self, at: Instant) -> i64 {
         let number = match self.scale() {
             Some((unit, origin)) => at.0.saturating_sub(origin).saturating_mul(unit),
@@ -121,10 +122,10 @@ impl Format {
     }
 }
 
-/// The least number of seconds that is read as an instant.
+/// Minimum number of seconds that is read as an instant.
 pub const LEAST: i64 = 100_000_000;
 
-/// `YYYYMMDDHHMMSS` from 1970 on: between the milliseconds and the microseconds.
+/// `YYYYMMDDHHMMSS` from 1970 on: larger than milliseconds, smaller than microseconds.
 const COMPACT: Range<i64> = 19_700_101_000_000..100_000_000_000_000;
 
 impl Default for Dates {
@@ -135,13 +136,13 @@ impl Default for Dates {
 
 #[derive(Clone, Copy)]
 enum Reading {
-    At(Instant),
-    /// What the clock of the zone showed, in seconds as a clock of UTC shows them.
-    Shown(i64),
+    Instant(Instant),
+    /// Local time in the zone, in seconds as if it were UTC.
+    Local(i64),
 }
 
 impl Dates {
-    /// The instant that a value stands for. NULL, 0, '0000-00-00' and what cannot be read are none.
+    /// The instant in a value. NULL, 0, '0000-00-00' and unreadable values have none.
     pub fn read(&self, value: &Value) -> Option<Instant> {
         self.reading(value).map(|reading| self.first(reading))
     }
@@ -150,14 +151,14 @@ impl Dates {
         self.reading_of_text(text).map(|reading| self.first(reading))
     }
 
-    /// The instant in a cell. Of an hour that the clock showed twice, the latest that is not after now.
+    /// The instant in a cell. In the hour that the clock shows twice, it is the latest one that is not after now.
     pub fn read_past(&self, cell: Result<&str, Value>, clock: &Clock) -> Option<Instant> {
         let reading =
             cell.map_or_else(|value| self.reading(&value), |text| self.reading_of_text(text))?;
-        if let Reading::Shown(shown) = reading
+        if let Reading::Local(local) = reading
             && self.zone.fixed_secs().is_none()
         {
-            let [first, second] = self.zone.instants(shown);
+            let [first, second] = self.zone.instants(local);
             return Some(if first < second && second <= clock.now() { second } else { first });
         }
         Some(self.first(reading))
@@ -165,24 +166,28 @@ impl Dates {
 
     fn first(&self, reading: Reading) -> Instant {
         match reading {
-            Reading::At(at) => at,
-            Reading::Shown(shown) => self.zone.instant(shown),
+            Reading::Instant(at) => at,
+            Reading::Local(local) => self.zone.instant(local),
         }
     }
 
     fn reading(&self, value: &Value) -> Option<Reading> {
         match value {
             Value::Text(text) => self.reading_of_text(text),
-            Value::Integer(_) | Value::Real(_) | Value::Json(_) => self.of_number(number(value)?),
+            Value::Integer(_) | Value::Real(_) | Value::Json(_) => {
+                self.reading_of_number(whole_number(value)?)
+            }
             Value::Null | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => None,
         }
     }
 
-    fn of_number(&self, number: i64) -> Option<Reading> {
+    fn reading_of_number(&self, number: i64) -> Option<Reading> {
         let format = self.format_of(number)?;
         match format.scale() {
-            Some((unit, origin)) => Some(Reading::At(Instant(number.div_euclid(unit) + origin))),
-            None => compact(&number.to_string()),
+            Some((unit, origin)) => {
+                Some(Reading::Instant(Instant(number.div_euclid(unit) + origin)))
+            }
+            None => parse_compact(&number.to_string()),
         }
     }
 
@@ -192,52 +197,51 @@ impl Dates {
 
     fn reading_of_text(&self, text: &str) -> Option<Reading> {
         match self.format {
-            None | Some(Format::Compact) if is_compact(text) => compact(text),
+            None | Some(Format::Compact) if is_compact(text) => parse_compact(text),
             None | Some(Format::Iso) => {
                 if let Some(at) = Instant::parse_own(text) {
-                    return Some(Reading::At(at));
+                    return Some(Reading::Instant(at));
                 }
                 let Iso { at, has_zone, .. } = Iso::parse(text)?;
                 let secs = at.and_utc().timestamp();
-                Some(if has_zone { Reading::At(Instant(secs)) } else { Reading::Shown(secs) })
+                Some(if has_zone { Reading::Instant(Instant(secs)) } else { Reading::Local(secs) })
             }
-            // Text of digits is not guessed at.
             Some(Format::Compact) => None,
             Some(_) => {
                 let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
-                self.of_number(whole.parse().ok().filter(|_| is_number(text))?)
+                self.reading_of_number(whole.parse().ok().filter(|_| is_number(text))?)
             }
         }
     }
 
-    /// The stretches of a column that can hold an instant of a window, in descending order, without overlap.
-    pub fn stretches(&self, from: Instant, until: Option<Instant>) -> Vec<Stretch> {
+    /// The ranges of a column that can hold an instant of a window, in descending order, without overlap.
+    pub fn value_ranges(&self, from: Instant, until: Option<Instant>) -> Vec<ValueRange> {
         let until = until.unwrap_or(Instant(i64::MAX));
-        // A day wider on either side, because a clock may differ from UTC.
+        // A day wider on both sides, because local time differs from UTC.
         let (early, late) = (from.saturating_sub(DAY), until.saturating_add(2 * DAY));
         let text = match self.format {
-            // Extended and basic in one stretch, because each must be walked in the column's own order. SQLite
-            // would compare digits alone with a column of type datetime as a number.
+            // Extended and basic dates share a range, because rows are read in the column's order. The hyphen keeps
+            // SQLite from comparing the digits as a number with a column of type datetime.
             None | Some(Format::Iso) => {
                 [text_bound(early, &Instant::date), compact_bound(late) + "-"]
             }
             Some(Format::Compact) => [early, late].map(compact_bound),
-            // Digits as text do not sort as numbers.
+            // Numbers as text do not sort by value.
             Some(_) => ["0".into(), ":".into()],
         };
         let [first, last] = text.map(Value::Text);
-        let mut stretches = vec![Stretch { from: first, to: last, is_text: true }];
+        let mut value_ranges = vec![ValueRange { from: first, to: last, is_text: true }];
         let numbers = self.numbers().rev().map(|format| {
             let is_compact = format == Format::Compact;
             let (from, until) = if is_compact { (early, late) } else { (from, until) };
             let [from, to] = [from, until].map(|at| Value::Integer(format.number(at)));
-            Stretch { from, to, is_text: false }
+            ValueRange { from, to, is_text: false }
         });
-        stretches.extend(numbers);
-        stretches
+        value_ranges.extend(numbers);
+        value_ranges
     }
 
-    /// The formats in which a number can be an instant, in the order of the numbers.
+    /// Formats in which numbers are read, in the order of the numbers.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = Format> + use<> {
         let named = self.format.or(self.numbers);
         let formats = match named {
@@ -249,7 +253,7 @@ impl Dates {
         formats.into_iter().flatten()
     }
 
-    /// The formats that have to be named for numbers, with the instant that each makes of this one.
+    /// The formats of [`Format::NAMED_ONLY`] that can read this value, each with the instant.
     pub fn other_readings(&self, value: &Value) -> impl Iterator<Item = (Format, Instant)> {
         Format::NAMED_ONLY.into_iter().filter_map(|format| {
             let dates = Self { format: Some(format), ..self.clone() };
@@ -258,9 +262,9 @@ impl Dates {
     }
 }
 
-/// The whole number that a value is or that is next below it. A cast that saturates is out of range.
-fn number(value: &Value) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "what saturates is out of every range")]
+/// A number, rounded down.
+fn whole_number(value: &Value) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "saturated numbers are out of every range")]
     match value {
         Value::Integer(number) => Some(*number),
         Value::Real(number) => Some(number.floor() as i64),
@@ -271,19 +275,19 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-fn compact(digits: &str) -> Option<Reading> {
-    let shown = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
-    Some(Reading::Shown(shown.and_utc().timestamp()))
+fn parse_compact(digits: &str) -> Option<Reading> {
+    let local = NaiveDateTime::parse_from_str(digits, "%Y%m%d%H%M%S").ok()?;
+    Some(Reading::Local(local.and_utc().timestamp()))
 }
 
-/// What text is compared with: what sorts below all digits before the year 0, above after 9999.
-pub fn text_bound(at: Instant, shown: &dyn Fn(&Instant) -> String) -> String {
+/// A text that sorts as the instant does: below all digits before the year 0, above all digits after 9999.
+pub fn text_bound(at: Instant, write: &dyn Fn(&Instant) -> String) -> String {
     if at.0 < *WRITABLE.start() {
         "/".into()
     } else if at.0 > *WRITABLE.end() {
         ":".into()
     } else {
-        shown(&at)
+        write(&at)
     }
 }
 
@@ -306,16 +310,16 @@ fn is_digits(text: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Zone {
-    /// So many seconds ahead of UTC.
+    /// Number of seconds ahead of UTC.
     Fixed(i64),
-    /// By the rules of the system's time zone database.
+    /// Rules of the system's time zone database.
     Named(Arc<tz::TimeZone>),
 }
 
 impl Zone {
     pub const UTC: Self = Self::Fixed(0);
 
-    /// `UTC`, `Z` or `+02:00`.
+    /// Parses `UTC`, `Z` or `+02:00`.
     pub fn fixed(text: &str) -> Option<Self> {
         if text.eq_ignore_ascii_case("UTC") || text.eq_ignore_ascii_case("Z") {
             return Some(Self::UTC);
@@ -324,12 +328,12 @@ impl Zone {
         Some(Self::Fixed(offset.local_minus_utc().into()))
     }
 
-    /// By the rules in a file of the time zone database (RFC 8536).
+    /// Reads a file of the time zone database (RFC 8536).
     pub fn from_rules(file: &[u8]) -> Option<Self> {
         tz::TimeZone::from_tz_data(file).ok().map(|rules| Self::Named(Arc::new(rules)))
     }
 
-    /// How many seconds ahead of UTC it always is; `None` for one that is set now and then.
+    /// Number of seconds ahead of UTC; `None` for a zone whose offset changes.
     pub fn fixed_secs(&self) -> Option<i64> {
         if let Self::Fixed(ahead) = self { Some(*ahead) } else { None }
     }
@@ -343,15 +347,15 @@ impl Zone {
         }
     }
 
-    /// The instant at which the clock showed this. Of an hour that it showed twice the first is meant.
-    pub fn instant(&self, shown: i64) -> Instant {
-        self.instants(shown)[0]
+    /// The instant of a local time; the first one in the hour that the clock shows twice.
+    pub fn instant(&self, local: i64) -> Instant {
+        self.instants(local)[0]
     }
 
-    /// The first and the last time when the clock showed that; mostly the same.
-    fn instants(&self, shown: i64) -> [Instant; 2] {
-        let (before, after) = (self.ahead(shown - DAY), self.ahead(shown + DAY));
-        let [first, second] = [before, after].map(|ahead| shown - ahead);
+    /// The first and the last instant of a local time. They differ in the hour that the clock shows twice.
+    fn instants(&self, local: i64) -> [Instant; 2] {
+        let (before, after) = (self.ahead(local - DAY), self.ahead(local + DAY));
+        let [first, second] = [before, after].map(|ahead| local - ahead);
         let [is_first, is_second] =
             [(first, before), (second, after)].map(|(at, ahead)| self.ahead(at) == ahead);
         match (is_first, is_second) {
@@ -361,7 +365,7 @@ impl Zone {
         }
     }
 
-    pub fn shown(&self, at: Instant) -> NaiveDateTime {
+    fn local_time(&self, at: Instant) -> NaiveDateTime {
         let at = writable(at).0;
         DateTime::from_timestamp(at + self.ahead(at), 0).unwrap_or_default().naive_utc()
     }
@@ -372,22 +376,22 @@ fn writable(at: Instant) -> Instant {
     Instant(at.0.clamp(*WRITABLE.start() + DAY, *WRITABLE.end() - DAY))
 }
 
-/// Some instant, whose seconds are not 0.
+/// An instant with seconds that are not 0.
 const EXAMPLE: Instant = Instant(1_795_232_401);
 
-/// An instant as RFC 3339 has it, without the Z of UTC, as chrono formats it.
+/// RFC 3339 without the zone, in the notation of chrono.
 const RFC3339: &str = "%Y-%m-%dT%H:%M:%S";
 
 const DATE: &str = "%Y-%m-%d";
 
-/// The spelling of instants in one column. An ISO date has a format of chrono, and UTC's name as its suffix.
+/// The spelling of dates in one column. An ISO date has a format of chrono and a suffix for UTC.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spelling {
     Number { format: Format, as_text: bool },
     Iso { format: String, suffix: String },
 }
 
-/// The program's own: RFC 3339 in UTC.
+/// RFC 3339 in UTC.
 impl Default for Spelling {
     fn default() -> Self {
         Self::Iso { format: RFC3339.into(), suffix: "Z".into() }
@@ -395,7 +399,7 @@ impl Default for Spelling {
 }
 
 impl Spelling {
-    /// As SQL has it that knows no zone: `2026-11-21 03:40:00`.
+    /// `2026-11-21 03:40:00`, as in SQL without a zone.
     pub fn sql() -> Self {
         Self::Iso { format: "%Y-%m-%d %H:%M:%S".into(), suffix: String::new() }
     }
@@ -408,7 +412,7 @@ impl Spelling {
         Self::Number { format: Format::Epoch, as_text: false }
     }
 
-    /// That of the format which is named for a column of text or numbers that is still empty.
+    /// The spelling for an empty column of text or numbers, if a format is named.
     pub fn named(dates: &Dates, as_text: bool) -> Option<Self> {
         let format = dates.format.or(dates.numbers)?;
         let is_iso = format == Format::Iso;
@@ -425,7 +429,7 @@ impl Spelling {
             let Ok(number) = whole.parse() else { return Self::of_iso(text) };
             (number, true)
         } else {
-            (number(value)?, false)
+            (whole_number(value)?, false)
         };
         Some(Self::Number { format: dates.format_of(number)?, as_text })
     }
@@ -439,7 +443,7 @@ impl Spelling {
         let time = if clock.len() == 2 || clock.contains(':') { "%H:%M:%S" } else { "%H%M%S" };
         let fraction = clock.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
         let fraction = fraction.replace(|c: char| c.is_ascii_digit(), "0");
-        // What is written is UTC, in the same form.
+        // Dates are written in UTC, with the suffix in the same form.
         let suffix = zone.replace(['-', '\u{2212}'], "+");
         let suffix = suffix.replace(|c: char| c.is_ascii_digit(), "0");
         Some(Self::Iso { format: format!("{date}{separator}{time}{fraction}"), suffix })
@@ -449,7 +453,7 @@ impl Spelling {
         if let Self::Number { format, .. } = self { *format } else { Format::Iso }
     }
 
-    /// Whether what is written so is read as the same instant, to the second.
+    /// True if a written instant is read as the same instant, to the second.
     pub fn reads_back(&self, dates: &Dates) -> bool {
         dates.read(&self.example(&dates.zone)) == Some(EXAMPLE)
     }
@@ -462,7 +466,7 @@ impl Spelling {
         matches!(self, Self::Iso { .. } | Self::Number { as_text: true, .. })
     }
 
-    /// Whether each instant has a spelling of its own: not where a clock shows an hour twice.
+    /// True if no two instants are written alike, as in the hour that a clock shows twice.
     pub fn is_unique(&self, zone: &Zone) -> bool {
         let is_local = match self {
             Self::Number { format, .. } => *format == Format::Compact,
@@ -471,7 +475,7 @@ impl Spelling {
         !is_local || zone.fixed_secs().is_some()
     }
 
-    /// Whether what is spelt so sorts as time passes.
+    /// True if written dates sort by time.
     pub fn sorts(&self, zone: &Zone) -> bool {
         let is_date = matches!(self, Self::Iso { format, .. } if format == DATE);
         !is_date && self.is_unique(zone)
@@ -484,18 +488,18 @@ impl Spelling {
                     Some((unit, origin)) => {
                         at.0.saturating_sub(origin).saturating_mul(unit).to_string()
                     }
-                    None => zone.shown(at).format("%Y%m%d%H%M%S").to_string(),
+                    None => zone.local_time(at).format("%Y%m%d%H%M%S").to_string(),
                 };
                 let as_number = number.parse().ok().filter(|_| !as_text);
                 as_number.map_or(Value::Text(number), Value::Integer)
             }
-            // The usual spelling is that of the program itself, which is written without a format.
+            // The usual spelling is written without a format, which is faster.
             Self::Iso { format, suffix } if format == RFC3339 && suffix == "Z" => {
                 Value::Text(writable(at).to_string())
             }
             Self::Iso { format, suffix } => {
-                let shown = if suffix.is_empty() { zone.shown(at) } else { Zone::UTC.shown(at) };
-                Value::Text(format!("{}{suffix}", shown.format(format)))
+                let zone = if suffix.is_empty() { zone } else { &Zone::UTC };
+                Value::Text(format!("{}{suffix}", zone.local_time(at).format(format)))
             }
         }
     }
@@ -521,8 +525,8 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_spelling_is_that_of_its_format() {
-        let by_format = |at| Value::Text(format!("{}Z", Zone::UTC.shown(at).format(RFC3339)));
+    fn the_usual_spelling_is_written_as_its_format() {
+        let by_format = |at| Value::Text(format!("{}Z", Zone::UTC.local_time(at).format(RFC3339)));
         for secs in [i64::MIN, -62_167_219_200, -1, 0, AT.0, 253_402_300_799, i64::MAX] {
             let at = Instant(secs);
             assert_eq!(Spelling::default().write(at, &Zone::UTC), by_format(at), "{secs}");
@@ -530,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_is_told_by_the_value_itself_and_written_back_the_same() {
+    fn the_format_of_a_value_is_detected_and_kept() {
         let any = Dates::default();
         for (value, spelt) in [
             (text("2026-11-21T03:40:00Z"), None),
@@ -564,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_not_guessed_at() {
+    fn other_values_are_not_dates() {
         let any = Dates::default();
         for value in [
             text("0000-00-00 00:00:00"),
@@ -585,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_is_set_is_the_only_one() {
+    fn a_format_that_is_set_is_the_only_one_read() {
         for (format, good) in [
             ("iso", text("2026-11-21 03:40:00")),
             ("compact", text("20261121034000")),
@@ -614,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_counts_where_the_value_has_none() {
+    fn the_zone_applies_to_dates_without_one() {
         for (zone, shown, secs) in [
             ("+02:00", "2026-11-21 05:40:00", AT.0),
             ("Europe/Berlin", "2026-11-21 04:40:00", AT.0),
@@ -645,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn each_date_lies_in_one_stretch_and_only_if_it_can_be_within() {
+    fn a_date_lies_in_one_range_if_it_can_be_in_the_window() {
         let any = Dates::default();
         let values = [
             text("2026-11-21 03:40:00"),
@@ -657,9 +661,9 @@ mod tests {
             Value::Integer(1_795_232_400_000_000),
             Value::Integer(1_795_232_400_000_000_000),
         ];
-        let lies_in = |value: &Value, stretch: &Stretch| match (value, &stretch.from, &stretch.to) {
-            (Value::Integer(it), Value::Integer(from), Value::Integer(to)) => it >= from && it < to,
-            (Value::Text(it), Value::Text(from), Value::Text(to)) => it >= from && it < to,
+        let lies_in = |value: &Value, range: &ValueRange| match (value, &range.from, &range.to) {
+            (Value::Integer(at), Value::Integer(from), Value::Integer(to)) => at >= from && at < to,
+            (Value::Text(at), Value::Text(from), Value::Text(to)) => at >= from && at < to,
             _ => false,
         };
         let (before, after) = (AT.saturating_sub(3 * DAY), AT.saturating_add(3 * DAY));
@@ -673,8 +677,8 @@ mod tests {
             (before, Some(before), 0),
         ] {
             for value in &values {
-                let stretches = any.stretches(from, until);
-                let found = stretches.iter().filter(|it| lies_in(value, it)).count();
+                let value_ranges = any.value_ranges(from, until);
+                let found = value_ranges.iter().filter(|range| lies_in(value, range)).count();
                 // Text in two formats is walked as it sorts, and so may be met in vain.
                 let is_met_in_vain = matches!(value, Value::Text(_)) && found == 1;
                 let text = format!("{value:?} in {from:?}..{until:?}");

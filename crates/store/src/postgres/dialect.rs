@@ -219,7 +219,7 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
                 let can_be = !table.inserted.is_too_small_for(value);
                 can_be.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
             };
-            let stretches = table.dates.stretches(from, until).into_iter();
+            let stretches = table.dates.value_ranges(from, until).into_iter();
             let terms = stretches.filter(|it| it.is_text == is_text).filter_map(|it| {
                 let from = bound(">=", &it.from)?;
                 Some(bound("<", &it.to).map_or(from.clone(), |to| format!("{from} AND {to}")))

@@ -8,7 +8,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Params, Row, params_from_iter};
 
 use crate::clauses::Clauses;
-use crate::date::{Format, Stretch};
+use crate::date::{Format, ValueRange};
 use crate::sql::{EVERY, due_params, number_has_phase};
 use crate::table::{
     Cell, Cells, Column, ColumnType, Dialect, Table, Term, TermRole, WriteVerb, names, quote,
@@ -68,7 +68,7 @@ impl Dialect for Sqlite {
     /// One statement for each stretch of the date column that can hold them.
     fn within(&self, table: &Table, window: &Window, order: Order) -> Vec<String> {
         let Some((from, until)) = window.inserted() else { return vec![EVERY.into()] };
-        let mut stretches = table.dates.stretches(from, until);
+        let mut stretches = table.dates.value_ranges(from, until);
         stretches.retain(|it| it.is_text || can_hold_numbers(&table.inserted));
         if order == Order::Oldest {
             stretches.reverse();
@@ -132,7 +132,7 @@ impl Dialect for Sqlite {
 }
 
 /// A stretch of a column, which an index on it can serve. Numbers sort below text.
-fn stretch(column: &str, stretch: &Stretch) -> String {
+fn stretch(column: &str, stretch: &ValueRange) -> String {
     let (from, to) = (Sqlite.literal(&stretch.from), Sqlite.literal(&stretch.to));
     let types = if stretch.is_text { "= 'text'" } else { "IN ('integer', 'real')" };
     format!("{column} >= {from} AND {column} < {to} AND typeof({column}) {types}")

@@ -1,4 +1,4 @@
-//! The engine on a server with a handler that does nothing, for bench/postgres.rs to measure.
+//! A pass with a handler that does nothing, which bench/postgres.rs measures.
 
 use std::path::Path;
 use std::time::{Duration, Instant as Monotonic};
@@ -16,16 +16,19 @@ const NOW: Instant = Instant(NOW_SECS);
 
 impl Observer for () {}
 
-/// How many records succeeded. Where failures are counted, each attempt is charged before it runs.
-pub fn pass(url: &str, state_dir: &Path, counts: bool) -> Result<u64> {
+/// Runs a pass and returns the number of successes. With `counts_failures`, each attempt is charged before it runs.
+pub fn pass(url: &str, state_dir: &Path, counts_failures: bool) -> Result<u64> {
     #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     let clock = Clock { fixed: Some(NOW), wall: || NOW, monotonic: Monotonic::now };
-    let place = Location::from_url(url, None, &|_| None)?;
-    let opened = place.open(&Mapping::default(), Access::ReadWrite, clock)?;
+    let location = Location::from_url(url, None, &|_| None)?;
+    let opened = location.open(&Mapping::default(), Access::ReadWrite, clock)?;
     let state = opened.state_dir(Some(state_dir))?;
     let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: DAY });
-    let capabilities =
-        Capabilities { has_counter: counts, can_snooze: counts, ..Capabilities::default() };
+    let capabilities = Capabilities {
+        has_counter: counts_failures,
+        can_snooze: counts_failures,
+        ..Capabilities::default()
+    };
     let schedule = Schedule { policy, limits: RetryLimits::default(), shard: None };
     let stop = Stop::new(clock, Duration::ZERO, None)?;
     let pass = Pass {

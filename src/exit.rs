@@ -16,7 +16,7 @@ pub enum Exit {
     Failed,
     Usage,
     Signal(i32),
-    /// This and the following are the results of `status` with limits, as in monitoring plugins.
+    /// The figures of `status` with limits: unknown, beyond `--warn-if`, beyond `--fail-if`.
     Unknown,
     Warning,
     Critical,

@@ -1,5 +1,5 @@
-//! `backlog`: cron starts it, it hands the due records of a table to a handler, and writes down how it went.
-//! docs/architecture.md has the map.
+//! `backlog` hands the due records of a table to a handler and writes the outcomes to the table. Cron starts it.
+//! docs/architecture.md has a map of the source.
 
 // Without the features `postgres` and `webhook`, some code is unused.
 #![cfg_attr(
@@ -43,20 +43,20 @@ use options::Environment;
 use report::Screen;
 use terminal::Terminal;
 
-/// The first of the arguments is the program's own name.
+/// Runs a command line, which begins with the name of the program.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    if let Some(shell) = std::env::var_os(cli::REQUEST) {
+    if let Some(shell) = std::env::var_os(cli::COMPLETION_VARIABLE) {
         return complete(&shell.to_string_lossy(), args);
     }
     let args: Vec<_> = args.into_iter().collect();
-    if let Some(text) = cli::document(&args) {
+    if let Some(text) = cli::help_document(&args) {
         let written = Stdout(io::stdout().lock()).write_all(text.as_bytes());
         return finish(written.map(|()| Exit::Done).map_err(Into::into), &Terminal::new(0, false));
     }
-    let is_monitoring = cli::has_limits(&args);
+    let has_limits = cli::has_limits(&args);
     let typed = match Typed::parse(args) {
         Ok(typed) => typed,
-        Err(error) if is_monitoring && error.use_stderr() => return refuse_to_monitoring(&error),
+        Err(error) if has_limits && error.use_stderr() => return report_unknown(&error),
         Err(error) => error.exit(),
     };
     let Cli { global, command } = &typed.cli;
@@ -77,8 +77,8 @@ fn finish(result: Result<Exit>, terminal: &Terminal) -> ExitCode {
     }
 }
 
-/// Tells monitoring of a command line that makes no sense: clap's exit code would be the critical one.
-fn refuse_to_monitoring(error: &clap::Error) -> ExitCode {
+/// Reports a wrong command line to a monitoring plugin, which would take clap's exit code for a critical figure.
+fn report_unknown(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let line = report::state_line(Exit::Unknown, why);
@@ -86,10 +86,10 @@ fn refuse_to_monitoring(error: &clap::Error) -> ExitCode {
     Exit::Unknown.into()
 }
 
-/// Answers a shell that completes a command line. It shows nothing of an error.
+/// Prints completions. The shell would show an error in the middle of the command line, so there is none.
 fn complete(shell: &str, args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let answer = cli::answer(shell, args.into_iter().collect());
-    let written = answer.and_then(|answer| io::stdout().write_all(&answer));
+    let completions = cli::completions(shell, args.into_iter().collect());
+    let written = completions.and_then(|text| io::stdout().write_all(&text));
     if written.is_ok() { Exit::Done } else { Exit::Failed }.into()
 }
 
@@ -106,20 +106,20 @@ fn dispatch(typed: Typed, terminal: &Terminal) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Standard output, whose errors say that they are its own, wherever the buffer becomes full.
+/// Standard output with errors that name it, because a full buffer is written in the middle of any command.
 struct Stdout(StdoutLock<'static>);
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(|error| of_stdout(&error))
+        self.0.write(bytes).map_err(|error| stdout_error(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(|error| of_stdout(&error))
+        self.0.flush().map_err(|error| stdout_error(&error))
     }
 }
 
-fn of_stdout(error: &io::Error) -> io::Error {
+fn stdout_error(error: &io::Error) -> io::Error {
     let why = system_error::reason(error);
     io::Error::new(error.kind(), format!("could not write to standard output: {why}"))
 }

@@ -1,5 +1,5 @@
-//! Standard error: the log, the progress bar and the summary, which do not write over each other. Nothing panics if it
-//! cannot be written. Hidden characters are escaped, because messages quote texts of others.
+//! Standard error: the log, the progress bar and the summary share it without overwriting each other. Write errors
+//! are ignored. Control characters are escaped, because messages quote text from elsewhere.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,32 +13,33 @@ use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use log::{Level, LevelFilter};
 use rustix::termios::tcgetwinsize;
 
+/// Returns the number of columns if the output is a terminal.
 pub fn width(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = output.is_terminal().then(|| tcgetwinsize(output).ok())?;
     let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
-    Some(width.unwrap_or(USUAL_WIDTH))
+    Some(width.unwrap_or(DEFAULT_WIDTH))
 }
 
 const LOG: &str = "RUST_LOG";
 /// Below this width a progress bar shows counts only.
 const NARROW: usize = 60;
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 #[derive(Clone)]
 pub struct Terminal {
     bars: MultiProgress,
-    /// Whether standard error is a terminal. Cron mails every line.
+    /// False under cron, which mails every line.
     pub is_terminal: bool,
-    /// In characters, if it is one that shows progress and summaries.
+    /// Width of a terminal that shows progress and summaries.
     pub width: Option<usize>,
-    /// The name of the queue in work, if it has one.
+    /// Name of the queue in work, as a prefix of each line.
     queue: Arc<Mutex<Option<String>>>,
-    /// Whether one line is enough for errors with the same cause.
+    /// Errors with the same cause are logged once.
     pub folds_errors: bool,
 }
 
 impl Terminal {
-    /// Sets up the log: warnings at a terminal, errors under cron or with `--quiet`, unless `-v` or `RUST_LOG` is given.
+    /// Starts the log: warnings at a terminal, errors under cron or with `--quiet`; `-v` and `RUST_LOG` override that.
     pub fn new(verbose: u8, is_quiet: bool) -> Self {
         let width = width(&io::stderr());
         let is_terminal = width.is_some();
@@ -57,7 +58,7 @@ impl Terminal {
             .filter_module(env!("CARGO_PKG_NAME"), level)
             .parse_default_env()
             .format(move |_, record| {
-                // Libraries log what they send, headers and passwords included.
+                // Libraries log all that they send, passwords included.
                 if !record.target().starts_with(env!("CARGO_PKG_NAME")) {
                     return Ok(());
                 }
@@ -67,40 +68,40 @@ impl Terminal {
                     Level::Info => "info: ",
                     Level::Debug | Level::Trace => "debug: ",
                 };
-                log.write(&format!("backlog: {}{level}{}", log.queue(), record.args()));
+                log.write(&format!("backlog: {}{level}{}", log.prefix(), record.args()));
                 Ok(())
             })
             .init();
         terminal
     }
 
-    /// From now on each line names this queue, or none.
+    /// Sets the queue that the following lines name.
     pub fn name_queue(&self, queue: Option<&str>) {
         *lock(&self.queue) = queue.map(String::from);
     }
 
     /// `queue mails: `
-    fn queue(&self) -> String {
+    fn prefix(&self) -> String {
         lock(&self.queue).as_ref().map_or_else(String::new, |queue| format!("queue {queue}: "))
     }
 
     pub fn say(&self, line: &str) {
-        self.write(&format!("{}{line}", self.queue()));
+        self.write(&format!("{}{line}", self.prefix()));
     }
 
-    /// Names the queue once, although the error may name it after the path of backlog.toml.
+    /// Writes an error. It may already name the queue after the path of backlog.toml, which is removed.
     pub fn say_error(&self, error: &anyhow::Error) {
-        let queue = self.queue();
-        let error = chain(error).replacen(&format!(": {queue}"), ": ", 1);
-        self.write(&format!("backlog: {queue}{error}"));
+        let prefix = self.prefix();
+        let error = chain(error).replacen(&format!(": {prefix}"), ": ", 1);
+        self.write(&format!("backlog: {prefix}{error}"));
     }
 
-    /// Writes lines that need no escape.
+    /// Writes lines of printable text above the progress bar.
     pub fn say_lines(&self, lines: &str) {
         let _ = self.bars.suspend(|| io::stderr().write_all(lines.as_bytes()));
     }
 
-    /// Asks a question whose answer is yes only if it says so.
+    /// Asks a question. Every answer but `y` and `yes` is no.
     pub fn confirm(&self, question: &str) -> anyhow::Result<bool> {
         let mut answer = String::new();
         let asked = self.bars.suspend(|| io::stderr().write_all(one_line(question).as_bytes()));
@@ -108,7 +109,7 @@ impl Terminal {
         Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
     }
 
-    /// Asks for one of several choices, if somebody can answer, until the answer is legal.
+    /// Asks a person at the terminal for one of several choices, until the answer is valid. Without an answer, `None`.
     pub fn choose(&self, question: &str, choices: &[String]) -> anyhow::Result<Option<usize>> {
         if choices.is_empty() || !self.is_terminal || !io::stdin().is_terminal() {
             return Ok(None);
@@ -119,8 +120,8 @@ impl Terminal {
         }
         loop {
             let mut answer = String::new();
-            let ask = format!("1 to {}, or nothing to leave it open: ", choices.len());
-            io::stderr().write_all(ask.as_bytes()).context("could not ask")?;
+            let prompt = format!("1 to {}, or nothing to leave it open: ", choices.len());
+            io::stderr().write_all(prompt.as_bytes()).context("could not ask")?;
             if io::stdin().read_line(&mut answer).context("could not ask")? == 0 {
                 return Ok(None);
             }
@@ -132,12 +133,11 @@ impl Terminal {
         }
     }
 
-    /// Writes to standard error with the bars out of the way.
     fn write(&self, line: &str) {
         self.say_lines(&format!("{}\n", one_line(line)));
     }
 
-    /// A progress bar, whose message is the number of failures; a hidden one if nobody is looking.
+    /// A progress bar whose message is the number of failures. It is hidden unless progress is shown.
     pub fn progress(&self, total: u64) -> ProgressBar {
         let Some(width) = self.width else { return ProgressBar::hidden() };
         let counts = "{human_pos}/{human_len}, {msg} failed, {rate}";

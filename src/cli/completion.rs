@@ -1,4 +1,4 @@
-//! Completions for shells. The shell runs this program for each, so they are those of this version.
+//! Completions for shells. The shell runs the program for each completion, so no script becomes outdated.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,43 +12,52 @@ use super::whole_command;
 use crate::options::{Environment, Sources};
 
 /// The variable by which the shell asks for completions.
-pub const REQUEST: &str = "_BACKLOG_COMPLETE";
+pub const COMPLETION_VARIABLE: &str = "_BACKLOG_COMPLETE";
 const PROGRAM: &str = "backlog";
 
-/// The script that a shell reads to complete the command lines of this program.
+/// The script that makes a shell complete the command lines of the program.
 pub fn registration(shell: &str) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    of(shell)?.write_registration(REQUEST, PROGRAM, PROGRAM, PROGRAM, &mut text)?;
+    completer(shell)?.write_registration(
+        COMPLETION_VARIABLE,
+        PROGRAM,
+        PROGRAM,
+        PROGRAM,
+        &mut text,
+    )?;
     Ok(text)
 }
 
-/// The candidates that a shell asks for: the words of its command line follow `--`.
-pub fn answer(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
+/// The candidates for a command line, whose words follow `--` in `argv`.
+pub fn completions(shell: &str, argv: Vec<OsString>) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let words: Vec<_> = argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
     let config = config(&words);
-    let completed = |arg| completed(arg, config.as_deref());
-    let of_all = whole_command().mut_args(completed);
-    let mut command = of_all.mut_subcommands(|command| command.mut_args(completed));
+    let with_values = |arg| with_values(arg, config.as_deref());
+    let command = whole_command().mut_args(with_values);
+    let mut command = command.mut_subcommands(|command| command.mut_args(with_values));
     command.build();
     let directory = std::env::current_dir().ok();
-    of(shell)?.write_complete(&mut command, words, directory.as_deref(), &mut text)?;
+    completer(shell)?.write_complete(&mut command, words, directory.as_deref(), &mut text)?;
     Ok(text)
 }
 
-fn of(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
+fn completer(shell: &str) -> io::Result<&'static dyn EnvCompleter> {
     const SHELLS: Shells<'_> = Shells::builtins();
     let found = SHELLS.0.iter().copied().find(|completer| completer.is(shell));
-    found.ok_or_else(|| io::Error::other(format!("{REQUEST}: {shell:?} is not a supported shell")))
+    found.ok_or_else(|| {
+        io::Error::other(format!("{COMPLETION_VARIABLE}: {shell:?} is not a supported shell"))
+    })
 }
 
-/// The file of `--config FILE` among the words.
+/// The value of `--config`.
 fn config(words: &[OsString]) -> Option<PathBuf> {
     let at = words.iter().position(|word| word == "--config")?;
     words.get(at + 1).map(PathBuf::from)
 }
 
-fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
+/// Adds the values that clap does not know.
+fn with_values(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
     let config = config.map(Path::to_path_buf);
     match arg.get_long() {
         Some("queue") => arg.add(ArgValueCandidates::new(move || queues(config.as_deref()))),
@@ -58,7 +67,7 @@ fn completed(arg: clap::Arg, config: Option<&Path>) -> clap::Arg {
     }
 }
 
-/// The queues of the backlog.toml that a command would read here, if there is one.
+/// The queues of the backlog.toml that a command would read.
 fn queues(config: Option<&Path>) -> Vec<CompletionCandidate> {
     let sources = Sources::find(config, Environment::own());
     let queues = sources.ok().and_then(|sources| sources.queues().ok());

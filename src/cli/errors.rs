@@ -1,6 +1,5 @@
-//! The errors of a command line: those of clap, with a suggestion if a word of another program was typed.
+//! Errors of clap, with suggestions for words of other programs.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::StyledStr;
@@ -10,82 +9,85 @@ use strsim::normalized_damerau_levenshtein;
 
 use crate::handlers::find_program;
 
-/// Options, commands and statuses of other programs, and what they are called here.
+/// Options, commands and statuses of other programs with their names here.
 const SYNONYMS: &str = include_str!("synonyms.txt");
 
-/// How much a suggested name must resemble a word, from 0 to 1; clap's own suggestion for `--delay` is `--ndays`.
-const SIMILAR: f64 = 0.6;
+/// Minimum similarity of a suggestion, from 0 to 1. clap alone would suggest `--ndays` for `--delay`.
+const MIN_SIMILARITY: f64 = 0.6;
 
-/// The same error. A word of another program gets the name that it has here as a suggestion.
+/// Replaces clap's suggestion by the synonym of an unknown word, if there is one.
 pub fn with_synonym(mut error: Error, command: &Command, argv: &[OsString]) -> Error {
     let kinds = [
         (ErrorKind::UnknownArgument, Context::InvalidArg, Context::SuggestedArg),
         (ErrorKind::InvalidSubcommand, Context::InvalidSubcommand, Context::SuggestedSubcommand),
         (ErrorKind::InvalidValue, Context::InvalidValue, Context::SuggestedValue),
     ];
-    let found = kinds.into_iter().find(|(kind, ..)| *kind == error.kind());
-    let Some((_, typed, suggested)) = found else { return error };
-    let Some(ContextValue::String(mut word)) = error.get(typed).cloned() else { return error };
+    let kind = kinds.into_iter().find(|(kind, ..)| *kind == error.kind());
+    let Some((_, invalid, suggested)) = kind else { return error };
+    let Some(ContextValue::String(mut word)) = error.get(invalid).cloned() else { return error };
     // clap's tip to write a word after `--` would make an option a part of the handler.
     error.remove(Context::Suggested);
     let named: Vec<_> = argv.iter().filter_map(|word| command.find_subcommand(word)).collect();
-    let has = |is_it: &dyn Fn(&Arg) -> bool| named.iter().any(|it| it.get_arguments().any(is_it));
-    // An option of the handler that follows the program.
-    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
-    let follows =
-        |pair: &&[Cow<'_, str>]| !pair[0].starts_with('-') && looks_like_program(&pair[1]);
-    if suggested == Context::SuggestedArg
-        && let Some(pair) = words.windows(2).skip(1).find(follows)
-    {
-        word = pair[1].to_string();
-        error.insert(typed, ContextValue::String(word.clone()));
+    let has_arg =
+        |is_meant: &dyn Fn(&Arg) -> bool| named.iter().any(|sub| sub.get_arguments().any(is_meant));
+    if suggested == Context::SuggestedArg {
+        // The unknown option may be one of a handler without `--`.
+        if let Some(program) = program_without_hyphens(argv) {
+            error.insert(invalid, ContextValue::String(program.clone()));
+            word = program;
+        }
+        let has_hyphens = argv.iter().any(|word| word == "--");
+        if !word.starts_with('-') && !has_hyphens && has_arg(&Arg::is_last_set) {
+            let tip = format!("a database follows --db; write `--` before the handler: -- {word}");
+            let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+            error.insert(Context::Suggested, tips);
+        }
     }
-    if suggested == Context::SuggestedArg
-        && !word.starts_with('-')
-        && !argv.iter().any(|word| word == "--")
-        && has(&Arg::is_last_set)
-    {
-        let tip = StyledStr::from(format!(
-            "a database follows --db; write `--` before the handler: -- {word}"
-        ));
-        error.insert(Context::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    let is_known = |meant: &&str| match meant.strip_prefix("--") {
-        Some(long) => has(&|arg| arg.get_long() == Some(long)),
+    let is_known = |name: &&str| match name.strip_prefix("--") {
+        Some(long) => has_arg(&|arg| arg.get_long() == Some(long)),
         None if suggested == Context::SuggestedSubcommand => {
-            command.find_subcommand(meant).is_some()
+            command.find_subcommand(name).is_some()
         }
         None => true,
     };
-    let found = error.remove(suggested).map(|names| names.to_string()).unwrap_or_default();
-    // The last one resembles the word most.
-    let similar = || found.split(", ").last().filter(|name| is_similar(&word, name));
-    let meant = synonym(&word).filter(is_known).or_else(similar).unwrap_or_default();
-    if meant != found {
-        // It would show what clap suggested.
+    let by_clap = error.remove(suggested).map(|names| names.to_string()).unwrap_or_default();
+    // clap puts the most similar name last.
+    let similar = || by_clap.split(", ").last().filter(|name| is_similar(&word, name));
+    let suggestion = synonym(&word).filter(is_known).or_else(similar).unwrap_or_default();
+    if suggestion != by_clap {
+        // The usage would show clap's suggestion.
         error.remove(Context::Usage);
     }
-    if !meant.is_empty() {
-        error.insert(suggested, ContextValue::String(meant.into()));
+    if !suggestion.is_empty() {
+        error.insert(suggested, ContextValue::String(suggestion.into()));
     }
     error
 }
 
-/// Whether a word is a path or the name of a program, and not the id of a record.
+/// A program that follows another word where `--` is missing.
+fn program_without_hyphens(argv: &[OsString]) -> Option<String> {
+    let words = argv.iter().take_while(|word| *word != "--").map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.collect();
+    let mut pairs = words.windows(2).skip(1);
+    let pair = pairs.find(|pair| !pair[0].starts_with('-') && looks_like_program(&pair[1]))?;
+    Some(pair[1].to_string())
+}
+
+/// True for paths and names of programs, which are no ids of records.
 pub fn looks_like_program(word: &str) -> bool {
     let search = std::env::var_os("PATH").unwrap_or_default();
     word.starts_with(['.', '/']) || find_program(OsStr::new(word), &search).is_some()
 }
 
-/// The name here for a word of another program. `--max-retries` counts as `--retries`.
+/// The name for a word of another program. `--max-retries` counts as `--retries`.
 fn synonym(word: &str) -> Option<&'static str> {
     let word = word.replacen("--max-", "--", 1);
-    let is_meant = |words: &str| words.split(' ').any(|other| other.eq_ignore_ascii_case(&word));
+    let has_word = |words: &str| words.split(' ').any(|other| other.eq_ignore_ascii_case(&word));
     let mut lines = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
-    lines.find(|(words, _)| is_meant(words)).map(|(_, meant)| meant)
+    lines.find(|(words, _)| has_word(words)).map(|(_, name)| name)
 }
 
 fn is_similar(word: &str, name: &str) -> bool {
-    let [word, name] = [word, name].map(|it| it.trim_start_matches('-').to_lowercase());
-    name.contains(&word) || normalized_damerau_levenshtein(&word, &name) > SIMILAR
+    let [word, name] = [word, name].map(|text| text.trim_start_matches('-').to_lowercase());
+    name.contains(&word) || normalized_damerau_levenshtein(&word, &name) > MIN_SIMILARITY
 }

@@ -1,11 +1,11 @@
-//! The examples and exit codes that `--help` and the manual pages end with. A test runs each example.
+//! Examples and exit codes at the end of `--help` and of manual pages. A test runs each example.
 
-/// A section for each subcommand: command lines, each below a comment that says what it is for.
+/// A section for each subcommand: command lines below comments.
 const EXAMPLES: &str = include_str!("examples.txt");
-/// A section for subcommands with the same exit codes. The last one is for all that have none of their own.
+/// Sections for subcommands with the same exit codes. The last section is for all other subcommands.
 const EXITS: &str = include_str!("exits.txt");
 
-/// The example lines of a subcommand, if it has any.
+/// The example lines of a subcommand.
 pub fn examples(command: &str) -> Option<impl Iterator<Item = &'static str>> {
     let mut sections = EXAMPLES.split("\n\n");
     let lines = sections.find_map(|section| section.strip_prefix(command)?.strip_prefix(":\n"))?;
@@ -15,8 +15,8 @@ pub fn examples(command: &str) -> Option<impl Iterator<Item = &'static str>> {
 /// The exit codes of a subcommand, each with its meaning.
 pub fn exits(command: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut sections = EXITS.split("\n\n").filter_map(|section| section.split_once(":\n"));
-    let is_meant = |names: &str| names == "others" || names.split(' ').any(|name| name == command);
-    let section = sections.find(|(names, _)| is_meant(names));
+    let is_listed = |names: &str| names == "others" || names.split(' ').any(|name| name == command);
+    let section = sections.find(|(names, _)| is_listed(names));
     let lines = section.into_iter().flat_map(|(_, lines)| lines.lines());
     lines.filter_map(|line| line.split_once(' '))
 }

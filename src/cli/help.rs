@@ -1,4 +1,4 @@
-//! The help: adds defaults, variables and examples to what clap lays out.
+//! Defaults, environment variables and examples in `--help`.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,21 +13,21 @@ use crate::options::{DEFAULT_QUEUE, Key};
 pub const WIDTH: usize = 80;
 const PROGRAM: &str = "backlog";
 /// Maximum length of a default in the short help.
-const SHORT: usize = 7;
+const MAX_SHORT_DEFAULT: usize = 7;
 
-/// Options that have a variable, although they are not options of keys.
+/// Options that are no keys, but have an environment variable.
 const WITH_VARIABLE: [&str; 4] = ["config", "queue", "trust-owner", "where"];
 
 pub fn with_help(command: Command) -> Command {
-    let command = command.mut_args(described);
-    match after(command.get_name()) {
+    let command = command.mut_args(describe);
+    match epilog(command.get_name()) {
         Some(text) => command.after_long_help(text),
         None => command,
     }
 }
 
-/// The option with its default, its variable, and an example.
-fn described(arg: Arg) -> Arg {
+/// Adds the default of an option, its variable and an example to its help.
+fn describe(arg: Arg) -> Arg {
     let (Some(long), Some(help)) = (arg.get_long().map(String::from), arg.get_help()) else {
         return arg;
     };
@@ -52,12 +52,13 @@ fn described(arg: Arg) -> Arg {
     }
     let example_of = key.or_else(|| Key::named(&long).filter(|_| long == "where"));
     notes.extend(example_of.map(|key| format!("[example: {}]", example(&arg, &long, key.example))));
-    let short = default.filter(|it| it.len() <= SHORT).map(|it| format!("{help} [default: {it}]"));
+    let short_default = default.filter(|default| default.len() <= MAX_SHORT_DEFAULT);
+    let short = short_default.map(|default| format!("{help} [default: {default}]"));
     let text = if notes.is_empty() { text } else { format!("{text}\n\n{}", notes.join(" ")) };
     arg.help(short.unwrap_or(help)).long_help(text)
 }
 
-/// The example of a key as it is typed: `--jobs 4`, `--header 'X-Source: shop'`.
+/// An option with the example value of its key: `--jobs 4`, `--header 'X-Source: shop'`.
 pub fn example(arg: &Arg, long: &str, value: &str) -> String {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         return format!("--{long}");
@@ -65,22 +66,21 @@ pub fn example(arg: &Arg, long: &str, value: &str) -> String {
     let parsed = format!("value = {value}").parse::<Table>();
     let value = match parsed.as_ref().ok().and_then(|table| table.get("value")) {
         Some(Value::Array(words)) => {
-            // A command is one text. Commas separate the entries of other lists.
             let is_command = arg.get_value_names().is_some_and(|names| names == ["COMMAND"]);
-            let words: Vec<_> = words.iter().map(word).collect();
+            let words: Vec<_> = words.iter().map(plain).collect();
             words.join(if is_command { " " } else { "," })
         }
-        Some(one) => word(one),
+        Some(value) => plain(value),
         None => value.into(),
     };
     format!("--{long} {}", quoted(&value))
 }
 
-fn word(value: &Value) -> String {
+fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 
-/// A word, quoted for a shell. shlex would also quote characters that are special to no shell.
+/// Quotes a word for a shell. shlex would also quote characters that no shell treats specially.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:,=%+-_".contains(c);
     match word.contains('\'') {
@@ -90,7 +90,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn after(command: &str) -> Option<String> {
+/// The examples and exit codes of a subcommand.
+fn epilog(command: &str) -> Option<String> {
     let mut text = String::from("Examples:");
     for line in examples(command)? {
         let _ = write!(text, "\n  {line}");
@@ -102,21 +103,21 @@ fn after(command: &str) -> Option<String> {
         }
     }
     text += "\n\nExit codes:";
-    for (exit, says) in exits(command) {
-        let _ = write!(text, "\n  {exit:<4}{says}");
+    for (exit, meaning) in exits(command) {
+        let _ = write!(text, "\n  {exit:<4}{meaning}");
     }
     Some(text)
 }
 
-/// The documents that `backlog help NAME` prints, each with its name and what it is about.
+/// The documents of `backlog help NAME`: name, summary, text.
 const TOPICS: [(&str, &str, &str); 3] = [
     ("handlers", "what handlers get, and how they reply", include_str!("../../docs/handlers.md")),
     ("schedules", "when a record is tried again", include_str!("../../docs/schedules.md")),
     ("backlog.toml", "the file, and all its keys", include_str!("../../docs/reference.md")),
 ];
 
-/// The document that a command line asks for, from the heading that is the name of the topic, if it has one.
-pub fn document(argv: &[OsString]) -> Option<&'static str> {
+/// The document of `backlog help NAME`. It begins at the heading NAME, if there is one.
+pub fn help_document(argv: &[OsString]) -> Option<&'static str> {
     let [_, help, name] = argv else { return None };
     let (name, _, text) = TOPICS.into_iter().find(|(topic, ..)| help == "help" && topic == name)?;
     text.get(text.find(&format!("## {name}\n")).unwrap_or(0)..)

@@ -1,4 +1,4 @@
-//! The keys as options of clap: which a subcommand takes, and how each is parsed and completed.
+//! The keys as options of clap.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ValueHint};
@@ -8,7 +8,7 @@ use crate::options::key::KeyKind;
 use crate::options::keys::{self, MONITORING, PASS, SCHEDULE, TABLE};
 use crate::options::value::tiers_or_switch;
 
-/// The keys that are options of a subcommand, in the order of its help.
+/// The keys that are options of a subcommand, in the order of `--help`.
 pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
     let groups: &[&[Key]] = match subcommand {
         "process" => &[SCHEDULE, PASS, MONITORING, keys::HANDLER],
@@ -16,29 +16,28 @@ pub fn keys_of(subcommand: &str) -> Vec<&'static Key> {
         "check" | "crontab" => &[SCHEDULE, keys::HANDLER],
         _ => &[],
     };
-    let single: &[&str] = match subcommand {
+    let names: &[&str] = match subcommand {
         "list" => &["order"],
         "simulate" => {
             &["policy", "fibonacci", "progressive", "by_age", "every", "spread", "max_attempts"]
         }
         _ => &[],
     };
-    let single = single.iter().filter_map(|name| Key::named(name));
+    let named = names.iter().filter_map(|name| Key::named(name));
     let table = TABLE.iter().filter(|key| is_global(key) || is_about_a_queue(subcommand));
     let groups = groups.iter().copied().flatten();
-    single.chain(groups).chain(table).filter(|key| key.is_option).collect()
+    named.chain(groups).chain(table).filter(|key| key.is_option).collect()
 }
 
 pub fn is_about_a_queue(subcommand: &str) -> bool {
     !["adopt", "completions", "man", "watchdog"].contains(&subcommand)
 }
 
-/// Whether a subcommand takes the handler after `--`.
 pub fn takes_handler(subcommand: &str) -> bool {
     ["process", "check", "crontab"].contains(&subcommand)
 }
 
-/// The id of clap's argument for the handler; its key is `exec`.
+/// Id of the argument for the handler, whose key is `exec`.
 pub const HANDLER: &str = "command";
 
 pub fn handler_arg() -> Arg {
@@ -57,10 +56,10 @@ pub fn handler_arg() -> Arg {
         .last(true)
 }
 
-/// The id of clap's argument for the database; its key is `db`.
+/// Id of the argument for the database, whose key is `db`.
 pub const DATABASE: &str = "database";
 
-/// Whether a subcommand takes the database without `--db`. Words of the others are ids, payloads or handlers.
+/// Other subcommands take ids, payloads or a handler as their arguments.
 pub fn takes_database(subcommand: &str) -> bool {
     ["init", "status", "list", "failures"].contains(&subcommand)
 }
@@ -74,7 +73,7 @@ pub fn database_arg() -> Arg {
         .conflicts_with("db")
 }
 
-/// Whether the option may be written before or after the name of any subcommand.
+/// Global options may precede the subcommand.
 fn is_global(key: &Key) -> bool {
     ["db", "state_dir"].contains(&key.name)
 }
@@ -88,7 +87,7 @@ pub fn args_of(subcommand: &str) -> impl Iterator<Item = Arg> {
     keys.map(arg)
 }
 
-/// The value is only split from the line here. `options` parses it, as it does for every other source.
+/// An option whose value stays text: `options` parses the values of all sources.
 fn arg(key: &'static Key) -> Arg {
     let arg = Arg::new(key.name)
         .long(key.long)
@@ -105,7 +104,7 @@ fn arg(key: &'static Key) -> Arg {
         .allow_negative_numbers(true)
         .value_parser(ValueParser::os_string());
     match key.kind {
-        // Parsed here, because the next word may not be its value.
+        // The parser refuses a following word that is no value.
         KeyKind::Optional => {
             arg.num_args(0..=1).default_missing_value("true").value_parser(tiers_or_switch)
         }

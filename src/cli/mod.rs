@@ -27,8 +27,8 @@ pub use args::{
     AddArgs, AdoptArgs, CheckArgs, CrontabArgs, EditArgs, FailuresArgs, IdsArgs, InitArgs,
     ListArgs, PauseArgs, ProcessArgs, PruneArgs, ShowArgs, SimulateArgs, StatusArgs, Systemd,
 };
-pub use completion::{REQUEST, answer, registration};
-pub use help::document;
+pub use completion::{COMPLETION_VARIABLE, completions, registration};
+pub use help::help_document;
 pub use man::pages;
 pub use typed::Typed;
 
@@ -98,7 +98,7 @@ pub struct GlobalArgs {
     pub version: Option<bool>,
 }
 
-// The options of a subcommand are only built if it is named (`defer`): a program that starts every minute starts fast.
+// Only the options of the named subcommand are built (`defer`), because cron starts the program every minute.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub enum CliCommand {
@@ -180,7 +180,7 @@ pub enum CliCommand {
     Watchdog,
 }
 
-/// Adds the options of the keys that a subcommand takes. clap adds those of its variant when it parses it.
+/// Adds the keys of a subcommand as options. clap itself adds the arguments of its variant.
 fn augment(command: clap::Command) -> clap::Command {
     let name = command.get_name().to_string();
     if !is_about_a_queue(&name) {
@@ -188,7 +188,7 @@ fn augment(command: clap::Command) -> clap::Command {
     }
     let database = takes_database(&name).then(database_arg);
     let command = command.args(args_of(&name)).args(database);
-    // The ids come before the handler.
+    // Ids precede the handler.
     let command = match &*name {
         "process" => ProcessArgs::augment_args(command.defer(std::convert::identity)),
         _ => command,
@@ -201,31 +201,27 @@ fn base() -> clap::Command {
     Cli::command().args(global_args())
 }
 
-/// The command line for clap, with the options of the subcommands that the arguments name.
+/// The parser of a command line, with the options of the subcommands that it names.
 fn command(argv: &[OsString]) -> clap::Command {
     let is_named = |command: &clap::Command| argv.iter().any(|arg| arg == command.get_name());
-    let is_help = |arg: &OsString| {
-        let arg = arg.to_string_lossy();
-        let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-        ["--help", "help"].contains(&&*arg) || letters.is_some_and(|it| it.contains('h'))
+    let is_help = |arg: &OsString| match &*arg.to_string_lossy() {
+        "help" | "--help" => true,
+        arg => arg.starts_with('-') && !arg.starts_with("--") && arg.contains('h'),
     };
-    // Without a subcommand the help is shown too.
-    let words = argv.iter().skip(1).take_while(|arg| *arg != "--");
-    let shows_help = argv.len() < 2 || words.clone().any(is_help);
+    let mut words = argv.iter().skip(1).take_while(|arg| *arg != "--");
+    let shows_help = argv.len() < 2 || words.any(is_help);
     let augment_named = |command| if is_named(&command) { augment(command) } else { command };
     let command = base().mut_subcommands(augment_named);
     if shows_help { with_help(command) } else { command }
 }
 
-/// Whether the arguments look like a `status` with limits for monitoring.
+/// True if the arguments have limits of `status`, even if the command line is wrong.
 pub fn has_limits(argv: &[OsString]) -> bool {
-    let words = argv.iter().map(|word| word.to_string_lossy());
-    let mut words = words.take_while(|word| word != "--");
-    let is_limit = |word: &str| ["--warn-if", "--fail-if"].iter().any(|it| word.starts_with(it));
-    words.any(|word| is_limit(&word))
+    let mut words = argv.iter().take_while(|word| *word != "--").map(|word| word.to_string_lossy());
+    words.any(|word| word.starts_with("--warn-if") || word.starts_with("--fail-if"))
 }
 
-/// The command line with all subcommands, their options and their help.
+/// The parser with the options and the help of all subcommands.
 pub fn whole_command() -> clap::Command {
     with_help(base().mut_subcommands(augment))
 }

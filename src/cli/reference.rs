@@ -1,4 +1,4 @@
-//! docs/reference.md: its sections of keys are generated from the table of keys.
+//! Test that docs/reference.md lists the keys as their table does; it can also write the file.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -12,7 +12,7 @@ use crate::options::key::{EXEC, variable};
 use crate::options::keys::KEYS;
 
 const PATH: &str = "docs/reference.md";
-/// The heading of the first section of keys.
+/// The first generated heading.
 const BEGIN: &str = "\n## Table\n";
 
 #[test]

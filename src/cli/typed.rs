@@ -1,4 +1,4 @@
-//! The command line, parsed: the subcommand, and the layer of its options.
+//! The parsed command line: the subcommand, and the layer of its options.
 
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ impl Typed {
         let typed = matches
             .and_then(|matches| Self::new(&matches).map_err(|error| error.format(&mut command)));
         let typed = typed.map_err(|error| with_synonym(error, &command, &argv));
-        // Freeing the texts of all options one by one takes longer than parsing the line.
+        // Freeing the texts of all options takes longer than parsing the command line.
         std::mem::forget(command);
         typed
     }

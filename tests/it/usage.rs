@@ -105,6 +105,8 @@ fn a_handler_without_the_two_hyphens_is_told_where_it_stands() {
     let secret = ["process", "--db", "postgres://u:S3kr1t@h/d", "./sync-order"];
     let ran = env.run(&secret).fails(2, &["write `--` before the handler: -- ./sync-order\n"]);
     assert!(!ran.stderr.contains("S3kr1t"), "{}", ran.stderr);
+    let args = ["process", "--frobnicate", "--", "sh", "./sync-order"];
+    env.run(&args).fails(2, &["unexpected argument '--frobnicate'"]);
 }
 
 #[test]

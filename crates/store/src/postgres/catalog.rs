@@ -2,22 +2,23 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use backlog_schedule::Value;
 use tokio_postgres::Row;
 
-use super::PgEngine;
 use super::dialect::{Param, Postgres, value};
 use super::session::Session;
+use super::{PgEngine, Server};
+use crate::database::Access;
 use crate::date::Spelling;
-use crate::engine::Engine;
 use crate::error::{DbError, DbErrorKind};
+use crate::explore::{Explorable, Explorer, TableKeys};
 use crate::table::{
     Catalog, CatalogTable, Column, ColumnType, ConditionProbe, Table, missing, quote,
 };
 use crate::tokens::identifiers;
-use crate::writes::RowConstraints;
 
 /// The message for a lookup that failed: what the database said, or what the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
@@ -197,15 +198,6 @@ impl Catalog for RefCell<Session> {
 }
 
 impl Session {
-    /// A warning that row level security is active. `none` is empty, or says that no row is visible.
-    pub fn row_security(&self, table: &str, none: &str) -> String {
-        let user = quote(&self.server.user);
-        format!(
-            "row level security is active on table {table} for {user}: it sees only the rows that a \
-             policy allows{none}; add a policy for it (CREATE POLICY), or ALTER ROLE {user} BYPASSRLS"
-        )
-    }
-
     /// The same error, naming the privilege that is missing if it is the one to read the table.
     fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
         let sql = "SELECT 1 WHERE NOT pg_catalog.has_table_privilege($1::text, 'SELECT')";
@@ -215,184 +207,55 @@ impl Session {
     }
 }
 
-/// Parts of table `$1` in which no index leads to an id, whose columns are `$2`. The plan does not
-/// show that. Tables elsewhere have none here.
-pub const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
-             WHERE part.relkind IN ('r', 'm') AND part.oid IN \
-             (SELECT $1::text::regclass UNION SELECT relid FROM \
-             pg_catalog.pg_partition_tree($1::text::regclass)) \
-             AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class \
-             AS c ON c.oid = i.indexrelid \
-             JOIN pg_catalog.pg_am AS am ON am.oid = c.relam WHERE i.indrelid = part.oid \
-             AND i.indisvalid AND i.indpred IS NULL \
-             AND am.amname NOT IN ('brin', 'gin', 'gist', 'spgist') \
-             AND (i.indisunique OR i.indnkeyatts >= pg_catalog.cardinality($2::text[])) \
-             AND NOT EXISTS (SELECT FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) \
-             WHERE n <= least(i.indnkeyatts, pg_catalog.cardinality($2::text[])) \
-             AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = part.oid \
-             AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
-
-/// Whether constraints, indexes, triggers or rules of table `$1` or a part of it depend on one of the
-/// columns `$2`, which are written, together with other columns, other rows or the part. `$3` says that rows
-/// are deleted. True if other rows of the table count. Column 0 is the whole row.
-const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclass::oid AS part \
-             UNION SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part), \
-             columns AS (SELECT attrelid, attnum FROM pg_catalog.pg_attribute JOIN parts ON attrelid = part \
-             WHERE attnum > 0 AND attname = ANY ($2::text[]) \
-             UNION SELECT part, 0 FROM parts) \
-             SELECT false FROM pg_catalog.pg_constraint AS c JOIN columns ON \
-             attrelid = c.conrelid AND attnum = ANY (c.conkey) AND \
-             (c.contype = 'f' AND attnum > 0 OR c.contype = 'c' AND (attnum = 0 OR \
-             pg_catalog.cardinality(c.conkey) > 1 OR c.conrelid <> $1::text::regclass AND c.coninhcount = 0)) \
-             OR c.contype = 'f' AND attrelid = c.confrelid AND attnum = ANY (c.confkey) \
-             UNION ALL SELECT false FROM pg_catalog.pg_constraint JOIN parts ON confrelid = part \
-             WHERE $3::boolean AND contype = 'f' \
-             UNION ALL SELECT i.indisunique OR i.indisexclusion FROM pg_catalog.pg_index AS i \
-             JOIN columns ON attrelid = i.indrelid \
-             WHERE (i.indisunique OR i.indisexclusion OR i.indexprs IS NOT NULL) \
-             AND (attnum > 0 AND attnum = ANY (i.indkey) OR EXISTS \
-             (SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::regclass \
-             AND objid = i.indexrelid AND refobjid = i.indrelid AND refobjsubid = attnum \
-             AND (attnum > 0 OR i.indexprs IS NOT NULL))) \
-             UNION ALL SELECT true FROM pg_catalog.pg_partitioned_table JOIN columns ON attrelid = partrelid \
-             AND (attnum > 0 AND attnum = ANY (partattrs) OR partexprs IS NOT NULL) \
-             UNION ALL SELECT false FROM pg_catalog.pg_trigger AS t JOIN parts ON tgrelid = part \
-             WHERE NOT tgisinternal AND tgenabled <> 'D' AND (tgtype & 8 <> 0 AND $3::boolean \
-             OR tgtype & 16 <> 0 AND (tgattr = ''::int2vector OR EXISTS (SELECT FROM columns \
-             WHERE attrelid = tgrelid AND attnum = ANY (tgattr)))) \
-             UNION ALL SELECT false FROM pg_catalog.pg_rewrite JOIN parts ON ev_class = part \
-             ORDER BY 1 DESC LIMIT 1";
-
-impl PgEngine {
-    /// The constraints of single rows. Row level security may refuse rows by its own conditions.
-    pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
-        let written = table.written_columns().into_iter().map(|column| &column.name);
-        let params = [
-            Param::text(&table.sql),
-            Param::texts(written),
-            Param::text(table.deletes_finished.to_string()),
-        ];
-        let found = self.session.query(ROW_CONSTRAINTS, &params)?;
-        let is_of_one_row = self.session.has_row_security || table.has_generated_or_growing();
-        Ok(match found.first().map(|row| row.get(0)) {
-            Some(true) => RowConstraints::AcrossRows,
-            None if !is_of_one_row => RowConstraints::None,
-            Some(false) | None => RowConstraints::OfOneRow,
-        })
-    }
-
-    /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
-    pub fn missing_privilege(&mut self, table: &Table) -> Result<Option<String>> {
-        if self.column::<bool>("SELECT pg_catalog.pg_is_in_recovery()", &[])? == [true] {
-            return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
-        }
-        let name = &table.sql;
-        let read = Param::texts(table.columns.iter().map(|column| &column.name));
-        let written = table.written_columns().into_iter().map(|column| &column.name);
-        for (privilege, columns) in [("SELECT", read), ("UPDATE", Param::texts(written))] {
-            let sql = "SELECT pg_catalog.string_agg(name, ', ') FROM \
-                       pg_catalog.unnest($2::text[]) AS given(name) \
-                       WHERE NOT pg_catalog.has_column_privilege($1, name, $3)";
-            let params = [Param::text(name), columns, Param::text(privilege)];
-            let missing: Vec<Option<String>> = self.column(sql, &params)?;
-            if let Some(columns) = missing.into_iter().next().flatten() {
-                return Ok(Some(format!("GRANT {privilege} ({columns}) ON {name} is missing")));
-            }
-        }
-        let deletes: &[&str] = if table.deletes_finished { &["DELETE"] } else { &[] };
-        self.missing_on_tables(std::slice::from_ref(name), deletes)
-    }
-
-    pub fn missing_on_tables(
-        &mut self,
-        tables: &[String],
-        privileges: &[&str],
-    ) -> Result<Option<String>> {
-        let sql = "SELECT 'GRANT ' || privilege || ' ON ' || name || ' is missing' \
-                   FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS named(name, n), \
-                   pg_catalog.unnest($2::text[]) WITH ORDINALITY AS wanted(privilege, m) \
-                   WHERE NOT pg_catalog.has_table_privilege(name, privilege) ORDER BY n, m LIMIT 1";
-        let params = [Param::texts(tables), Param::texts(privileges.iter().copied())];
-        Ok(self.column(sql, &params)?.pop())
-    }
-
-    /// Whether an index finds the rows of a statement, and leaves none out because of its status.
-    pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
-        let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
-        let is_by_status = |line: &str| status.is_some_and(|status| line.contains(status));
-        Ok(self.session.plan_of(sql)?.iter().all(|line| {
-            !(line.contains("Seq Scan") || line.contains("Filter:") && is_by_status(line))
-        }))
-    }
-
-    /// Whether no index is read from one end to the other for a statement: each is entered by its first
-    /// column, unless it only has rows of certain statuses, or of the queue's condition.
-    pub fn is_searched(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
-        let plan = self.session.plan_of(sql)?;
-        let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;
-        let of_queue = || table.statuses.column.iter().chain(&table.condition_columns);
-        let is_searched = |(name, looked_for): (&str, &str)| {
-            let Some(row) = indexes.iter().find(|row| row.get::<_, &str>(0) == name) else {
-                return true;
-            };
-            let (first, only): (&str, &str) = (row.get(1), row.get(2));
-            let (looked_for, only) = (identifiers(looked_for), identifiers(only));
-            let is_entered = identifiers(first).iter().any(|column| looked_for.contains(column));
-            is_entered || of_queue().any(|column| only.contains(&column.name))
-        };
-        Ok(scans(&plan).into_iter().all(is_searched))
-    }
+pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
+    Ok(Explorer(PgEngine::new(Session::open(server, Access::ReadOnly)?)))
 }
 
-/// Of each index of table `$1` and its parts its name, its first column and its condition.
-const INDEXES: &str = "SELECT pg_catalog.quote_ident(c.relname), \
-             pg_catalog.pg_get_indexdef(i.indexrelid, 1, true), \
-             coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '') \
-             FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class \
-             AS c ON c.oid = i.indexrelid WHERE i.indrelid IN \
-             (SELECT $1::text::regclass UNION SELECT relid FROM \
-             pg_catalog.pg_partition_tree($1::text::regclass))";
-
-/// An index in a plan, and what is looked for in it.
-fn scans(plan: &[String]) -> Vec<(&str, &str)> {
-    let mut scans: Vec<(&str, &str)> = Vec::new();
-    for line in plan {
-        let named = [" using ", "Bitmap Index Scan on "];
-        let index = named.into_iter().find_map(|it| line.split_once(it).map(|(_, rest)| rest));
-        if let Some(index) = index {
-            scans.push((index.split(" on ").next().unwrap_or(index), ""));
-        } else if let (Some((_, condition)), Some(scan)) =
-            (line.split_once("Index Cond: "), scans.last_mut())
-        {
-            scan.1 = condition;
-        }
+impl Explorable for PgEngine {
+    /// Those that this user may read, but no partitions of others.
+    fn table_names(&mut self) -> Result<Vec<String>> {
+        let readable = "AND n.nspname <> 'pgmq' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
+                        AND pg_catalog.has_table_privilege(c.oid, 'SELECT')";
+        self.column(&table_names(readable), &[])
     }
-    scans
-}
 
-/// Extensions that replicate between nodes which can all be written.
-const ACTIVE_ACTIVE: [&str; 3] = ["bdr", "pgactive", "spock"];
+    fn listed(&mut self, name: &str) -> Result<CatalogTable> {
+        let listed = table(&mut self.session, name);
+        listed.map_err(|error| explain_lookup(error, &self.session.server.to_string()))
+    }
 
-impl PgEngine {
-    /// If passes on other nodes would not see the claims that are made here, the reason.
-    pub fn locks_of_one_node(&mut self) -> Result<Option<String>, DbError> {
-        let sql = "SELECT extname::text FROM pg_catalog.pg_extension \
-                   WHERE extname = ANY ($1::text[]) ORDER BY 1";
-        let wanted = Param::texts(ACTIVE_ACTIVE.into_iter().chain(["citus"]));
-        let found: Vec<String> = self.session.column(sql, &[wanted])?;
-        for name in found {
-            let (is, instead) = if name != "citus" {
-                ("one of several nodes that are written", "a database without the extension")
-            } else if self.any("SELECT 1 FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0")? {
-                ("a worker", "the coordinator")
-            } else {
-                continue;
-            };
-            return Ok(Some(format!(
-                "the extension {name} makes this server {is}, and each node has advisory locks of \
-                 its own, so that passes on two nodes could handle the same record; use {instead}"
-            )));
+    fn keys(&mut self, table: &CatalogTable) -> Result<TableKeys> {
+        let of_table = [Param::text(&table.sql)];
+        let unique = self.column(
+            "SELECT ARRAY(SELECT a.attname::text FROM \
+             pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k(n, at) \
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid \
+             AND a.attnum = k.n ORDER BY k.at) \
+             FROM pg_catalog.pg_index i WHERE i.indrelid = $1::text::regclass AND i.indisunique \
+             AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND (i.indisprimary OR \
+             NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid \
+             AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull)) \
+             ORDER BY NOT i.indisprimary, i.indexrelid",
+            &of_table,
+        )?;
+        // As many as there is room for, where nobody has counted them.
+        let estimate = "SELECT CASE WHEN reltuples < 0 THEN pg_catalog.pg_relation_size(oid) / 100 \
+                        ELSE reltuples::bigint END FROM pg_catalog.pg_class \
+                        WHERE oid = $1::text::regclass";
+        let rows: Option<i64> = self.column(estimate, &of_table)?.pop();
+        let rows = rows.and_then(|rows| u64::try_from(rows).ok());
+        let checks = self.column(
+            "SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint \
+             WHERE contype = 'c' AND conrelid = $1::text::regclass",
+            &of_table,
+        )?;
+        Ok(TableKeys { unique, rows, checks })
+    }
+
+    fn glimpse(column: &Column) -> String {
+        if column.column_type == ColumnType::Bytes {
+            return "NULL::text".into();
         }
-        Ok(None)
+        format!("pg_catalog.left({}::text, 200)", quote(&column.name))
     }
 }

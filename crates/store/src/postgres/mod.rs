@@ -6,7 +6,7 @@ mod catalog;
 mod commit_sync;
 mod dialect;
 mod errors;
-mod explore;
+mod inspect;
 mod locks;
 pub mod pgmq;
 mod rehearsal;
@@ -19,23 +19,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use backlog_schedule::{Instant, Query, Status, Value};
+use backlog_schedule::{Instant, Query, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSqlOwned;
 
-pub use explore::explore;
+pub use catalog::explore;
 pub use server::{Server, certificates, without_password};
 
-use super::engine::{
-    Constraints, Engine, Index, Inspect, NumberedWrites, QueryPlan, RowAfter, RowState,
-};
+use super::engine::{Engine, NumberedWrites, RowAfter, RowState};
 use super::error::DbError;
-use super::table::{ColumnType, Table, quote};
+use super::table::Table;
 use super::table_store::TableStore;
 use crate::clock::Clock;
 use crate::database::{Access, Database};
 use crate::engine::SqlDatabase;
-use crate::inspection::Inspection;
 use crate::mapping::Mapping;
 use crate::retry::{Retry, Retrying};
 use crate::state_dir::StateDir;
@@ -174,102 +171,6 @@ impl Engine for PgEngine {
 
     fn interrupter(&self) -> Interrupter {
         self.session.server.interrupter()
-    }
-}
-
-impl Inspect for PgEngine {
-    fn triggers(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql = "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
-                   AND NOT tgisinternal ORDER BY 1";
-        self.session.column(sql, &[Param::text(&table.sql)])
-    }
-
-    fn dependents(&mut self, table: &Table) -> Result<Vec<String>, DbError> {
-        let sql = "SELECT DISTINCT conrelid::regclass::text || CASE confdeltype WHEN 'c' \
-                   THEN ': CASCADE' WHEN 'n' THEN ': SET NULL' ELSE ': SET DEFAULT' END \
-                   FROM pg_catalog.pg_constraint WHERE contype = 'f' \
-                   AND confrelid = $1::text::regclass AND confdeltype IN ('c', 'n', 'd') ORDER BY 1";
-        self.session.column(sql, &[Param::text(&table.sql)])
-    }
-
-    fn constraints(&mut self, table: &Table) -> Result<Constraints, DbError> {
-        let rows = self.constraints_of_rows(table)?;
-        // Triggers that run after an update may change a row after what a statement returns of it.
-        // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
-        let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
-                   AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
-        let change_charges = !self.session.query(sql, &[Param::text(&table.sql)])?.is_empty();
-        Ok(Constraints { rows, change_charges })
-    }
-
-    fn plan(&mut self, table: &Table, query: &Query) -> Result<QueryPlan, DbError> {
-        let any = table.any(&table.due_rows(&query.statuses));
-        let found = table.due(query).concat();
-        let uses_index = self.is_found_by_index(table, &any)?
-            && self.is_found_by_index(table, &found)?
-            && self.is_searched(table, &found)?;
-        let plan = self.session.plan_of(&found)?;
-        Ok(QueryPlan { uses_index, sorts: plan.iter().any(|line| line.contains("Sort Key")) })
-    }
-
-    fn failures_index_columns(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        let columns = table.failures.as_ref().zip(table.last_failure.as_ref());
-        let Some((failures, last_failure)) = columns.filter(|_| table.statuses.column.is_some())
-        else {
-            return Ok(None);
-        };
-        // Only these are compared on the server.
-        if last_failure.column_type != ColumnType::Instant
-            || failures.column_type != ColumnType::Integer
-        {
-            return Ok(None);
-        }
-        let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
-        let pending = table.status_in(&Status::PENDING);
-        let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));
-        let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
-        Ok((!is_found).then(|| format!("{count}, {at}")))
-    }
-
-    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
-        let ids = Param::texts(table.id.iter().map(|column| &column.name));
-        let params = [Param::text(&table.sql), ids];
-        Ok(self.session.query(catalog::WITHOUT_INDEX_ON_IDS, &params)?.is_empty())
-    }
-
-    fn create_index(&mut self, table: &Table, index: &Index) -> Result<Option<String>, DbError> {
-        let Index { kind, suffix, columns, condition } = index;
-        let Table { name, sql, .. } = table;
-        let kinds = "SELECT relkind::text FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
-        let kinds: Vec<String> = self.session.column(kinds, &[Param::text(sql)])?;
-        if kinds == ["f"] {
-            return Ok(None);
-        }
-        // Else nobody could write while it is built. On a partitioned table there is no such way.
-        let concurrently = if kinds == ["p"] { "" } else { " CONCURRENTLY" };
-        // Without the schema's.
-        let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
-        let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
-        Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
-    }
-
-    fn why_rows_are_hidden(&mut self, table: &Table) -> Result<Option<String>, DbError> {
-        if !self.session.has_row_security
-            || self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql))?
-        {
-            return Ok(None);
-        }
-        Ok(Some(self.session.row_security(&table.name, ", none of them at present")))
-    }
-
-    fn inspect(&mut self, table: &Table, found: &mut Inspection) {
-        if self.session.has_row_security {
-            let none = if found.rows == Some(0) { ", none of them at present" } else { "" };
-            found.hidden = Some(self.session.row_security(&table.name, none));
-        }
-        let version = self.column("SELECT pg_catalog.current_setting('server_version')", &[]);
-        let version: Vec<String> = found.unread.or_default("the version", version);
-        found.aside = format!("PostgreSQL {}", version.concat());
     }
 }
 

@@ -80,7 +80,7 @@ impl Assembly {
     fn continue_from(&mut self, last: Option<StoredLine>, table: &Table) {
         let Some(mut last) = last else { return };
         let is_same_order = last.state.order == self.order;
-        last.state.cursor = last.state.cursor.taken_up(table.id.len(), is_same_order);
+        last.state.cursor = last.state.cursor.without_foreign_keys(table.id.len(), is_same_order);
         self.line.cursor.clone_from(&last.state.cursor);
         self.line.later.clone_from(&last.state.later);
         self.last = Some(last);
@@ -128,7 +128,7 @@ impl Assembly {
 pub fn line_policy(schedule: &Schedule, conditions: &[String], shard: Option<Shard>) -> String {
     let conditions = conditions.iter().map(|condition| format!(" --where {condition}"));
     let shard = shard.map(|shard| format!(" --shard {shard}"));
-    iter::once(schedule.policy.line()).chain(conditions).chain(shard).collect()
+    iter::once(schedule.policy.options()).chain(conditions).chain(shard).collect()
 }
 
 pub fn open_to_read(

@@ -151,7 +151,7 @@ fn lines(args: &CrontabArgs, resolved: &Resolved<'_>) -> Result<Vec<(String, i64
         }
         let lines = steps.into_iter().map(|(min_secs, max_secs, secs)| {
             let age = AgeWindow { min_secs, max_secs };
-            (ages(&age), secs, age.line().split(' ').map(String::from).collect())
+            (ages(&age), secs, age.options().split(' ').map(String::from).collect())
         });
         return Ok(lines.collect());
     }

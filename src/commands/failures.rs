@@ -156,7 +156,7 @@ impl Failed {
             }
             Ok(Continue(()))
         })?;
-        causes.date(&self.known.causes);
+        causes.add_dates(&self.known.causes);
         Ok(causes)
     }
 

@@ -294,7 +294,7 @@ fn require_columns(table: &Table, schedule: &Schedule) -> Result<()> {
         bail!(usage("--max-age needs date_inserted, and the table has no such column"));
     }
     if schedule.policy.needs_counter() {
-        table.require_counter(&schedule.policy.line(), true)?;
+        table.require_counter(&schedule.policy.options(), true)?;
     }
     if schedule.limits.limits_attempts() {
         table.require_counter("a limit of attempts", false)?;
@@ -312,7 +312,7 @@ const LEAST_BEGINNING: usize = 6;
 /// The record with this id, or the only one whose id begins with it; otherwise the reason why there is none.
 fn find(database: &mut dyn Database, id: &str) -> Result<Result<Record, String>> {
     let columns = database.table().id.len();
-    for id in Id::typed(id, columns) {
+    for id in Id::readings(id, columns) {
         match database.read(&id)? {
             ReadResult::Record(record) => return Ok(Ok(*record)),
             ReadResult::Ambiguous => return Ok(Err(AMBIGUOUS.into())),

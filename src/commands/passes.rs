@@ -66,7 +66,7 @@ impl PassLog {
                 .map(|(schedule, conditions, shard)| line_policy(schedule, conditions, *shard));
             let entry = PassEntry {
                 by_hand,
-                schedule: settings.schedule.line(),
+                schedule: settings.schedule.options(),
                 host: host_name(),
                 every: settings.options.every,
                 of_file: described.as_ref() == Some(&assembly.name.policy),

@@ -270,7 +270,7 @@ impl Run<'_> {
                 "run": log.run,
                 "queue": context.queue,
                 "table": context.table,
-                "policy": policy.line(),
+                "policy": policy.options(),
                 "tick": log.began.tick_begin(policy.every_secs()),
             }),
             joblog: joblog.transpose()?,
@@ -407,7 +407,7 @@ impl Observer for PassObserver {
 
     fn wants_log_line(&mut self, error: &str) -> bool {
         !self.is_named
-            && (!self.terminal.folds_errors || self.logged_causes.insert(Cause::of(Some(error))))
+            && (!self.terminal.folds_errors || self.logged_causes.insert(Cause::new(Some(error))))
     }
 
     fn may_report(&mut self) -> bool {

@@ -208,7 +208,7 @@ impl<'a> Look<'a> {
         if is_whole || thresholds.any(Figure::needs_records) {
             database.scan(&Status::PENDING, Order::Oldest, None, &mut each)?;
         }
-        causes.date(&known.known.causes);
+        causes.add_dates(&known.known.causes);
         let has_archived = counts.iter().any(|count| count.status == Status::Archived);
         let most = if has_archived { most_archived } else { 0 };
         let archived = newest_archived(&mut *database, &known, most)?;

@@ -176,7 +176,7 @@ pub fn run(mut pass: Pass, start: impl FnOnce(Wake) -> Result<Handlers>) -> Resu
         return Ok(Tally { found_nothing: true, unusable, incomplete, ..Tally::default() });
     }
     pass.observer.selected(due.known());
-    log::debug!("{} records due under {}", due.known(), rule.schedule.policy.line());
+    log::debug!("{} records due under {}", due.known(), rule.schedule.policy.options());
     let (lost, losses) = channel();
     let begun = match &pass.token {
         Some(token) => pass.store.begin(token, lost)?,

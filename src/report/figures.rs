@@ -283,7 +283,7 @@ pub struct DueReport {
 
 impl DueReport {
     pub fn new(policy: &Policy) -> Self {
-        Self { line: policy.line(), every_secs: policy.pass_interval(), ..Self::default() }
+        Self { line: policy.options(), every_secs: policy.pass_interval(), ..Self::default() }
     }
 
     /// Adds a pending record. `since` is when it became due, if it is.

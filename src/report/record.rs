@@ -180,7 +180,7 @@ impl RecordView<'_> {
             .map(|secs| format!("has not begun for {}: {IS_CRON_RUNNING}", rough_span(secs)));
         [
             self.headline(rule.schedule.limits),
-            lines("policy", &[rule.schedule.policy.line()]),
+            lines("policy", &[rule.schedule.policy.options()]),
             lines("last pass", &last_pass),
             lines("a pass", &running.into_iter().chain(silent).collect::<Vec<_>>()),
             lines("now", &[format!("{}: {verdict_now}", screen.at(now))]),
@@ -469,7 +469,7 @@ fn by_age(backoff: &Backoff, facts: Facts<'_>, time: PassTime) -> String {
     format!(
         "{} after it was inserted {} retries were due, whether or not they took place; {next}",
         ticks(age, every),
-        backoff.count_of(phase, age)
+        backoff.retries_within(phase, age)
     )
 }
 

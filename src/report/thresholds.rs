@@ -150,7 +150,7 @@ mod tests {
             ("", "is no limit: write it as archived_24h>0"),
             ("archived_24h", "is no limit"),
             ("archived>0,", "\"\" is no limit"),
-            ("oldst_due>1h", "no figure \"oldst_due\"; legal are pending, oldest_pending, due,"),
+            ("oldst_due>1h", "no figure \"oldst_due\"; use one of pending, oldest_pending, due,"),
             ("archived>1h", "archived>1h: write a whole number"),
             ("archived>-1", "write a whole number"),
             ("last_pass>15", "write 15s, 15m or 15h"),

@@ -194,7 +194,7 @@ fn the_lines_of_the_crontab_that_name_the_queue_are_found() {
             format!("HOME={home}\n*/5 * * * * backlog process --config etc.toml --all-queues\n0 0 * * * backlog process --config etc.toml --queue b\n0 0 * * * backlog status --db test.db\n"),
             vec![
                 "ok line 3: */5 * * * *".into(),
-                format!("warning line 4: not checked: {home}etc.toml: no queue \"b\"; legal are a; read it yourself"),
+                format!("warning line 4: not checked: {home}etc.toml: no queue \"b\"; use one of a; read it yourself"),
             ],
         ),
         (

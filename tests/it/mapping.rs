@@ -157,10 +157,13 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
             "[defaults]\nmax-attempts = 3",
             "defaults: no key \"max-attempts\"; write it as max_attempts; `backlog help",
         ),
-        ("[queue.a]\nstatus = { new = 1, sucess = 2 }", "no key \"sucess\"; legal are column, new"),
+        (
+            "[queue.a]\nstatus = { new = 1, sucess = 2 }",
+            "no key \"sucess\"; use one of column, new",
+        ),
         (
             "[queue.a]\ndate_inserted = { format = 'x', colum = 'y' }",
-            "no key \"colum\"; legal are ",
+            "no key \"colum\"; use one of ",
         ),
         ("[queue.a]\nfibonacci = 1", "fibonacci = 1: write true or false"),
         ("[queue.a]\non_success = 'remove'", "or \"delete\""),
@@ -232,7 +235,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     ran.fails(2, &["BACKLOG_JOBS=many: write a whole number from 1 to 1,024\n"]);
     std::fs::write(env.path("backlog.toml"), "[queue.email]\nndays = 1\n[queue.orders]").unwrap();
     let args = ["process", "--queue", "emial", "--", "true"];
-    env.run(&args).fails(2, &["no queue \"emial\"; legal are email, orders"]);
+    env.run(&args).fails(2, &["no queue \"emial\"; use one of email, orders"]);
 }
 
 #[test]

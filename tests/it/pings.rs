@@ -94,7 +94,7 @@ fn a_service_may_have_a_url_for_each_event() {
     let paths: Vec<_> = server.received().iter().map(|it| it.path.clone()).collect();
     assert_eq!(paths, ["/bad", "/begun", "/fine"], "and no run is told where it is not expected");
     let wrong = urls(&["succes='URL/fine'"]);
-    pass(&wrong, &["true"]).fails(2, &["no key \"succes\"; legal are start, success, failure"]);
+    pass(&wrong, &["true"]).fails(2, &["no key \"succes\"; use one of start, success, failure"]);
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn what_cannot_be_told_is_unknown() {
     let wrong = status(&env, MIDNIGHT, &["--warn-if", "oldst_due>1h"]);
     assert_eq!(wrong.exit, Some(3));
     assert!(wrong.stdout.starts_with(
-        "UNKNOWN: --warn-if: no figure \"oldst_due\"; legal are pending, oldest_pending, due"
+        "UNKNOWN: --warn-if: no figure \"oldst_due\"; use one of pending, oldest_pending, due"
     ));
     let gone = status(&env, MIDNIGHT, &["--table", "GONE", "--fail-if", "due>0"]);
     assert_eq!(gone.exit, Some(3));

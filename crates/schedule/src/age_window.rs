@@ -1,10 +1,10 @@
-//! Plain age, `--ndays`: a record is due as long as it is young enough.
+//! Plain age, `--ndays`: a record is due at each pass while it is young enough.
 
 use crate::query::Window;
 use crate::time::{Instant, days};
 use crate::verdict::{Obstacle, Reason, Verdict};
 
-/// `--ndays N`: ages above `min_secs` up to `max_secs`. A future date is young if `min_secs` is 0.
+/// `--ndays N`: ages above `min_secs` up to `max_secs`. A future date is in the window if `min_secs` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgeWindow {
     pub min_secs: i64,
@@ -18,7 +18,7 @@ impl AgeWindow {
     }
 
     /// `--min-ndays 1 --ndays 7`
-    pub fn line(&self) -> String {
+    pub fn options(&self) -> String {
         let ndays = format!("--ndays {}", days(self.max_secs));
         match self.min_secs {
             0 => ndays,
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_date_is_never_taken_for_old_or_new() {
+    fn a_record_without_a_date_is_neither_old_nor_new() {
         let age = AgeWindow { min_secs: 0, max_secs: DAY };
         assert_eq!(age.verdict(None, NOW), Verdict::Never(Obstacle::Undated));
     }

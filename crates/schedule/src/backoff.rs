@@ -1,4 +1,4 @@
-//! Retry policies as functions of a record's id and of its number of failures, so that waits can be foretold.
+//! Retry policies: delays as functions of a record's id and its number of failures, which can be forecast.
 
 use crate::hash::{draw, mulhi, phase};
 use crate::id::Id;
@@ -10,26 +10,26 @@ use crate::verdict::{Reason, Verdict};
 /// Delays are calculated in milliseconds and kept in ticks of `every_secs`, the period of cron.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
-    /// The specification alone.
+    /// The specification without options.
     pub name: String,
-    /// As it is typed, with the options that make it what it is.
-    pub line: String,
+    /// The specification and its options as typed.
+    pub options: String,
     pub base: Delays,
     pub jitter: Jitter,
     pub every_secs: i64,
-    /// The number of the last attempt, where the policy itself has one.
+    /// Number of the last attempt, if the policy itself limits it.
     pub max_attempts: Option<u32>,
 }
 
 impl Backoff {
-    /// The wait after failure `failures`, in ticks; a snoozed record without one waits as after the
-    /// first. A wait of more than nothing lasts at least until the next tick.
+    /// The delay after this number of failures, in ticks. A snoozed record without failures waits as after the first. A
+    /// delay above zero lasts at least one tick.
     pub fn delay(&self, id: &Id, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        self.exact_delay(id, n).max(self.shortest(n))
+        self.exact_delay(id, n).max(self.min_ticks(n))
     }
 
-    /// The same for a wait of nothing, too.
+    /// The delay before that lower bound; `n` is 0 after the first failure.
     pub fn exact_delay(&self, id: &Id, n: u32) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => {
@@ -37,11 +37,11 @@ impl Backoff {
                 let before = n.checked_sub(1).map_or(0, |n| self.offset(x, n.into()));
                 self.offset(x, n.into()) - before
             }
-            Jitter::Drawn { .. } => self.kept_for(self.drawn_ms(id, n)),
+            Jitter::Drawn { .. } => self.delay_ticks(self.drawn_ms(id, n)),
         }
     }
 
-    /// The record's waits one after the other, in milliseconds, before they are put into ticks.
+    /// All delays of a record in order, in milliseconds, before rounding to ticks.
     pub fn waits(&self, id: &Id) -> impl Iterator<Item = u64> {
         let x = self.jitter.fraction(phase(id));
         let mut last = 0;
@@ -58,14 +58,14 @@ impl Backoff {
     /// Lower bound of the delay over all records, in ticks.
     pub fn least_delay(&self, failures: u32) -> i64 {
         let n = failures.max(1) - 1;
-        self.kept_for(self.base.wait(n.into())).max(self.shortest(n))
+        self.delay_ticks(self.base.wait(n.into())).max(self.min_ticks(n))
     }
 
-    fn shortest(&self, n: u32) -> i64 {
+    fn min_ticks(&self, n: u32) -> i64 {
         i64::from(self.base.wait(n.into()) > 0)
     }
 
-    /// The wait in milliseconds where it is drawn: at most what the plain wait may become.
+    /// The drawn delay in milliseconds, or the plain one without [`Jitter::Drawn`].
     pub fn drawn_ms(&self, id: &Id, n: u32) -> u64 {
         let plain = self.base.wait(n.into());
         let Jitter::Drawn { unit_ms, widths } = &self.jitter else { return plain };
@@ -73,12 +73,12 @@ impl Backoff {
         plain.saturating_add(mulhi(draw(0, id, n), width) * unit_ms)
     }
 
-    /// [`Delays::spread_ms`] in ticks, rounded down: as a sum, so that the waits between add up.
+    /// [`Delays::spread_ms`] in ticks, rounded down. Delays are differences of offsets, so they add up.
     pub fn offset(&self, x: u64, n: u64) -> i64 {
         self.ticks(self.base.spread_ms(x, n))
     }
 
-    /// When the first retry later than `age` is due, if there is one, in ticks after the first attempt.
+    /// The first retry later than `age`, if there is one; both in ticks after the first attempt.
     pub fn retry_after(&self, phase: u64, age: i64) -> Option<i64> {
         let x = self.jitter.fraction(phase);
         let n = self.count(x, age);
@@ -86,12 +86,13 @@ impl Backoff {
         (!over).then(|| self.offset(x, n))
     }
 
-    /// How many retries are due within `age` ticks of the first attempt.
-    pub fn count_of(&self, phase: u64, age: i64) -> u64 {
+    /// The number of retries due within `age` ticks of the first attempt.
+    pub fn retries_within(&self, phase: u64, age: i64) -> u64 {
         let most = self.max_attempts.map_or(u64::MAX, |most| u64::from(most) - 1);
         self.count(self.jitter.fraction(phase), age).min(most)
     }
 
+    /// The number of retries for a fraction `x`, without `max_attempts`.
     pub fn count(&self, x: u64, age: i64) -> u64 {
         let Ok(age) = u128::try_from(age) else { return 0 };
         let end = (age + 1) * u128::from(self.every_ms());
@@ -102,7 +103,7 @@ impl Backoff {
             let before = n.checked_sub(1).filter(|n| self.base.spread_ms(x, *n) >= end);
             return before.unwrap_or(n);
         }
-        // Beyond the table the offsets lie a last wait apart.
+        // After the table, each offset is one last delay later.
         let beyond = end - 1 - self.base.spread_ms(x, rows);
         let steps = beyond.checked_div(self.base.last().into()).unwrap_or(u128::MAX);
         rows.saturating_add(1).saturating_add(u64::try_from(steps).unwrap_or(u64::MAX))
@@ -116,8 +117,8 @@ impl Backoff {
         i64::try_from(ms / u128::from(self.every_ms())).unwrap_or(i64::MAX)
     }
 
-    /// A wait in ticks: spread ones are rounded down as their sums are, drawn ones to the nearest.
-    fn kept_for(&self, ms: u64) -> i64 {
+    /// A delay in ticks: rounded down if it is spread, like the sums, and to the nearest if it is drawn.
+    fn delay_ticks(&self, ms: u64) -> i64 {
         match &self.jitter {
             Jitter::Spread { .. } => self.ticks(ms.into()),
             Jitter::Drawn { .. } => self.ticks(u128::from(ms) + u128::from(self.every_ms() / 2)),
@@ -129,7 +130,7 @@ impl Backoff {
         Instant(tick.saturating_mul(self.every_secs))
     }
 
-    /// Of a failed record. Ticks are compared: a pass after 59.9 s does not miss a wait of one minute.
+    /// The verdict on a failed record. Ticks are compared, so a pass after 59.9 s does not miss a delay of one minute.
     pub fn verdict(&self, facts: Facts<'_>, now: Instant) -> Verdict {
         let Some(last_failure_at) = facts.last_failure_at else {
             return Verdict::Due(Reason::NoLastFailure);
@@ -151,17 +152,17 @@ impl Backoff {
     }
 }
 
-/// Jitter without random draws: how the waits of several records that fail together are kept apart.
+/// Jitter without random numbers: it separates records that fail together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
-    /// Each record reads the policy between two counts, by its phase. At 0 % all records wait alike.
+    /// Each record reads the table between two counts, by its phase. At 0 % all records have the same delays.
     Spread { percent: u8 },
-    /// Each wait is drawn for its record and count: the plain one and up to `widths`, by `unit_ms`.
+    /// Each delay is drawn by record and count: the plain delay and less than `widths` more, in steps of `unit_ms`.
     Drawn { unit_ms: u64, widths: Delays },
 }
 
 impl Jitter {
-    /// The fraction of 2^64 at which a record with this phase reads the policy.
+    /// The fraction of 2^64 at which a record with this phase reads the table.
     pub fn fraction(&self, phase: u64) -> u64 {
         match self {
             Self::Spread { percent } => {
@@ -173,10 +174,10 @@ impl Jitter {
     }
 }
 
-/// The most entries of a table. Only a wait that grows by single ticks for years gets there.
+/// Maximum length of a table. Only delays that grow by single ticks for years reach it.
 const MOST: usize = 1 << 20;
 
-/// A delay table, in milliseconds: b(0), b(1), ..., and the last for ever.
+/// A table of delays in milliseconds: b(0), b(1), ...; the last one repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delays {
     /// At least one.
@@ -186,13 +187,13 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// These waits, the last of which holds for ever. An empty list is one wait of 0.
-    pub fn listed(waits: impl IntoIterator<Item = u64>) -> Self {
+    /// A table of these delays; without any, of a delay of 0.
+    pub fn new(waits: impl IntoIterator<Item = u64>) -> Self {
         let mut waits: Vec<u64> = waits.into_iter().take(MOST).collect();
         if waits.is_empty() {
             waits.push(0);
         }
-        // The tail that stays the same need not be in the table twice.
+        // A constant tail is stored once.
         while let [.., before, last] = waits[..]
             && before == last
         {
@@ -206,13 +207,13 @@ impl Delays {
         Self { sums: sums.collect(), waits }
     }
 
-    /// Waits that rise until they reach `max`, where they stay.
+    /// A table of delays that rise until they reach `max`.
     pub fn rising(max: u64, waits: impl IntoIterator<Item = u64>) -> Self {
         let below = waits.into_iter().take_while(|wait| *wait < max);
-        Self::listed(below.take(MOST - 1).chain([max]))
+        Self::new(below.take(MOST - 1).chain([max]))
     }
 
-    /// b(n), the wait after failure n + 1.
+    /// b(n), the delay after failure n + 1.
     pub fn wait(&self, n: u64) -> u64 {
         self.waits[self.row(n)]
     }
@@ -224,7 +225,7 @@ impl Delays {
         self.sums[row] + beyond * u128::from(self.waits[row])
     }
 
-    /// When retry n + 1 is due after the first failure, for a fraction `x`: P(n) + x * b(n + 1).
+    /// Time from the first failure to retry n + 1, for a fraction `x`: P(n) + x * b(n + 1).
     pub fn spread_ms(&self, x: u64, n: u64) -> u128 {
         self.sum(n) + u128::from(mulhi(x, self.wait(n.saturating_add(1))))
     }

@@ -1,7 +1,7 @@
-//! Causes: errors that say the same but for what differs from record to record, and their groups.
+//! Causes: groups of errors that differ only in values of the record.
 //!
 //! An error is folded before it is compared: numbers, hexadecimal, UUIDs, instants, paths, e-mail
-//! addresses and quoted text become `*`. Numbers that tell one error from another stay: those behind `HTTP`, `status`,
+//! addresses and quoted text become `*`. Numbers that identify an error stay: after `HTTP`, `status`,
 //! `signal`, `code`, `errno` and the like, and one or two digits at the end of a name (`db1`).
 
 use std::collections::HashMap;
@@ -13,29 +13,29 @@ use crate::record::Record;
 use crate::time::Instant;
 use crate::visible::cut_line;
 
-/// How many digits at the end of a name are part of it.
-const OF_A_NAME: usize = 2;
+/// Maximum number of digits at the end of a name that belong to it.
+const NAME_DIGITS: usize = 2;
 const ANY: char = '*';
-/// How much of an error is looked at.
+/// Number of characters of an error that are compared.
 pub const COMPARED: usize = 500;
 /// Maximum number of characters of an error that a group keeps.
 const KEPT: usize = 4096;
-/// Words before a number that is an error's own.
-const TELLING: [&str; 10] =
+/// Words before a number that identifies an error.
+const CODE_WORDS: [&str; 10] =
     ["http", "status", "signal", "code", "errno", "error", "exit", "exited", "sqlstate", "curl"];
-/// How many groups are told apart; errors that come after that are one more.
+/// Maximum number of groups. Later errors form one more group.
 const MOST_GROUPS: usize = 10_000;
 const TOO_MANY: &str = "(other errors: there are more than 10,000 causes)";
 const UNKNOWN: &str = "(no error is known)";
 const SAMPLES: usize = 3;
 
-/// A cause in words, which all errors of its group share.
+/// The folded text that all errors of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cause(String);
 
 impl Cause {
-    /// The cause of a record's last error; the notes in front of that say nothing of it.
-    pub fn of(last_error: Option<&str>) -> Self {
+    /// The cause of a last error, regardless of the notes in front of it.
+    pub fn new(last_error: Option<&str>) -> Self {
         Self(bare(last_error).map_or_else(|| UNKNOWN.into(), fold))
     }
 
@@ -43,23 +43,23 @@ impl Cause {
         &self.0
     }
 
-    /// Its short name, the same in every run, on every machine.
+    /// A short id, the same in every run and on every machine.
     pub fn id(&self) -> String {
         format!("{:08x}", fnv1a64(self.0.as_bytes()) >> 32)
     }
 }
 
-/// The error of a record without notes, unless it is blank.
+/// The error without notes, unless it is blank.
 fn bare(last_error: Option<&str>) -> Option<&str> {
     last_error.map(last_error::bare).filter(|error| !error.trim().is_empty())
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CauseGroup {
-    /// The error of the record that failed last, on one line.
+    /// The newest error, on one line.
     pub error: String,
     pub records: u64,
-    /// When the first and the last of them failed, as far as is known.
+    /// The first and the last failure, if known.
     pub since: Option<Instant>,
     pub until: Option<Instant>,
     pub samples: Vec<Id>,
@@ -80,7 +80,7 @@ impl CauseGroup {
     }
 }
 
-/// Failed records, grouped by cause; bounded, because errors may differ each time.
+/// Failed records, grouped by cause. The number of groups is bounded, because all errors may differ.
 #[derive(Debug, Clone, Default)]
 pub struct Causes(HashMap<Cause, CauseGroup>);
 
@@ -90,7 +90,7 @@ impl Causes {
     }
 
     pub fn add_error(&mut self, id: &Id, error: Option<&str>, at: Option<Instant>) {
-        let mut cause = Cause::of(error);
+        let mut cause = Cause::new(error);
         if self.0.len() >= MOST_GROUPS && !self.0.contains_key(&cause) {
             cause = Cause(TOO_MANY.into());
         }
@@ -99,8 +99,8 @@ impl Causes {
         group.add(id, bare(error).filter(|_| text != TOO_MANY).unwrap_or(&text), at);
     }
 
-    /// Sets when causes were met first and last, by their ids, as far as that is known.
-    pub fn date(&mut self, known: &HashMap<String, (Instant, Instant)>) {
+    /// Adds the first and the last instant at which causes were seen, by their ids.
+    pub fn add_dates(&mut self, known: &HashMap<String, (Instant, Instant)>) {
         for (cause, group) in &mut self.0 {
             let Some((since, until)) = known.get(&cause.id()) else { continue };
             group.since = group.since.into_iter().chain([*since]).min();
@@ -122,20 +122,20 @@ impl Causes {
         self.0.is_empty()
     }
 
-    /// The cause of an error, among these.
+    /// The group's cause of an error.
     pub fn cause_of(&self, last_error: Option<&str>) -> Cause {
-        let cause = Cause::of(last_error);
+        let cause = Cause::new(last_error);
         if self.0.contains_key(&cause) { cause } else { Cause(TOO_MANY.into()) }
     }
 
-    /// The group with an id, or else those whose pattern or newest error contains a text.
-    pub fn matching(&self, meant: &str) -> Vec<(&Cause, &CauseGroup)> {
+    /// The group with this id; otherwise the groups whose pattern or newest error contains the text.
+    pub fn matching(&self, pattern: &str) -> Vec<(&Cause, &CauseGroup)> {
         let mut groups = self.ranked();
-        if let Some(at) = groups.iter().position(|(cause, _)| cause.id() == meant) {
+        if let Some(at) = groups.iter().position(|(cause, _)| cause.id() == pattern) {
             return vec![groups.swap_remove(at)];
         }
-        let wanted = meant.to_lowercase();
-        // Nobody means records without an error by a text of one.
+        let wanted = pattern.to_lowercase();
+        // The text of `UNKNOWN` is no error.
         groups.retain(|(cause, group)| {
             let texts = [&cause.0, &group.error];
             cause.0 != UNKNOWN && texts.iter().any(|text| text.to_lowercase().contains(&wanted))
@@ -143,40 +143,40 @@ impl Causes {
         groups
     }
 
-    /// The cause that is meant by its id, or by a text that matches one group only.
-    pub fn find(&self, meant: &str) -> Result<Cause, String> {
-        if meant.trim().is_empty() {
+    /// The only cause that matches an id or a text.
+    pub fn find(&self, pattern: &str) -> Result<Cause, String> {
+        if pattern.trim().is_empty() {
             return Err("write the id of a group, or a text of its error".into());
         }
-        let matching = self.matching(meant);
-        let shown = |(cause, group): &(&Cause, &CauseGroup)| {
+        let matching = self.matching(pattern);
+        let display = |(cause, group): &(&Cause, &CauseGroup)| {
             format!("{} {}", cause.id(), cut_line(&group.error))
         };
         match matching[..] {
             [(cause, _)] => Ok(cause.clone()),
             [] if self.0.len() > MOST_GROUPS => Err(format!(
-                "no cause matches {meant:?} among the first {MOST_GROUPS}; choose by --where"
+                "no cause matches {pattern:?} among the first {MOST_GROUPS}; choose by --where"
             )),
-            [] => Err(format!("no cause matches {meant:?}; `backlog failures` lists them")),
+            [] => Err(format!("no cause matches {pattern:?}; `backlog failures` lists them")),
             _ => Err(format!(
-                "{} causes match {meant:?}, name one by its id: {}",
+                "{} causes match {pattern:?}; choose one by its id: {}",
                 matching.len(),
-                matching.iter().take(5).map(shown).collect::<Vec<_>>().join("; ")
+                matching.iter().take(5).map(display).collect::<Vec<_>>().join("; ")
             )),
         }
     }
 }
 
-/// An error without what differs from record to record.
+/// Replaces the values of a record in an error.
 fn fold(error: &str) -> String {
     let error: String = error.chars().take(COMPARED).collect();
     let error = on_one_line(&error);
     let mut folded = String::with_capacity(error.len());
     let mut rest = &*error;
     while let Some(first) = rest.chars().next() {
-        rest = if let Some(behind) = behind_quoted(rest, &folded) {
+        rest = if let Some(after) = after_quoted(rest, &folded) {
             folded.extend([first, ANY, first]);
-            behind
+            after
         } else if first.is_alphanumeric() || first == '/' || first == '~' {
             let word = first_word(rest);
             fold_word(word, &mut folded);
@@ -195,69 +195,69 @@ fn on_one_line(error: &str) -> String {
     error.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without the sequences that colour a text on a terminal (ECMA-48, control sequences).
+/// Removes control sequences, which colour a text on a terminal (ECMA-48).
 fn without_colours(error: &str) -> String {
     let mut parts = error.split("\u{1b}[");
     let mut text = String::from(parts.next().unwrap_or_default());
     for part in parts {
         let end = part.split_once(|c| ('@'..='~').contains(&c));
-        text += end.map_or("", |(_, behind)| behind);
+        text += end.map_or("", |(_, after)| after);
     }
     text
 }
 
-/// Rest after the quoted text that begins here, if one does. An apostrophe within a word is no quote.
-fn behind_quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+/// The text after a quoted text at the beginning, if there is one. An apostrophe within a word is no quote.
+fn after_quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     let quote = text.chars().next().filter(|c| ['\'', '"', '`'].contains(c))?;
     if before.ends_with(char::is_alphanumeric) {
         return None;
     }
     let ends = text.match_indices(quote).skip(1);
-    let mut behind = ends.filter_map(|(at, quote)| text.get(at + quote.len()..));
-    behind.find(|behind| !behind.starts_with(char::is_alphanumeric))
+    let mut after = ends.filter_map(|(at, quote)| text.get(at + quote.len()..));
+    after.find(|after| !after.starts_with(char::is_alphanumeric))
 }
 
-/// A word goes on to a blank, or to a sign that no path, number or instant has in it.
+/// A word ends at a blank or a character that no path, number, instant or URL contains.
 fn first_word(text: &str) -> &str {
     let is_inside = |c: char| c.is_alphanumeric() || "/.:-_~+%@?&#\\".contains(c);
     let is_of_url = |c: char| !c.is_whitespace() && !"'\"<>()`".contains(c);
     let word = text.split(|c| !is_inside(c)).next().unwrap_or_default();
     let url = text.split_once(|c| !is_of_url(c)).filter(|_| word.contains("://"));
-    // What stands behind it is of the sentence.
+    // Final punctuation belongs to the sentence.
     url.map_or(word, |(url, _)| url).trim_end_matches(['.', ':', '?', '-'])
 }
 
 fn fold_word(word: &str, folded: &mut String) {
     let is_short_number = word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((scheme, rest)) = word.split_once("://") {
-        // The host tells one service from another.
+        // The host identifies the service.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
         *folded += &format!("{scheme}://");
         fold_numbers(host, folded);
         *folded += if host.len() < rest.len() { "/*" } else { "" };
     } else if is_path(word) || is_address(word) || is_hexadecimal(word) {
         folded.push(ANY);
-    } else if is_short_number && is_telling(folded) {
+    } else if is_short_number && ends_with_code_word(folded) {
         folded.push_str(word);
     } else {
         fold_numbers(word, folded);
     }
 }
 
-fn is_telling(before: &str) -> bool {
+fn ends_with_code_word(before: &str) -> bool {
     let before = before.trim_end_matches([' ', '=', '(', '#', ':']);
-    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling))
+    let last = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    CODE_WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))
 }
 
-/// Each run of digits, with the signs within numbers and instants, becomes one mark.
+/// Replaces each run of digits, with the punctuation of numbers and instants.
 fn fold_numbers(word: &str, folded: &mut String) {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut rest = word;
     while let Some((before, number)) = rest.find(is_digit).and_then(|at| rest.split_at_checked(at))
     {
         let digits = number.split(|c| !is_digit(c)).next().unwrap_or_default();
-        let is_of_name = digits.len() <= OF_A_NAME && before.ends_with(char::is_alphabetic);
+        let is_of_name = digits.len() <= NAME_DIGITS && before.ends_with(char::is_alphabetic);
         let span = number.split(|c| !is_digit(c) && !".:-+/TZ".contains(c)).next();
         let span = span.unwrap_or_default().trim_end_matches(['.', ':', '-', '+', '/', 'T']);
         *folded += before;
@@ -272,7 +272,7 @@ fn is_path(word: &str) -> bool {
     path.is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
 }
 
-/// `anna@x.example`, but not a name with a version, as in `left-pad@1.3.0`.
+/// True for `anna@x.example`, but not for a name with a version, `left-pad@1.3.0`.
 fn is_address(word: &str) -> bool {
     word.split_once('@').is_some_and(|(user, host)| {
         let is_of_host = |c: char| c.is_alphanumeric() || ['.', '-'].contains(&c);
@@ -281,7 +281,7 @@ fn is_address(word: &str) -> bool {
     })
 }
 
-/// At least eight hexadecimal digits, some of them numbers, with hyphens or not; or `0x` and any.
+/// True for eight hexadecimal digits or more, one of them decimal, with or without hyphens; and for `0x` and any.
 fn is_hexadecimal(word: &str) -> bool {
     let is_hex = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_from_record_to_record_is_folded() {
+    fn values_of_a_record_are_folded() {
         for (error, expected) in [
             ("connection refused", "connection refused"),
             (
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notes_in_front_of_an_error_are_none_of_its_cause() {
+    fn the_notes_in_front_of_an_error_are_not_part_of_its_cause() {
         for error in [
             "HTTP 503",
             "snoozed until 2026-11-21T03:40:00Z: HTTP 503",
@@ -354,15 +354,15 @@ mod tests {
             "not sent: HTTP 503",
             "next key 17: HTTP 503",
         ] {
-            assert_eq!(Cause::of(Some(error)).text(), "HTTP 503", "{error}");
+            assert_eq!(Cause::new(Some(error)).text(), "HTTP 503", "{error}");
         }
-        assert_eq!(Cause::of(None), Cause::of(Some(" ")));
+        assert_eq!(Cause::new(None), Cause::new(Some(" ")));
     }
 
     #[test]
-    fn an_id_is_the_same_for_ever() {
-        assert_eq!(Cause::of(Some("HTTP 503 for order 17")).id(), "676c6d32");
-        assert_eq!(Cause::of(None).id(), "88c7421e");
+    fn an_id_never_changes() {
+        assert_eq!(Cause::new(Some("HTTP 503 for order 17")).id(), "676c6d32");
+        assert_eq!(Cause::new(None).id(), "88c7421e");
     }
 
     #[test]
@@ -380,7 +380,10 @@ mod tests {
         assert_eq!(causes.find(&id).unwrap().text(), "no route");
         assert_eq!(causes.find("ROUTE").unwrap().text(), "no route");
         let several = causes.find("HTTP").unwrap_err();
-        assert!(several.starts_with("2 causes match \"HTTP\", name one by its id: "), "{several}");
+        assert!(
+            several.starts_with("2 causes match \"HTTP\"; choose one by its id: "),
+            "{several}"
+        );
         assert_eq!(
             causes.find("nothing").unwrap_err(),
             "no cause matches \"nothing\"; `backlog failures` lists them"
@@ -400,15 +403,15 @@ mod tests {
         causes.add_error(&Id::Integer(1), Some(" "), None);
         let shown: Vec<_> = causes.ranked().iter().map(|(_, group)| group.error.clone()).collect();
         assert_eq!(shown, ["timed out after 6s", UNKNOWN, &format!("{long} 17")]);
-        // By the pattern, and by the error that is shown.
-        for meant in ["after *s", "AFTER 6S"] {
-            assert_eq!(causes.find(meant).unwrap().text(), "timed out after *s");
+        // By the folded text and by the newest error.
+        for pattern in ["after *s", "AFTER 6S"] {
+            assert_eq!(causes.find(pattern).unwrap().text(), "timed out after *s");
         }
         assert!(causes.find("after 7s").is_err());
     }
 
     #[test]
-    fn there_is_a_bound_to_the_groups() {
+    fn the_number_of_groups_is_bounded() {
         let mut causes = Causes::default();
         for number in 0..MOST_GROUPS + 5 {
             let letters: String = format!("{number:x}")

@@ -1,4 +1,4 @@
-//! The due rule: the verdict on a record by policy, limits and its own values; and the forecast.
+//! The due rule: the verdict on a record by policy, limits and values of the row; and the forecast.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,18 @@ use crate::settle::{End, RetryLimits, charge, exhausted, settle};
 use crate::time::{BEYOND, Instant};
 use crate::verdict::{Obstacle, Reason, Verdict};
 
-/// What a pass goes by: the schedule at one time, and the slots that earlier passes left.
+/// The schedule at the time of a pass, with the slots that earlier passes left.
 #[derive(Debug, Clone)]
 pub struct DueRule {
     pub schedule: Schedule,
     pub capabilities: Capabilities,
     pub time: PassTime,
-    /// Records that have kept a slot, which earlier passes could not try them for.
+    /// Records with a slot for which earlier passes could not try them.
     pub kept: HashMap<Id, Kept>,
 }
 
 impl DueRule {
-    /// A record that is too old is given up at once, after its last attempt when it would be due.
+    /// The verdict on a record. One above the age limit is archived at once, one out of attempts when it would be due.
     pub fn verdict(&self, facts: Facts<'_>) -> Verdict {
         if self.schedule.shard.is_some_and(|shard| !shard.holds(facts.id)) {
             return Verdict::Never(Obstacle::OtherShard);
@@ -55,8 +55,8 @@ impl DueRule {
         }
     }
 
-    /// Whether a record at its limit gets one more attempt, because the last one may never have
-    /// reached a handler: a killed pass has charged all records that it handed out.
+    /// True if a record at its limit gets one more attempt, because the last one may never have reached a handler: a
+    /// killed pass has charged all records that it handed out.
     pub fn has_one_more(&self, facts: Facts<'_>) -> bool {
         let most = self.schedule.limits.most_attempts(facts.max_attempts);
         let is_at_limit = facts.status == Status::Error && most == Some(facts.failures);
@@ -64,7 +64,7 @@ impl DueRule {
         is_at_limit && (facts.has_begun || !shows_begun)
     }
 
-    /// Start of the time for which a record has been due. By plain age a failed one is due at each pass.
+    /// The instant since when a record has been due. With --ndays a failed record is due at each pass.
     pub fn due_since(
         &self,
         facts: Facts<'_>,
@@ -88,7 +88,7 @@ impl DueRule {
         since.max(facts.snoozed_until)
     }
 
-    /// What a pass may come to write for a record, which a table must take before a handler runs.
+    /// The writes that a pass may need for a record. The table must accept them before a handler runs.
     pub fn possible_writes(&self, record: &Record, now: Instant) -> Vec<Vec<Settlement>> {
         let (capabilities, limits) = (self.capabilities, self.schedule.limits);
         let end = |outcome| settle(record, &outcome, now, capabilities, RetryLimits::default());
@@ -102,7 +102,7 @@ impl DueRule {
         ends.into_iter().map(|end| charge.iter().cloned().chain([end]).collect()).collect()
     }
 
-    /// When a record is tried again that has just failed so, if the policy alone decides that.
+    /// The next attempt at a record after this settlement, if the policy alone decides it.
     pub fn retry_at(&self, record: &Record, settlement: &Settlement) -> Option<Instant> {
         let Counter::Set { failures, last_failure_at, .. } = &settlement.counter else {
             return None;
@@ -112,12 +112,12 @@ impl DueRule {
         let Some(until) = settlement.not_before.filter(|until| *until > self.time.now) else {
             return self.schedule.policy.next_attempt(facts, self.time).map(|next| next.now);
         };
-        // Of the slots the first one counts that comes after it.
+        // The first slot after `until` counts.
         let time = self.schedule.policy.pass_time(None, until, false);
         self.schedule.policy.next_attempt(facts, time).map(|next| next.now.max(until))
     }
 
-    /// The attempts to come, if each of them fails. There is no pass before `soonest`.
+    /// The attempts to come if each of them fails. No pass begins before `soonest`.
     pub fn forecast<'a>(
         &'a self,
         mut facts: Facts<'a>,
@@ -136,7 +136,7 @@ impl DueRule {
             (facts.status, facts.failures) = (Status::Error, attempt);
             facts.last_failure_at = Some(time.now);
             let is_last = exhausted(facts, *limits, time.now).is_some();
-            // A wait of nothing ends with the next pass.
+            // A delay of 0 ends with the next pass.
             let soonest = time.now.next_tick(policy.every_secs());
             next = policy.next_attempt(facts, time).filter(|_| !is_last);
             next = next.map(|next| PassTime { now: next.now.max(soonest), ..next });
@@ -164,8 +164,8 @@ impl DueRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     pub at: Instant,
-    /// 1 for the first; without a counter it is only this program that counts.
+    /// Number of the attempt. Without a counter the forecast begins with 1.
     pub attempt: u32,
-    /// Whether its failure ends in ARCHIVED.
+    /// True if a failure archives the record.
     pub is_last: bool,
 }

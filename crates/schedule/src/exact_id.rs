@@ -1,4 +1,4 @@
-//! Ids as state.db has them: unlike in reports, bytes differ from text.
+//! Ids as JSON in state.db. Unlike in reports, bytes differ from text.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,10 +1,10 @@
-//! Hashes, the same on every machine and in every version: locks, phases and waits depend on them.
+//! Hashes, the same on every machine and in every version: locks, phases and delays depend on them.
 
 use sha2::{Digest, Sha256};
 
 use crate::id::Id;
 
-/// 2^64 divided by the golden ratio, by which SplitMix64 counts.
+/// 2^64 divided by the golden ratio, the step of SplitMix64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo).
@@ -22,27 +22,29 @@ pub fn splitmix64(x: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The part of `whole` that `fraction` / 2^64 is of it, rounded down.
+/// `whole` * `fraction` / 2^64, rounded down.
 pub fn mulhi(fraction: u64, whole: u64) -> u64 {
     u64::try_from((u128::from(fraction) * u128::from(whole)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The largest phase of [`phase31`], and the mask of its 31 bits.
+/// Maximum of [`phase31`], and the mask of its 31 bits.
 pub const MOST_PHASE: u32 = 0x7fff_ffff;
 
-/// Distance of neighbours, of 2^31. By bench/multiplier.rs few of them lie evenly in every interval.
+/// Distance between the phases of neighbouring numbers. Even a few neighbours are spread evenly over every interval;
+/// bench/multiplier.rs measures that.
 pub const MULTIPLIER: u32 = 1_658_526_633;
 
-/// A record's own fixed fraction of 2^64: that of [`phase31`].
+/// The phase of a record as a fraction of 2^64.
 pub fn phase(id: &Id) -> u64 {
     u64::from(phase31(id)) << 33
 }
 
-/// A record's own fraction of 2^31, as each database calculates it: of a number a multiple, so that neighbours
-/// lie evenly; of text its SHA-256. The upper half of a number is added, because snowflakes differ there alone.
+/// The phase of a record as a fraction of 2^31, calculated alike by every database. Numbers are multiplied, so that
+/// neighbours are spread evenly, after their upper half is added, because snowflake ids differ only there. Text is
+/// hashed with SHA-256.
 pub fn phase31(id: &Id) -> u32 {
     let mask = u64::from(MOST_PHASE);
-    let place = match id {
+    let phase = match id {
         Id::Integer(number) => {
             let bits = number.cast_unsigned();
             ((bits & mask) + ((bits >> 31) & mask)) * u64::from(MULTIPLIER)
@@ -53,7 +55,7 @@ pub fn phase31(id: &Id) -> u32 {
             first >> 1
         }
     };
-    u32::try_from(place & mask).unwrap_or_default()
+    u32::try_from(phase & mask).unwrap_or_default()
 }
 
 fn bits(id: &Id) -> u64 {
@@ -63,7 +65,7 @@ fn bits(id: &Id) -> u64 {
     }
 }
 
-/// What stands for a random number: drawn once for all from a seed, a record and a count.
+/// A pseudorandom number that depends only on a seed, a record and a count.
 pub fn draw(seed: u64, id: &Id, n: u32) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ bits(id)) ^ u64::from(n))
 }

@@ -1,4 +1,4 @@
-//! Ids of records, and the spelling in which a person types them.
+//! Ids of records, and the spellings in which people type them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::visible::{cut, one_line};
 pub enum Id {
     Integer(i64),
     Text(Box<str>),
-    /// Shown and typed in hexadecimal.
+    /// Displayed and typed in hexadecimal.
     Bytes(Box<[u8]>),
     Composite(Box<[Self]>),
 }
@@ -28,8 +28,8 @@ impl Serialize for Id {
 }
 
 impl Id {
-    /// The ids of `columns` columns that a text may mean, split at commas without a backslash before them.
-    pub fn typed(text: &str, columns: usize) -> Vec<Self> {
+    /// Returns each id of `columns` columns that a typed text may mean. Commas separate the columns.
+    pub fn readings(text: &str, columns: usize) -> Vec<Self> {
         let one = |text: &str| {
             let (number, bytes) = (parse_integer(text).map(Self::Integer), bytes(text));
             number.into_iter().chain([Self::Text(text.into())]).chain(bytes)
@@ -43,15 +43,7 @@ impl Id {
             let with = |id| one(part).map(move |last| [id, &[last][..]].concat());
             ids = ids.iter().map(Vec::as_slice).flat_map(with).collect();
         }
-        ids.into_iter().map(Self::of).collect()
-    }
-
-    /// The id whose columns have these values, at least one.
-    pub fn of(mut parts: Vec<Self>) -> Self {
-        match parts.len() {
-            1 => parts.remove(0),
-            _ => Self::Composite(parts.into()),
-        }
+        ids.into_iter().map(Self::from).collect()
     }
 
     pub fn parts(&self) -> &[Self] {
@@ -65,7 +57,7 @@ impl Id {
         self.parts().iter().any(|part| matches!(part, Self::Bytes(part) if **part == *bytes))
     }
 
-    /// The id as it is, control characters and all.
+    /// The whole id, with control characters as they are.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Integer(id) => id.to_string().into(),
@@ -78,8 +70,19 @@ impl Id {
         }
     }
 
+    /// The whole id on one line.
     pub fn full(&self) -> String {
         one_line(&self.text())
+    }
+}
+
+impl From<Vec<Self>> for Id {
+    /// The id of a row whose ID columns, at least one, have these values.
+    fn from(mut parts: Vec<Self>) -> Self {
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Self::Composite(parts.into()),
+        }
     }
 }
 
@@ -88,7 +91,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The bytes that a text is in hexadecimal, of which a UUID may have hyphens.
+/// Reads hexadecimal digits; a UUID may have hyphens.
 fn bytes(text: &str) -> Option<Id> {
     let is_uuid = text.len() == 36 && text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
     let digits = if is_uuid { &text.replace('-', "") } else { text };
@@ -101,12 +104,12 @@ fn bytes(text: &str) -> Option<Id> {
     rest.is_empty().then(|| Id::Bytes(bytes.into()))
 }
 
-/// The number that a text is; what is spelt otherwise, as 007, is just text.
+/// Reads a number in its usual spelling only: 007 is text.
 pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse::<i64>().ok().filter(|number| number.to_string() == text)
 }
 
-/// What stands between commas that have no backslash before them.
+/// Splits a text at commas. A backslash escapes a comma or another backslash.
 pub fn split_id(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
@@ -120,7 +123,7 @@ pub fn split_id(text: &str) -> Vec<String> {
 }
 
 impl fmt::Display for Id {
-    /// For messages: on one line, and cut if it is too long to be read.
+    /// For messages: on one line, and cut if it is long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&cut(self.full()))
     }
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_found_by_what_is_shown_of_it() {
+    fn an_id_is_found_by_its_displayed_text() {
         let text = |text: &str| Id::Text(text.into());
         let composite = |parts: &[Id]| Id::Composite(parts.into());
         for (id, shown) in [
@@ -144,13 +147,13 @@ mod tests {
             (composite(&[text("a,b\\"), text(""), Id::Integer(1)]), "a\\,b\\\\,,1"),
         ] {
             assert_eq!(id.full(), shown);
-            assert!(Id::typed(shown, id.parts().len()).contains(&id), "{shown}");
+            assert!(Id::readings(shown, id.parts().len()).contains(&id), "{shown}");
         }
-        let uuid = Id::typed("0192F5A0-7C1e-7000-8000-00000000002A", 1);
-        assert!(uuid.contains(&Id::typed("0192f5a07c1e7000800000000000002a", 1)[1]), "{uuid:?}");
-        assert_eq!(Id::typed("1,2", 3), []);
+        let uuid = Id::readings("0192F5A0-7C1e-7000-8000-00000000002A", 1);
+        assert!(uuid.contains(&Id::readings("0192f5a07c1e7000800000000000002a", 1)[1]), "{uuid:?}");
+        assert_eq!(Id::readings("1,2", 3), []);
         for text in ["007", "+7", "-0"] {
-            assert_eq!(Id::typed(text, 1), [Id::Text(text.into())]);
+            assert_eq!(Id::readings(text, 1), [Id::Text(text.into())]);
         }
     }
 }

@@ -1,69 +1,69 @@
-//! The keys of a policy's specification, `NAME:KEY=VALUE,...`: the legal ones, and errors.
+//! Keys of a policy specification, `NAME:KEY=VALUE,...`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::time::{DAY, parse_duration};
 
-/// Unless `max=` says otherwise.
+/// Default of `max=`: 30 days.
 pub const MAX_MS: u64 = 30 * DAY.unsigned_abs() * 1000;
-/// No wait at all may be longer than this: ten years.
+/// Upper bound of every delay: ten years.
 const LONGEST_MS: u64 = 3650 * DAY.unsigned_abs() * 1000;
-/// The most waits that `retries=` may divide the way from min to max into.
+/// Upper bound of `retries=`.
 const MOST_RETRIES: u32 = 100;
 const COMMON: [&str; 2] = ["max", "spread"];
 
-pub struct Form {
+pub struct Syntax {
     pub name: &'static str,
-    /// Without the keys that every policy has.
+    /// Legal keys besides [`COMMON`].
     pub keys: &'static [&'static str],
-    /// Whether there are values without a key, which are in a list.
+    /// True if values without a key form a list.
     pub is_list: bool,
     pub example: &'static str,
 }
 
 pub struct PolicyKeys<'a> {
-    form: &'a Form,
+    syntax: &'a Syntax,
     values: BTreeMap<&'a str, &'a str>,
     entries: Vec<&'a str>,
 }
 
 impl<'a> PolicyKeys<'a> {
-    pub fn parse(form: &'a Form, text: &'a str) -> Result<Self, String> {
-        let legal: Vec<_> = form.keys.iter().chain(&COMMON).copied().collect();
+    pub fn parse(syntax: &'a Syntax, text: &'a str) -> Result<Self, String> {
+        let Syntax { name, is_list, example, .. } = syntax;
+        let legal: Vec<_> = syntax.keys.iter().chain(&COMMON).copied().collect();
         let (mut values, mut entries) = (BTreeMap::new(), Vec::new());
-        for pair in text.split(',').map(str::trim).filter(|pair| form.is_list || !pair.is_empty()) {
-            if form.is_list && !pair.contains('=') {
+        for pair in text.split(',').map(str::trim).filter(|pair| *is_list || !pair.is_empty()) {
+            if *is_list && !pair.contains('=') {
                 entries.push(pair);
                 continue;
             }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
             if !legal.contains(&key) {
-                let Form { name, example, .. } = form;
                 let legal = legal.join(", ");
                 return Err(format!(
-                    "{name} has no key {key:?}; legal are {legal}, as in: {example}"
+                    "{name} has no key {key:?}; use one of {legal}, as in: {example}"
                 ));
             }
             if values.insert(key, value).is_some() {
-                return Err(format!("{}: {key} is given twice", form.name));
+                return Err(format!("{name}: {key} is given twice"));
             }
         }
-        Ok(Self { form, values, entries })
+        Ok(Self { syntax, values, entries })
     }
 
     pub fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
-    /// Fails if there are other keys, which belong to the policy's other form.
-    pub fn only(&self, keys: &[&str]) -> Result<(), String> {
-        let Form { name, example, .. } = self.form;
+    /// Fails if there are other keys, which belong to the other syntax of the policy.
+    pub fn require_only(&self, keys: &[&str]) -> Result<(), String> {
+        let Syntax { name, example, .. } = self.syntax;
         let is_other = |key: &&&str| !keys.contains(key) && !COMMON.contains(key);
         let Some(other) = self.values.keys().find(is_other) else { return Ok(()) };
         Err(format!(
-            "{name}: {other} does not go with min and retries; write either {name}:min=5s,\
+            "{name}: {other} cannot be used with min and retries; write either {name}:min=5s,\
              max=260s,retries=10 or {example}"
         ))
     }
@@ -74,26 +74,26 @@ impl<'a> PolicyKeys<'a> {
         parse: fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, String> {
         let Some(value) = self.values.get(key) else { return Ok(None) };
-        let wrong = |error| format!("{}: {key}={value}: {error}", self.form.name);
+        let wrong = |error| format!("{}: {key}={value}: {error}", self.syntax.name);
         parse(value).map(Some).map_err(wrong)
     }
 
-    pub fn need<T>(&self, key: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, String> {
-        let Form { name, example, .. } = self.form;
+    pub fn require<T>(&self, key: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, String> {
+        let Syntax { name, example, .. } = self.syntax;
         self.get(key, parse)?.ok_or_else(|| format!("{name} needs {key}=, as in: {example}"))
     }
 
-    /// The durations without a key, at least one, none of which may be above `max`.
+    /// The durations without a key: at least one, none above `max`.
     pub fn entries(&self) -> Result<Vec<u64>, String> {
-        let Form { name, example, .. } = self.form;
+        let Syntax { name, example, .. } = self.syntax;
         let max = self.get("max", milliseconds)?.unwrap_or(LONGEST_MS);
         let entry = |entry: &&str| {
             let wait =
                 milliseconds(entry).map_err(|error| format!("{name}: {entry:?}: {error}"))?;
-            self.in_order("an entry", wait, max).map(|_| wait)
+            self.checked_max("an entry", wait, max).map(|_| wait)
         };
         if self.entries.is_empty() {
-            return Err(format!("{name} needs waits, as in: {example}"));
+            return Err(format!("{name} needs a list of delays, as in: {example}"));
         }
         self.entries.iter().map(entry).collect()
     }
@@ -102,22 +102,20 @@ impl<'a> PolicyKeys<'a> {
         Ok(self.get("max", above_zero)?.unwrap_or(MAX_MS))
     }
 
-    /// The longest wait, which must not be below the first one.
-    pub fn max_above(&self, key: &str, first: u64) -> Result<u64, String> {
-        self.in_order(key, first, self.max()?)
+    /// The maximum delay. Fails if the first delay is above it.
+    pub fn max_from(&self, key: &str, first: u64) -> Result<u64, String> {
+        self.checked_max(key, first, self.max()?)
     }
 
-    /// `max`, if the first wait is not above it.
-    pub fn in_order(&self, key: &str, first: u64, max: u64) -> Result<u64, String> {
+    /// Returns `max`, or fails if the first delay is above it.
+    pub fn checked_max(&self, key: &str, first: u64, max: u64) -> Result<u64, String> {
         if first <= max {
             return Ok(max);
         }
         let [first, max] =
             [first, max].map(|ms| humantime::format_duration(Duration::from_millis(ms)));
-        let name = self.form.name;
-        Err(format!(
-            "{name}: {key} ({first}) is above max ({max}); give a max= that is not below it"
-        ))
+        let name = self.syntax.name;
+        Err(format!("{name}: {key} ({first}) is above max ({max}); write a larger max="))
     }
 }
 

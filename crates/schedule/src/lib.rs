@@ -1,6 +1,5 @@
-//! Schedules: when a record is tried, by its values and an instant. No clock, no I/O, no random draws.
-//!
-//! The types of a record are here too, because stores and handlers use them.
+//! Schedules: the verdict on a record, calculated from its values and an instant. No clock, no I/O,
+//! no random numbers. The types of a record are here too, because stores and handlers use them.
 
 mod age_window;
 mod backoff;

@@ -1,9 +1,9 @@
-//! Lists of the legal names, for messages about one that is not among them.
+//! Lists of legal names in error messages.
 
-/// The most characters of a list.
+/// Maximum number of characters of a list.
 const LONGEST: usize = 300;
 
-/// `email, orders`; of more than a message can hold the first, and how many others there are.
+/// `email, orders`; a long list is cut and ends with the number of the other names.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();
     let mut length = 0;
@@ -12,17 +12,17 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
         length <= LONGEST
     };
     let count = names.iter().take_while(fits).count().max(1).min(names.len());
-    let shown = names[..count].join(", ");
-    if count == names.len() { shown } else { format!("{shown} and {} more", names.len() - count) }
+    let list = names[..count].join(", ");
+    if count == names.len() { list } else { format!("{list} and {} more", names.len() - count) }
 }
 
-/// `no queue "emial"; legal are email, orders`
+/// `no queue "emial"; use one of email, orders`
 pub fn unknown_name<'a>(
     what: &str,
     name: &str,
     legal: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    format!("no {what} {name:?}; legal are {}", listed(legal))
+    format!("no {what} {name:?}; use one of {}", listed(legal))
 }
 
 #[cfg(test)]
@@ -38,6 +38,6 @@ mod tests {
         assert!(listed.starts_with("column_00, column_01, "), "{listed}");
         assert!(listed.ends_with(", column_26 and 13 more"), "{listed}");
         let unknown = unknown_name("queue", "emial", ["email", "orders"]);
-        assert_eq!(unknown, "no queue \"emial\"; legal are email, orders");
+        assert_eq!(unknown, "no queue \"emial\"; use one of email, orders");
     }
 }

@@ -18,14 +18,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Its options as a command line has them: `--fibonacci --max-attempts 5`.
-    pub fn line(&self) -> String {
+    /// The options as typed: `--fibonacci --max-attempts 5`.
+    pub fn options(&self) -> String {
         let RetryLimits { max_attempts, max_age_secs, .. } = self.limits;
         let attempts = max_attempts.map(|most| format!(" --max-attempts {most}"));
         let age = max_age_secs.map(|secs| format!(" --max-age {}", format_secs(secs)));
         let shard = self.shard.map(|shard| format!(" --shard {shard}"));
         let more: String = [attempts, age, shard].into_iter().flatten().collect();
-        self.policy.line() + &more
+        self.policy.options() + &more
     }
 }
 
@@ -33,24 +33,24 @@ impl Schedule {
 pub enum Policy {
     /// `--ndays`: due by age; cron's own frequency is the schedule.
     Age(AgeWindow),
-    /// `--fibonacci`, `--policy`: due when the wait after the last failure is over.
+    /// `--fibonacci`, `--policy`: due after the delay that follows the last failure.
     Counted(Backoff),
-    /// `--progressive`, `--by-age`: due when a slot has come.
+    /// `--progressive`, `--by-age`: due in slots.
     Slots(Slots),
 }
 
-/// When a pass looks at a record: it selects it, and looks again just before the handler.
+/// The instants for which a pass decides. It selects records, and checks each again just before its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassTime {
-    /// Ages are measured here, so that a record does not slip out of its window while it queues.
+    /// Ages are measured at this instant, so that a record stays in its window while it queues.
     pub selected_at: Instant,
-    /// Waits are measured here, so that what another pass has tried in between waits.
+    /// Delays are measured at this instant, so that a record waits if another pass has just tried it.
     pub now: Instant,
     pub span: Option<Span>,
 }
 
 impl Policy {
-    /// What a pass at `now` looks at. `reached` is where the last one came to, for slots.
+    /// The time of a pass at `now`. `reached` is the last slot of the pass before it.
     pub fn pass_time(&self, reached: Option<Slot>, now: Instant, drain: bool) -> PassTime {
         let slots = if let Self::Slots(slots) = self { Some(slots) } else { None };
         let span = slots.map(|slots| slots.span(reached, now, drain));
@@ -66,7 +66,7 @@ impl Policy {
         }
     }
 
-    /// Is the record due, as far as the schedule goes? [`DueRule`] also knows where it ends.
+    /// The verdict by the policy alone. [`DueRule`](crate::DueRule) adds snoozes, limits and shards.
     pub(crate) fn verdict(&self, facts: Facts<'_>, time: PassTime) -> Verdict {
         if !facts.status.is_pending() {
             return Verdict::Never(Obstacle::NotPending);
@@ -82,7 +82,7 @@ impl Policy {
         }
     }
 
-    /// When a record that has just failed in a pass at `time` is due again, if the policy decides it.
+    /// The pass that retries a record which has just failed at `time`. `None` if cron alone decides.
     pub fn next_attempt(&self, facts: Facts<'_>, time: PassTime) -> Option<PassTime> {
         let (at, span) = match self {
             Self::Age(_) => return None,
@@ -101,7 +101,7 @@ impl Policy {
         Some(PassTime { selected_at: at, now: at, span })
     }
 
-    /// The tick in which the policy counts, in seconds; by plain age it is one second.
+    /// Length of a tick in seconds; 1 with --ndays.
     pub fn every_secs(&self) -> i64 {
         match self {
             Self::Age(_) => 1,
@@ -110,12 +110,12 @@ impl Policy {
         }
     }
 
-    /// The interval of the passes in seconds. `None` with --ndays, where cron alone decides.
+    /// Interval of the passes in seconds. `None` with --ndays, where cron alone decides.
     pub fn pass_interval(&self) -> Option<i64> {
         (!matches!(self, Self::Age(_))).then(|| self.every_secs())
     }
 
-    /// FAILURES and LAST_FAILURE.
+    /// True if the table needs the columns FAILURES and LAST_FAILURE.
     pub fn needs_counter(&self) -> bool {
         matches!(self, Self::Counted(_))
     }
@@ -127,23 +127,23 @@ impl Policy {
         }
     }
 
-    /// What is typed behind `--policy`, or the option of its own.
+    /// The specification after `--policy`, or the policy's own option.
     pub fn name(&self) -> String {
         match self {
-            Self::Age(age) => age.line(),
+            Self::Age(age) => age.options(),
             Self::Counted(backoff) => backoff.name.clone(),
             Self::Slots(Slots::ByAge(backoff)) => format!("{} by age", backoff.name),
             Self::Slots(Slots::Progressive(_)) => "progressive".into(),
         }
     }
 
-    /// As it is typed, which also tells one crontab line from another.
-    pub fn line(&self) -> String {
+    /// The options as typed. They also identify the crontab line.
+    pub fn options(&self) -> String {
         match self {
-            Self::Age(age) => age.line(),
-            Self::Counted(backoff) => backoff.line.clone(),
-            Self::Slots(Slots::ByAge(backoff)) => format!("{} --by-age", backoff.line),
-            Self::Slots(Slots::Progressive(tiers)) => tiers.line.clone(),
+            Self::Age(age) => age.options(),
+            Self::Counted(backoff) => backoff.options.clone(),
+            Self::Slots(Slots::ByAge(backoff)) => format!("{} --by-age", backoff.options),
+            Self::Slots(Slots::Progressive(tiers)) => tiers.options.clone(),
         }
     }
 }

@@ -163,11 +163,11 @@ proptest! {
         for (spec, _) in SPECS.iter().filter(|(spec, _)| !spec.contains("jitter")) {
             let backoff = backoff(spec, options);
             let phase = crate::hash::phase(&id);
-            let count = backoff.count_of(phase, age);
+            let count = backoff.retries_within(phase, age);
             let next = backoff.retry_after(phase, age).unwrap();
             prop_assert!(next > age, "{spec}");
-            prop_assert_eq!(backoff.count_of(phase, next - 1), count, "{}", spec);
-            prop_assert!(backoff.count_of(phase, next) > count, "{spec}");
+            prop_assert_eq!(backoff.retries_within(phase, next - 1), count, "{}", spec);
+            prop_assert!(backoff.retries_within(phase, next) > count, "{spec}");
         }
     }
 

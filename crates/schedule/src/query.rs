@@ -1,4 +1,4 @@
-//! Queries, as plain data that each store turns into its own SQL, and cursors.
+//! Queries, plain data that each store translates into its own SQL, and cursors.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,27 +12,27 @@ use crate::id::Id;
 use crate::record::{SortKey, Status};
 use crate::time::Instant;
 
-/// The pending records that can be due. A store may return more than that, never fewer.
+/// A filter for the records that can be due. A store may return more records, never fewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Window {
     /// Every record with one of the statuses.
     All,
-    /// From `from` on, and before `until`.
+    /// `from` is included, `until` is excluded.
     Inserted { from: Instant, until: Option<Instant> },
-    /// Inserted in one of these times with a phase in one of its ranges.
+    /// Insertion date and phase lie in one of these stretches.
     Slots(Vec<SlotStretch>),
-    /// NEW; or last failed before `before[f - 1]` after f failures, at `future` or later, or without a date.
+    /// NEW; or last failed before `before[f - 1]` after f failures, at `future` or later, or at no date.
     Failed { before: Vec<Instant>, future: Instant },
 }
 
 impl Window {
-    /// From when on, and before when its records were inserted, if it is about that.
+    /// Bounds of the insertion date, if the window has any.
     pub fn inserted(&self) -> Option<(Instant, Option<Instant>)> {
         match self {
             Self::Inserted { from, until } => Some((*from, *until)),
             Self::Slots(stretches) => {
-                let from = stretches.iter().map(|it| it.from).min();
-                let until = stretches.iter().map(|it| it.until).max();
+                let from = stretches.iter().map(|stretch| stretch.from).min();
+                let until = stretches.iter().map(|stretch| stretch.until).max();
                 Some((from.unwrap_or(Instant(i64::MAX)), until))
             }
             Self::All | Self::Failed { .. } => None,
@@ -40,7 +40,8 @@ impl Window {
     }
 }
 
-/// Rows inserted in a time with a phase in a range of [`phase31`](crate::hash::phase31), in order and apart.
+/// A range of insertion dates, and the ranges of [`phase31`](crate::hash::phase31) that have a slot there: sorted, and
+/// none touches the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotStretch {
     pub from: Instant,
@@ -48,7 +49,7 @@ pub struct SlotStretch {
     pub phases: Vec<RangeInclusive<u32>>,
 }
 
-/// The same phases in ranges that come in order and do not touch.
+/// Sorts ranges, and joins those that overlap or touch.
 pub fn merge_ranges(mut ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
     ranges.sort_unstable_by_key(|range| *range.start());
     let mut merged: Vec<RangeInclusive<u32>> = Vec::new();
@@ -68,7 +69,7 @@ pub enum Order {
     #[default]
     Newest,
     Oldest,
-    /// By the column that the table names, and by id where its values are equal.
+    /// By the column that the mapping names, then by id.
     Column,
 }
 
@@ -77,14 +78,14 @@ pub struct Query {
     pub window: Window,
     pub statuses: Vec<Status>,
     pub order: Order,
-    /// Excluded.
+    /// Lower bound, excluded.
     pub after: Option<SortKey>,
-    /// Included.
+    /// Upper bound, included.
     pub up_to: Option<SortKey>,
     pub limit: usize,
 }
 
-/// A place in the order of all slots: by tick, then by the record's phase.
+/// A slot, ordered by tick, then by phase of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Slot {
     pub tick: i64,
@@ -104,9 +105,9 @@ impl Slot {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Position {
-    /// The failed record that a limited pass tried last.
+    /// The last failed record that a limited pass tried.
     Key(SortKey),
-    /// All slots up to and with this one.
+    /// The last slot that a pass reached.
     Slot(Slot),
 }
 
@@ -120,41 +121,41 @@ impl Position {
     }
 }
 
-/// The cursor of a line: the place that its passes have come to, for the next one to go on from.
+/// The position from which the next pass of a crontab line continues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cursor {
     pub reached: Option<Position>,
-    /// Records whose slots were passed, and that are still to be tried for them.
+    /// Records that are still to be tried for a slot before `reached`.
     pub kept: Vec<Kept>,
-    /// The last of the records that got nowhere and so ended the pass: the next begins behind it.
+    /// The last of the records that got nowhere and ended the pass: the next pass begins after it.
     pub stuck: Option<SortKey>,
 }
 
 impl Cursor {
-    /// The cursor without records of a table with another number of id columns or with another order.
-    pub fn taken_up(self, id_columns: usize, is_same_order: bool) -> Self {
-        let fits = |id: &Id| id.parts().len() == id_columns;
-        let has_place = |key: &SortKey| is_same_order && fits(&key.id);
+    /// Drops the keys of a table with another number of id columns, or in another order.
+    pub fn without_foreign_keys(self, id_columns: usize, is_same_order: bool) -> Self {
+        let is_id = |id: &Id| id.parts().len() == id_columns;
+        let is_key = |key: &SortKey| is_same_order && is_id(&key.id);
         Self {
-            reached: self.reached.filter(|it| it.key().is_none_or(has_place)),
-            kept: self.kept.into_iter().filter(|kept| fits(&kept.id)).collect(),
-            stuck: self.stuck.filter(has_place),
+            reached: self.reached.filter(|position| position.key().is_none_or(is_key)),
+            kept: self.kept.into_iter().filter(|kept| is_id(&kept.id)).collect(),
+            stuck: self.stuck.filter(is_key),
         }
     }
 }
 
-/// A record that keeps its slot: another pass held it when that came, or its attempt has not ended.
+/// A record that keeps its slot, because another pass held it then or its attempt has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     #[serde(with = "exact_id")]
     pub id: Id,
     pub slot: Slot,
-    /// How many attempts for this slot have begun and not ended: passes that are over died of them.
+    /// Number of attempts for this slot that have begun and not ended. Earlier ones were killed with their pass.
     pub begun: u32,
 }
 
-/// One of several parts of the records of about one size, the same on every machine, in every version.
+/// One of `count` parts of about equal size. The division is the same on every machine and in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// From 1 to `count`.
@@ -163,7 +164,7 @@ pub struct Shard {
 }
 
 const MOST_SHARDS: u64 = 1024;
-/// Makes the draw of parts another one than that of waits and phases.
+/// Seed that makes shards independent of delays and phases.
 const SHARD_SEED: u64 = 0x5348_4152;
 
 impl Shard {
@@ -171,8 +172,8 @@ impl Shard {
         mulhi(draw(SHARD_SEED, id, 0), self.count) + 1 == self.number
     }
 
-    /// Whether both are of one division, and none of the other's records is in it.
-    pub fn is_apart_from(self, other: Self) -> bool {
+    /// True if both are different parts of one division.
+    pub fn is_disjoint_from(self, other: Self) -> bool {
         self.count == other.count && self.number != other.number
     }
 }
@@ -192,7 +193,8 @@ impl FromStr for Shard {
             Some(Self { number: number.parse().ok()?, count: count.parse().ok()? })
         };
         shard()
-            .filter(|it| (1..=it.count).contains(&it.number) && it.count <= MOST_SHARDS)
+            .filter(|shard| (1..=shard.count).contains(&shard.number))
+            .filter(|shard| shard.count <= MOST_SHARDS)
             .ok_or_else(|| format!("write 2/3 for the second of three parts, up to {MOST_SHARDS}"))
     }
 }
@@ -219,7 +221,7 @@ mod tests {
             let mean = 14_000 / sizes.len();
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 10), "{sizes:?}");
         }
-        // What was one record's shard yesterday is so tomorrow.
+        // The division never changes.
         let of_three: Vec<_> = (1..=8)
             .map(|id| (1..=3).find(|n| Shard { number: *n, count: 3 }.holds(&Id::Integer(id))))
             .map(Option::unwrap)
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_merged_that_touch_or_overlap() {
+    fn ranges_that_touch_or_overlap_are_merged() {
         let most = u32::MAX;
         assert_eq!(merge_ranges(vec![7..=9, 0..=2, 3..=5]), [0..=5, 7..=9]);
         assert_eq!(merge_ranges(vec![2..=8, 4..=6, most..=most, 0..=1]), [0..=8, most..=most]);

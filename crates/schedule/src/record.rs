@@ -232,7 +232,7 @@ impl Record {
     pub fn series(&self, source: SeriesSource) -> Series {
         let is_of_attempt = |at: &Instant| self.failures > 0 || Some(*at) > self.inserted_at;
         let failed_at = self.last_failure_at.filter(is_of_attempt);
-        Series::of(self.last_error.as_deref().unwrap_or_default(), failed_at, source)
+        Series::read(self.last_error.as_deref().unwrap_or_default(), failed_at, source)
     }
 
     /// A value of the row as handlers get it, which may not be UTF-8. A part of the id looks as it does in the id.

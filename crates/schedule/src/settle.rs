@@ -1,6 +1,6 @@
 //! Settlements: what is written when an attempt begins, and when it ends.
 
-use crate::last_error::{OPEN, UNSENT, begun, not_snoozed, snoozed};
+use crate::last_error::{OPEN, UNSENT, begun, escape_snooze, snoozed};
 use crate::record::{
     Capabilities, Counter, Facts, Outcome, Reach, Record, Settlement, Status, Transition,
 };
@@ -9,9 +9,9 @@ use crate::time::{Instant, WRITABLE};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryLimits {
     pub max_attempts: Option<u32>,
-    /// Whether the record's own maximum goes before that.
+    /// True if a maximum in the row overrides it.
     pub is_per_record: bool,
-    /// A record that fails when it is older than this has failed for the last time.
+    /// Maximum age at which a failed record is tried again.
     pub max_age_secs: Option<i64>,
 }
 
@@ -20,7 +20,7 @@ impl RetryLimits {
         self.max_attempts.is_some() || self.is_per_record
     }
 
-    /// The most attempts of a record, which may have a maximum of its own.
+    /// Maximum number of attempts of a record. `own` is the maximum in its row.
     pub fn most_attempts(&self, own: Option<u32>) -> Option<u32> {
         own.filter(|_| self.is_per_record).or(self.max_attempts)
     }
@@ -32,7 +32,7 @@ pub enum End {
     Age,
 }
 
-/// Why a pending failed record is not tried again: its last pass was killed, or it is too old by now.
+/// The limit that a failed record has reached without being archived: its last pass was killed, or it grew too old.
 pub fn exhausted(facts: Facts<'_>, limits: RetryLimits, now: Instant) -> Option<End> {
     if facts.status != Status::Error {
         return None;
@@ -48,19 +48,19 @@ fn too_old(inserted_at: Option<Instant>, limits: RetryLimits, now: Instant) -> b
     limit.zip(inserted_at).is_some_and(|(limit, inserted_at)| inserted_at < limit)
 }
 
-/// The attempt counts as failed before it runs, so that a record that kills its pass is charged.
+/// The charge: an attempt counts as failed before it runs, also if the record kills its pass.
 pub fn charge(record: &Record, now: Instant, capabilities: Capabilities) -> Settlement {
     let attempt = record.next_attempt();
     let last_error = begun(attempt, now);
     let last_error = match capabilities.series {
-        Some(source) => record.series(source).carried(OPEN, &last_error),
+        Some(source) => record.series(source).unanswered(OPEN, &last_error),
         None => last_error,
     };
     let counter = failed(attempt, now, last_error);
     Settlement { transition: Transition::Begun, counter, at: now, not_before: None }
 }
 
-/// `now` is the instant of the answer.
+/// The settlement of an attempt whose outcome came at `now`.
 pub fn settle(
     record: &Record,
     outcome: &Outcome,
@@ -75,11 +75,11 @@ pub fn settle(
             return not_counted(Transition::Undone, now);
         }
         Outcome::Snooze { after, .. } if capabilities.can_snooze => {
-            // What lies later cannot be written.
+            // No later date can be written.
             let not_before = after.map(|after| now.later(after).min(Instant(*WRITABLE.end())));
             (Transition::Failed, record.failures, not_before)
         }
-        // The fault is not the record's.
+        // The record is not at fault.
         Outcome::Unanswered { reach: Reach::Nobody { counts: false }, .. } => {
             (Transition::Failed, record.failures, None)
         }
@@ -99,11 +99,11 @@ pub fn settle(
     let error = match (series, outcome) {
         (None, _) => error.into(),
         (Some(series), Outcome::Unanswered { reach, .. }) => {
-            series.carried(if *reach == Reach::MayHaveWorked { OPEN } else { UNSENT }, error)
+            series.unanswered(if *reach == Reach::MayHaveWorked { OPEN } else { UNSENT }, error)
         }
         (Some(series), _) => series.answered(error, now),
     };
-    let error = not_snoozed(&error);
+    let error = escape_snooze(&error);
     let error = match not_before {
         Some(until) => snoozed(until, &error),
         None => error,
@@ -111,6 +111,7 @@ pub fn settle(
     Settlement { transition, counter: failed(failures, now, error), at: now, not_before }
 }
 
+/// Archives a record without another attempt.
 pub fn expire(now: Instant) -> Settlement {
     not_counted(Transition::Archived, now)
 }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_of_a_record_goes_before_that_of_all() {
+    fn the_maximum_in_a_row_overrides_the_option() {
         let limits = RetryLimits { is_per_record: true, ..THREE };
         for (own, failures, transition) in [
             (Some(2), 1, Transition::Archived),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snooze_is_not_charged_where_there_is_a_counter() {
+    fn a_snooze_is_not_charged_if_there_is_a_counter() {
         let snooze = Outcome::Snooze { error: "refused".into(), after: None };
         let settlement = settle(&record(Status::Error, 2), &snooze, NOW, COUNTED, THREE);
         assert_eq!(settlement, written(Transition::Failed, 2));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snooze_says_until_when_where_it_is_known() {
+    fn a_snooze_with_a_duration_notes_its_end() {
         let after = Some(std::time::Duration::from_millis(600_001));
         let snooze = Outcome::Snooze { error: "refused".into(), after };
         let settlement = settle(&record(Status::New, 0), &snooze, NOW, COUNTED, THREE);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_handler_gives_up_is_archived_and_charged_where_that_can_be() {
+    fn a_record_that_the_handler_gives_up_is_archived_and_charged() {
         let hopeless = Outcome::GiveUp { error: "refused".into() };
         let settlement = settle(&record(Status::New, 0), &hopeless, NOW, COUNTED, THREE);
         assert_eq!(settlement, written(Transition::Archived, 1));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_no_attempt_leaves_the_record_as_it_was() {
+    fn an_attempt_that_did_not_take_place_leaves_the_record_as_it_was() {
         for outcome in
             [Outcome::Interrupted, Outcome::Unable { error: "not found".into(), ends_pass: true }]
         {
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn age_gives_up_what_has_failed_and_never_what_was_not_tried() {
+    fn a_record_too_old_is_archived_only_after_a_failure() {
         let limits = RetryLimits { max_age_secs: Some(100), ..NONE };
         let aged = |status, age| Record {
             inserted_at: Some(NOW.saturating_sub(age)),
@@ -311,7 +312,7 @@ mod tests {
             }
         }
 
-        /// The series of the attempt that comes to this, if it is sent.
+        /// The series of the attempt with this event, if it is sent.
         fn live(&mut self, event: Event, now: Instant) -> Option<Option<i64>> {
             let before = self.record.clone();
             let number = before.series(self.capabilities.series.unwrap()).number;

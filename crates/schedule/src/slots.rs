@@ -1,4 +1,4 @@
-//! Slots, the due rule by age alone: instants that follow from a record's insertion date and its id.
+//! Slots, the due rule by age alone: instants calculated from a record's insertion date and id.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +13,13 @@ use crate::verdict::{Obstacle, Reason, Verdict};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slots {
-    /// `--progressive`: once in each interval of the tier that the record's age is in.
+    /// `--progressive`: once in each interval of the tier that contains the record's age.
     Progressive(Tiers),
-    /// `--by-age`: where a policy would try it, if every attempt failed in its time.
+    /// `--by-age`: at the retries of a policy, as if every attempt failed on time.
     ByAge(Backoff),
 }
 
-/// The slots that a pass works off: behind `after`, up to the end of tick `until`.
+/// The slots of a pass: after `after`, up to the end of tick `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub after: Slot,
@@ -32,7 +32,7 @@ impl Span {
     }
 }
 
-/// A pass takes at most this many ticks, so after a sleep the load is so many times the usual one.
+/// Maximum number of ticks of a pass. After a pause the load is at most this many times the usual one.
 pub const CATCH_UP: i64 = 4;
 
 impl Slots {
@@ -43,7 +43,7 @@ impl Slots {
         }
     }
 
-    /// What is behind `reached`, up to `now` if it is a `drain`; without a `reached`, the current tick.
+    /// The slots after `reached`, in a drain up to `now`. Without `reached`, those of the current tick.
     pub fn span(&self, reached: Option<Slot>, now: Instant, drain: bool) -> Span {
         let now = now.tick(self.every_secs());
         let after = reached
@@ -68,22 +68,22 @@ impl Slots {
     pub fn next(&self, id: &Id, inserted_at: Instant, after: Slot) -> Option<Slot> {
         let phase = phase(id);
         // In the tick where the last pass stopped, only higher phases are left.
-        let behind = if phase > after.phase { after.tick.saturating_sub(1) } else { after.tick };
+        let past = if phase > after.phase { after.tick.saturating_sub(1) } else { after.tick };
         let tick = match self {
-            Self::Progressive(tiers) => tiers.next(phase, inserted_at, behind)?,
+            Self::Progressive(tiers) => tiers.next(phase, inserted_at, past)?,
             Self::ByAge(backoff) => {
                 let first = inserted_at.tick(backoff.every_secs);
-                let retry = backoff.retry_after(phase, behind.saturating_sub(first))?;
+                let retry = backoff.retry_after(phase, past.saturating_sub(first))?;
                 first.saturating_add(retry)
             }
         };
         Some(Slot { tick, phase })
     }
 
-    /// The tick and the span of the pass that will take a slot behind `span`, which is that of a pass in tick `now`.
+    /// The tick and the span of the pass that reaches a slot after `span`, the span of a pass in tick `now`.
     pub fn pass_for(&self, slot: Slot, span: Span, now: i64) -> (i64, Span) {
-        let behind = slot.tick.saturating_sub(span.until).max(1);
-        let passes = (slot.tick.saturating_sub(now)).max((behind - 1) / CATCH_UP + 1);
+        let ticks = slot.tick.saturating_sub(span.until).max(1);
+        let passes = (slot.tick.saturating_sub(now)).max((ticks - 1) / CATCH_UP + 1);
         let tick = now.saturating_add(passes);
         let reached = span.until.saturating_add((passes - 1).saturating_mul(CATCH_UP));
         let reached = reached.min(tick.saturating_sub(1));
@@ -113,14 +113,14 @@ impl Slots {
 /// The six lines of the progressive schedule.
 pub const DEFAULT_TIERS: &str = "1d/5m,7d/1h,14d/12h,30d/24h,180d/96h,360d/192h";
 
-/// The shortest interval of these, which is the tick unless `--every` says otherwise.
+/// Default of `--every` with `--progressive`: the shortest interval of these.
 pub const PROGRESSIVE_EVERY_SECS: i64 = 300;
 
-/// Tiers by age, youngest first: a record is tried once in each interval, at a place of its own phase.
+/// Tiers by age, youngest first: a record is tried once in each interval, at an offset that depends on its phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers {
-    /// As it is typed, with the options that make it what it is.
-    pub line: String,
+    /// `--progressive` and its options as typed.
+    pub options: String,
     tiers: Vec<Tier>,
     pub every_secs: i64,
 }
@@ -128,59 +128,62 @@ pub struct Tiers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tier {
     max_age_secs: i64,
-    /// In ticks. Each divides the next one's.
+    /// In ticks; it divides the interval of the next tier.
     interval: i64,
 }
 
 impl Tiers {
-    /// Reads `1d/5m,7d/1h`: maximal age and interval.
+    /// Parses `1d/5m,7d/1h`, maximum age and interval of each tier.
     pub fn parse(spec: &str, options: PolicyOptions) -> Result<Self, String> {
         let every_secs = options.every_secs;
-        let form = "write maximal age / interval, as in 7d/1h";
+        let syntax = "write maximum age/interval, as in 7d/1h";
         let mut tiers: Vec<Tier> = Vec::new();
         for text in spec.split(',').map(str::trim) {
             let wrong = |why: &str| format!("tier {text:?}: {why}");
-            let (age, interval) = text.split_once('/').ok_or_else(|| wrong(form))?;
+            let (age, interval) = text.split_once('/').ok_or_else(|| wrong(syntax))?;
             let secs = |text| parse_secs(text, 3650).map_err(|why| wrong(&why));
             let (max_age_secs, interval_secs) = (secs(age)?, secs(interval)?);
             if interval_secs % every_secs != 0 {
                 let every = format_secs(every_secs);
-                let why = format!("its interval is no multiple of the tick, --every {every}");
-                let other = format!("name tiers whose intervals are, as in 1d/{every},...");
-                return Err(wrong(&format!("{why}; leave out --every, or {other}")));
+                return Err(wrong(&format!(
+                    "the interval is not a multiple of --every {every}; leave out --every, or write \
+                     multiples, as in 1d/{every},..."
+                )));
             }
             if interval_secs > max_age_secs {
-                return Err(wrong("its interval is longer than its age"));
+                return Err(wrong("the interval is longer than the age"));
             }
             let interval = interval_secs / every_secs;
             if let Some(younger) = tiers.last() {
                 if max_age_secs <= younger.max_age_secs {
-                    return Err(wrong("its age is not above that of the tier before"));
+                    return Err(wrong("the age is not above the age of the tier before"));
                 }
                 if interval % younger.interval != 0 {
-                    return Err(wrong("its interval is no multiple of that of the tier before"));
+                    return Err(wrong(
+                        "the interval is not a multiple of the interval of the tier before",
+                    ));
                 }
             }
             tiers.push(Tier { max_age_secs, interval });
         }
         let tiers_typed = if spec == DEFAULT_TIERS { String::new() } else { format!(" {spec}") };
-        let line = format!("--progressive{tiers_typed}{}", options.line(PROGRESSIVE_EVERY_SECS));
-        Ok(Self { line, tiers, every_secs })
+        let more = options.non_default(PROGRESSIVE_EVERY_SECS);
+        Ok(Self { options: format!("--progressive{tiers_typed}{more}"), tiers, every_secs })
     }
 
-    /// The ages from and to which a record is tried, and how often, in seconds.
+    /// The minimum age, the maximum age and the interval of each tier, in seconds.
     pub fn steps(&self) -> impl Iterator<Item = (i64, i64, i64)> {
         let from = std::iter::once(0).chain(self.tiers.iter().map(|tier| tier.max_age_secs));
         let steps = from.zip(&self.tiers);
         steps.map(|(from, tier)| (from, tier.max_age_secs, tier.interval * self.every_secs))
     }
 
-    /// The first tick behind `behind` in which a record with this phase has a slot.
-    pub fn next(&self, phase: u64, inserted_at: Instant, behind: i64) -> Option<i64> {
-        let mut from = behind.saturating_add(1);
-        for (tier, place) in self.tiers.iter().zip(self.places(phase)) {
+    /// The first tick after `past` in which a record with this phase has a slot.
+    pub fn next(&self, phase: u64, inserted_at: Instant, past: i64) -> Option<i64> {
+        let mut from = past.saturating_add(1);
+        for (tier, offset) in self.tiers.iter().zip(self.offsets(phase)) {
             let last = inserted_at.saturating_add(tier.max_age_secs).tick(self.every_secs);
-            let ahead = place.saturating_sub(from).rem_euclid(tier.interval);
+            let ahead = offset.saturating_sub(from).rem_euclid(tier.interval);
             match from.checked_add(ahead) {
                 Some(tick) if tick <= last => return Some(tick),
                 _ => from = from.max(last.saturating_add(1)),
@@ -189,32 +192,32 @@ impl Tiers {
         None
     }
 
-    /// The record's place in the interval of each tier: the digits of its phase in their mixed radix.
-    pub fn places(&self, phase: u64) -> impl Iterator<Item = i64> {
+    /// The record's offset in the interval of each tier: the digits of its phase in their mixed radix.
+    pub fn offsets(&self, phase: u64) -> impl Iterator<Item = i64> {
         let start = (phase, 0u64, 1u64);
-        let places = self.tiers.iter().scan(start, |(rest, place, width), tier| {
+        let offsets = self.tiers.iter().scan(start, |(rest, offset, width), tier| {
             let interval = tier.interval.unsigned_abs();
             let product = u128::from(*rest) * u128::from(interval / *width);
             let digit = u64::try_from(product >> 64).unwrap_or(u64::MAX);
             *rest = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(u64::MAX);
-            *place += digit * *width;
+            *offset += digit * *width;
             *width = interval;
-            Some(*place)
+            Some(*offset)
         });
-        places.map(|place| i64::try_from(place).unwrap_or(i64::MAX))
+        offsets.map(|offset| i64::try_from(offset).unwrap_or(i64::MAX))
     }
 
-    /// Of the tier at `now`: its maximal age, its interval, and the record's place in that, in seconds.
+    /// The maximum age and the interval of the tier at `now`, and the record's offset in the interval, in seconds.
     pub fn tier(&self, phase: u64, inserted_at: Instant, now: Instant) -> Option<(i64, i64, i64)> {
         let (every, tick) = (self.every_secs, now.tick(self.every_secs));
-        let mut tiers = self.tiers.iter().zip(self.places(phase));
-        tiers.find_map(|(tier, place)| {
+        let mut tiers = self.tiers.iter().zip(self.offsets(phase));
+        tiers.find_map(|(tier, offset)| {
             let is_in = tick <= inserted_at.saturating_add(tier.max_age_secs).tick(every);
-            is_in.then_some((tier.max_age_secs, tier.interval * every, place * every))
+            is_in.then_some((tier.max_age_secs, tier.interval * every, offset * every))
         })
     }
 
-    /// The insertion dates and phases of each tier that can have a slot in a span, if that is a short one.
+    /// The insertion dates and phases that can have a slot in a span, for each tier. `None` for a long span.
     fn stretches(&self, span: Span) -> Option<Vec<SlotStretch>> {
         let Span { after, until: last } = span;
         if last.saturating_sub(after.tick) > CATCH_UP {
@@ -228,23 +231,23 @@ impl Tiers {
         let stretches = tiers.map(|((tier, (youngest, oldest)), number)| {
             let phases = (after.tick..=last).map(|tick| {
                 let phases = self.phases_at(number, tick.rem_euclid(tier.interval));
-                // Of the tick where the last pass stopped, only what comes behind it there.
+                // In the tick where the last pass stopped, only higher phases are left.
                 let least = if tick == after.tick { reached.saturating_add(1) } else { 0 };
                 least.max(*phases.start())..=*phases.end()
             });
             SlotStretch {
                 from: at(after.tick, oldest),
-                // The youngest tier has all that is younger, by a wrong clock also what is to come.
+                // The youngest tier includes dates in the future, which a wrong clock has written.
                 until: if number == 0 { Instant(i64::MAX) } else { at(last, youngest) },
-                phases: merge_ranges(phases.filter(|it| !it.is_empty()).collect()),
+                phases: merge_ranges(phases.filter(|range| !range.is_empty()).collect()),
             }
         });
-        Some(stretches.filter(|it| !it.phases.is_empty()).collect())
+        Some(stretches.filter(|stretch| !stretch.phases.is_empty()).collect())
     }
 
-    /// The phases with this place in the interval of a tier: the inverse of [`places`](Self::places).
-    fn phases_at(&self, tier: usize, place: i64) -> RangeInclusive<u32> {
-        let (mut rest, mut width) = (place.unsigned_abs(), 1);
+    /// The phases with this offset in the interval of a tier: the inverse of [`offsets`](Self::offsets).
+    fn phases_at(&self, tier: usize, offset: i64) -> RangeInclusive<u32> {
+        let (mut rest, mut width) = (offset.unsigned_abs(), 1);
         let mut numerator = 0;
         for tier in &self.tiers[..=tier] {
             let interval = tier.interval.unsigned_abs();
@@ -265,7 +268,7 @@ impl Tiers {
         }
     }
 
-    /// The oldest insertion date of a record with a slot in `tick` or later.
+    /// The oldest insertion date with a slot in `tick` or later.
     pub fn oldest(&self, tick: i64) -> Instant {
         let max_age = self.tiers.last().map_or(0, |tier| tier.max_age_secs);
         Instant(tick.saturating_mul(self.every_secs)).saturating_sub(max_age)

@@ -1,4 +1,4 @@
-//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, and the formulas of their waits.
+//! Specifications of policies, `--policy NAME:KEY=VALUE,...`, and the formulas of their delays.
 
 use std::iter::successors;
 use std::time::Duration;
@@ -7,30 +7,29 @@ use num_bigint::BigUint;
 
 use crate::backoff::{Backoff, Delays, Jitter};
 use crate::keys::{
-    Form, MAX_MS, PolicyKeys, above_zero, milliseconds, parse_percent, ratio, retries,
+    MAX_MS, PolicyKeys, Syntax, above_zero, milliseconds, parse_percent, ratio, retries,
 };
 use crate::names::unknown_name;
 use crate::time::DAY;
-use crate::zaqar;
-use crate::zaqar::{Curve, half_up};
+use crate::zaqar::{self, Curve, half_up};
 
-/// How often cron starts a pass, unless `--every` says otherwise.
+/// Default of `--every`: cron starts a pass each minute.
 pub const EVERY_SECS: i64 = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyOptions {
     /// `--every`, the tick in seconds: at least 1.
     pub every_secs: i64,
-    /// `--spread`, in percent; a key of the policy goes before it.
+    /// `--spread`, in percent; `spread=` in the specification overrides it.
     pub spread: Option<u8>,
 }
 
 impl PolicyOptions {
-    /// What of this is not as usual, as it is typed behind the policy.
-    pub fn line(&self, usual_every_secs: i64) -> String {
+    /// The options that differ from the defaults, as typed after the policy.
+    pub fn non_default(&self, default_every_secs: i64) -> String {
         let Self { every_secs, spread } = self;
         let options = [
-            (*every_secs != usual_every_secs)
+            (*every_secs != default_every_secs)
                 .then(|| format!(" --every {}", format_secs(*every_secs))),
             spread.map(|percent| format!(" --spread {percent}%")),
         ];
@@ -38,69 +37,73 @@ impl PolicyOptions {
     }
 
     fn backoff(self, name: &str, typed: &str, base: Delays, jitter: Jitter) -> Backoff {
-        let (every_secs, line) = (self.every_secs, format!("{typed}{}", self.line(EVERY_SECS)));
-        Backoff { name: name.into(), line, base, jitter, every_secs, max_attempts: None }
+        let options = format!("{typed}{}", self.non_default(EVERY_SECS));
+        let every_secs = self.every_secs;
+        Backoff { name: name.into(), options, base, jitter, every_secs, max_attempts: None }
     }
 }
 
-/// Seconds as they are typed: `1h30m`.
+/// Seconds as typed: `1h30m`.
 pub fn format_secs(secs: i64) -> String {
     let duration = Duration::from_secs(secs.unsigned_abs());
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// The waits of a policy to spread; and to draw, where it does that unless it is told to spread them.
+/// The delays to spread; and the delays to draw, which a policy that has them uses unless `spread` is set.
 pub type Shape = (Delays, Option<(Delays, Jitter)>);
 
 type Formula = fn(&PolicyKeys, PolicyOptions) -> Result<Shape, String>;
 
-const FORMS: [(Form, Formula); 10] = [
-    form("constant", &["delay"], "constant:delay=5m", constant),
-    form("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
-    form(
+const POLICIES: [(Syntax, Formula); 10] = [
+    policy("constant", &["delay"], "constant:delay=5m", constant),
+    policy("fibonacci", &["unit"], "fibonacci:unit=1m", fibonacci),
+    policy(
         "exponential",
         &["first", "base", "offset", "min", "retries", "jitter"],
         "exponential:first=1m,base=2,offset=3m",
         exponential,
     ),
-    form("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
+    policy("linear", &["min", "retries"], "linear:min=5s,max=260s,retries=10", |keys, _| {
         between(keys, Curve::Linear)
     }),
-    form("arithmetic", &["min", "retries"], "arithmetic:min=5s,max=260s,retries=10", |keys, _| {
-        between(keys, Curve::Arithmetic)
-    }),
-    form(
+    policy(
+        "arithmetic",
+        &["min", "retries"],
+        "arithmetic:min=5s,max=260s,retries=10",
+        |keys, _| between(keys, Curve::Arithmetic),
+    ),
+    policy(
         "geometric",
         &["first", "ratio", "min", "retries"],
         "geometric:first=1m,ratio=5/4,max=24h",
         geometric,
     ),
-    form("even", &["first", "ratio"], "even", even),
-    form("sidekiq", &[], "sidekiq", sidekiq),
-    form("buckets", &[], "buckets", buckets),
-    (Form { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" }, |keys, _| {
-        Ok((Delays::listed(keys.entries()?), None))
+    policy("even", &["first", "ratio"], "even", even),
+    policy("sidekiq", &[], "sidekiq", sidekiq),
+    policy("buckets", &[], "buckets", buckets),
+    (Syntax { name: "list", keys: &[], is_list: true, example: "list:0s,10m,1h" }, |keys, _| {
+        Ok((Delays::new(keys.entries()?), None))
     }),
 ];
 
-const fn form(
+const fn policy(
     name: &'static str,
     keys: &'static [&'static str],
     example: &'static str,
     formula: Formula,
-) -> (Form, Formula) {
-    (Form { name, keys, is_list: false, example }, formula)
+) -> (Syntax, Formula) {
+    (Syntax { name, keys, is_list: false, example }, formula)
 }
 
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
-    FORMS.iter().map(|(form, _)| form.name).chain(["sns"])
+    POLICIES.iter().map(|(syntax, _)| syntax.name).chain(["sns"])
 }
 
 pub fn policy_file(spec: &str) -> Option<&str> {
     spec.strip_prefix("sns:")
 }
 
-/// Reads a specification, with what is in the file that it names, if it names one.
+/// Parses a specification. `file` is the content of the file that `sns:FILE` names.
 pub fn parse_policy(
     spec: &str,
     file: Option<&[u8]>,
@@ -115,10 +118,10 @@ pub fn parse_policy(
         let backoff = options.backoff(spec, &typed, waits, spread(options.spread));
         return Ok(Backoff { max_attempts: Some(last), ..backoff });
     }
-    let Some((form, formula)) = FORMS.iter().find(|(form, _)| form.name == name) else {
+    let Some((syntax, formula)) = POLICIES.iter().find(|(syntax, _)| syntax.name == name) else {
         return Err(unknown_name("policy", name, policy_names()));
     };
-    let keys = PolicyKeys::parse(form, rest)?;
+    let keys = PolicyKeys::parse(syntax, rest)?;
     let (base, drawn) = formula(&keys, options)?;
     let percent = keys.get("spread", parse_percent)?.or(options.spread);
     let (base, jitter) = match (drawn, percent) {
@@ -131,7 +134,7 @@ pub fn parse_policy(
     Ok(options.backoff(spec, &typed, base, jitter))
 }
 
-/// By age what would be drawn is spread: no age can be compared with a sum of drawn waits.
+/// Parses a specification for `--by-age`. Drawn delays are spread instead: an age cannot be compared with their sum.
 pub fn parse_policy_by_age(
     spec: &str,
     file: Option<&[u8]>,
@@ -140,16 +143,18 @@ pub fn parse_policy_by_age(
     let mut backoff = parse_policy(spec, file, options)?;
     if matches!(backoff.jitter, Jitter::Drawn { .. }) {
         let spread = parse_policy(spec, file, PolicyOptions { spread: Some(100), ..options })
-            .map_err(|_| format!("{spec}: jitter= does not go with --by-age; leave it out"))?;
-        backoff = Backoff { line: backoff.line, ..spread };
+            .map_err(|_| format!("{spec}: jitter= cannot be used with --by-age; leave it out"))?;
+        backoff = Backoff { options: backoff.options, ..spread };
     }
     if backoff.base.last() == 0 {
-        return Err(format!("{spec}: its last wait is 0, so by age it never ends"));
+        return Err(format!(
+            "{spec}: the last delay is 0, so with --by-age the attempts never end"
+        ));
     }
     Ok(backoff)
 }
 
-/// `--fibonacci`: waits of whole Fibonacci numbers of minutes, spread only where that is asked for.
+/// `--fibonacci`: delays of Fibonacci numbers of minutes, spread only with `--spread`.
 pub fn plain_fibonacci(options: PolicyOptions) -> Backoff {
     let jitter = Jitter::Spread { percent: options.spread.unwrap_or(0) };
     options.backoff("fibonacci", "--fibonacci", fibonacci_up_to(MINUTE_MS, MAX_MS), jitter)
@@ -158,14 +163,14 @@ pub fn plain_fibonacci(options: PolicyOptions) -> Backoff {
 const MINUTE_MS: u64 = 60_000;
 
 fn constant(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
-    let delay = keys.need("delay", milliseconds)?;
-    keys.max_above("delay", delay)?;
-    Ok((Delays::listed([delay]), None))
+    let delay = keys.require("delay", milliseconds)?;
+    keys.max_from("delay", delay)?;
+    Ok((Delays::new([delay]), None))
 }
 
 fn fibonacci(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let unit = keys.get("unit", above_zero)?.unwrap_or(MINUTE_MS);
-    Ok((fibonacci_up_to(unit, keys.max_above("unit", unit)?), None))
+    Ok((fibonacci_up_to(unit, keys.max_from("unit", unit)?), None))
 }
 
 /// Fibonacci(1), Fibonacci(2), ... units: 1, 1, 2, 3, 5, 8.
@@ -174,15 +179,15 @@ fn fibonacci_up_to(unit: u64, max: u64) -> Delays {
     Delays::rising(max, successors(Some((unit, unit)), next).map(|(this, _)| this))
 }
 
-/// Two of them: offset + first * base^n, and the Zaqar specification's from min to max.
+/// offset + first * base^n; or Zaqar's curve from min to max.
 fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Exponential);
     }
-    let first = keys.need("first", above_zero)?;
-    let (over, under) = keys.need("base", ratio)?;
+    let first = keys.require("first", above_zero)?;
+    let (over, under) = keys.require("base", ratio)?;
     let offset = keys.get("offset", milliseconds)?.unwrap_or(0);
-    let max = keys.max_above("first", first.saturating_add(offset))?;
+    let max = keys.max_from("first", first.saturating_add(offset))?;
     let wait = |n| {
         let exact = BigUint::from(first) * BigUint::from(over).pow(n);
         offset.saturating_add(half_up(&exact, &BigUint::from(under).pow(n)))
@@ -190,30 +195,30 @@ fn exponential(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let base = Delays::rising(max, (0..).map(wait));
     let drawn = keys.get("jitter", parse_percent)?.map(|percent| {
         let widths = base.waits.iter().map(|wait| wait * u64::from(percent) / 100);
-        (base.clone(), Jitter::Drawn { unit_ms: 1, widths: Delays::listed(widths) })
+        (base.clone(), Jitter::Drawn { unit_ms: 1, widths: Delays::new(widths) })
     });
     Ok((base, drawn))
 }
 
-/// From the first wait by a ratio, in whole ticks; or the Zaqar specification's from min to max.
+/// From the first delay by a ratio, in whole ticks; or Zaqar's curve from min to max.
 fn geometric(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
     if keys.has("min") || keys.has("retries") {
         return between(keys, Curve::Geometric);
     }
-    let first = keys.need("first", above_zero)?;
-    let ratio = keys.need("ratio", ratio)?;
-    Ok(in_ticks(first, ratio, keys.max_above("first", first)?, options))
+    let first = keys.require("first", above_zero)?;
+    let ratio = keys.require("ratio", ratio)?;
+    Ok(in_ticks(first, ratio, keys.max_from("first", first)?, options))
 }
 
-/// [`geometric`] with so small a ratio that the load of records that fail together falls evenly.
+/// [`geometric`] with a small ratio, so that the load of records that fail together falls evenly.
 fn even(keys: &PolicyKeys, options: PolicyOptions) -> Result<Shape, String> {
     let first = keys.get("first", above_zero)?.unwrap_or(MINUTE_MS);
     let ratio = keys.get("ratio", ratio)?.unwrap_or((5, 4));
     let max = keys.get("max", milliseconds)?.unwrap_or(DAY.unsigned_abs() * 1000);
-    Ok(in_ticks(first, ratio, keys.in_order("first", first, max)?, options))
+    Ok(in_ticks(first, ratio, keys.checked_max("first", first, max)?, options))
 }
 
-/// From the first wait by a ratio, each at least a tick longer than the one before.
+/// From the first delay by a ratio, each at least a tick longer than the one before.
 fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOptions) -> Shape {
     let tick = options.every_secs.unsigned_abs() * 1000;
     let grown = |ticks: &u64| {
@@ -225,14 +230,14 @@ fn in_ticks(first: u64, (over, under): (u64, u64), max: u64, options: PolicyOpti
     (Delays::rising(max.div_ceil(tick).saturating_mul(tick), waits), None)
 }
 
-/// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; spread, it is n^4 + 15.
+/// Sidekiq's n^4 + 15 + U[0, 30 (n + 1)) seconds; n^4 + 15 if spread.
 fn sidekiq(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let low = |n: u64| n.saturating_pow(4).saturating_add(15);
     let high = |n| low(n).saturating_add(30 * (n + 1));
     Ok(drawn_in_secs(keys.max()?, low, high, None))
 }
 
-/// U[n^3, (n + 2)^3) seconds; spread, it is the mean of that.
+/// U[n^3, (n + 2)^3) seconds; their mean if spread.
 fn buckets(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     let max = keys.max()?;
     let bound = |n: u64| n.saturating_pow(3);
@@ -241,7 +246,7 @@ fn buckets(keys: &PolicyKeys, _: PolicyOptions) -> Result<Shape, String> {
     Ok(drawn_in_secs(max, bound, |n| bound(n + 2), Some(mean)))
 }
 
-/// Waits drawn between two rising bounds in seconds, neither of which exceeds `max` milliseconds.
+/// Delays drawn between two rising bounds in seconds, both cut to `max` milliseconds.
 fn drawn_in_secs(
     max: u64,
     low: impl Fn(u64) -> u64,
@@ -251,18 +256,18 @@ fn drawn_in_secs(
     let base = Delays::rising(max, (0..).map(|n| low(n).saturating_mul(1000)));
     let width = |(n, low)| high(n).saturating_mul(1000).min(max) - low;
     let widths = (0..).zip(&base.waits).map(width);
-    let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::listed(widths) };
+    let drawn = Jitter::Drawn { unit_ms: 1000, widths: Delays::new(widths) };
     (mean.unwrap_or_else(|| base.clone()), Some((base, drawn)))
 }
 
 fn between(keys: &PolicyKeys, curve: Curve) -> Result<Shape, String> {
-    keys.only(&["min", "retries"])?;
+    keys.require_only(&["min", "retries"])?;
     let min = match curve {
-        Curve::Linear | Curve::Arithmetic => keys.need("min", milliseconds)?,
-        // No ratio leads from nothing to something.
-        Curve::Geometric | Curve::Exponential => keys.need("min", above_zero)?,
+        Curve::Linear | Curve::Arithmetic => keys.require("min", milliseconds)?,
+        // No ratio leads from 0 to `max`.
+        Curve::Geometric | Curve::Exponential => keys.require("min", above_zero)?,
     };
-    let max = keys.in_order("min", min, keys.need("max", milliseconds)?)?;
-    let waits = zaqar::between(curve, min, max, keys.need("retries", retries)?);
-    Ok((Delays::listed(waits), None))
+    let max = keys.checked_max("min", min, keys.require("max", milliseconds)?)?;
+    let waits = zaqar::between(curve, min, max, keys.require("retries", retries)?);
+    Ok((Delays::new(waits), None))
 }

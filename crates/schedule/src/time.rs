@@ -1,4 +1,4 @@
-//! Points in time, whole seconds since the epoch, UTC; and their spellings.
+//! Instants in whole seconds, UTC, durations, and their spellings.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,34 +14,34 @@ use crate::iso::{Iso, has_shape, number};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub i64);
 
-/// Next attempt of a record without one: the year 2286, the last that every format of dates has.
+/// The due date that is written for a record without a next attempt: in 2286, the last year of some date formats.
 pub const NEVER: Instant = Instant(9_999_999_999 - 10 * DAY);
-/// What a due column says that holds no date: not what we write for no attempt.
+/// The due date of a row whose due column holds no date, or one after all dates.
 pub const BEYOND: Instant = Instant(NEVER.0 + 1);
 
 pub const HOUR: i64 = 3_600;
 pub const DAY: i64 = 86_400;
 
 impl Instant {
-    /// Reads a date in a spelling of [`Iso::parse`], one without a zone as UTC.
+    /// Parses a date in a spelling of [`Iso::parse`]. Without a zone it is in UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let by_parts = || Some(Self(Iso::parse(text)?.at.and_utc().timestamp()));
         Self::parse_own(text).or_else(by_parts)
     }
 
-    /// Reads `2026-11-21T03:40:00Z`, our own spelling: a pass over a million rows does little else.
+    /// Parses our own spelling, `2026-11-21T03:40:00Z`. Fast, because a pass over a million rows does little else.
     pub fn parse_own(text: &str) -> Option<Self> {
         if !has_shape(text, "0000-00-00T00:00:00Z") {
             return None;
         }
-        let number = |place| number(text, place);
+        let number = |range| number(text, range);
         let year = text.get(..4)?.parse().ok()?;
         let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
         let time = date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?;
         Some(Self(time.and_utc().timestamp()))
     }
 
-    /// Which tick this instant lies in; `every` is the tick's length in seconds.
+    /// The number of the tick that contains the instant, for ticks of `every` seconds.
     pub fn tick(self, every: i64) -> i64 {
         self.0.div_euclid(every)
     }
@@ -58,7 +58,7 @@ impl Instant {
         Self(self.0.saturating_add(secs))
     }
 
-    /// So much later, and not a fraction of a second less.
+    /// The instant after a duration, rounded up to a whole second.
     pub fn later(self, by: Duration) -> Self {
         let secs = by.as_secs().saturating_add(u64::from(by.subsec_nanos() > 0));
         self.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX))
@@ -97,13 +97,13 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// Years 0 to 9999, in epoch seconds: what can be written as RFC 3339, with four digits.
+/// Epoch seconds of the years 0 to 9999, which RFC 3339 can express.
 pub const WRITABLE: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 impl std::str::FromStr for Instant {
     type Err = String;
 
-    /// As typed for `--now`: ISO 8601, or `@` and epoch seconds.
+    /// Parses an argument of `--now`: ISO 8601, or `@` and epoch seconds.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let instant = match text.strip_prefix('@') {
             Some(secs) => secs.parse().ok().map(Self),
@@ -125,13 +125,13 @@ pub fn span(secs: i64) -> String {
     let units = [("d", 86_400, i64::MAX), ("h", 3_600, 24), ("m", 60, 60), ("s", 1, 60)];
     let counts = units.map(|(unit, length, most)| (secs / length % most, unit));
     let largest = counts.iter().skip_while(|(count, _)| *count == 0).take(2);
-    let shown =
+    let parts =
         largest.filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
-    let shown: Vec<_> = shown.collect();
-    if shown.is_empty() { "0s".into() } else { shown.join(" ") }
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() { "0s".into() } else { parts.join(" ") }
 }
 
-/// A span of time in its largest unit alone, as it is said of what is past, `58 s`.
+/// A span of time in its largest unit, rounded down, `58 s`.
 pub fn rough_span(secs: i64) -> String {
     let secs = secs.max(0);
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
@@ -146,7 +146,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Reads a duration of whole seconds, up to a number of days.
+/// Parses a duration of whole seconds, up to a number of days.
 pub fn parse_secs(text: &str, days: i64) -> Result<i64, String> {
     let duration = parse_duration(text)?;
     let secs = i64::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);

@@ -116,8 +116,8 @@ fn value(function: &str, row: &Row) -> String {
         "tier_phases" => {
             assert_eq!(row.params["m"], "1,12,144,288,1152,2304");
             let tiers = tiers();
-            let places = tiers.places(phase(&row.integer_id()));
-            places.map(|place| place.to_string()).collect::<Vec<_>>().join("|")
+            let offsets = tiers.offsets(phase(&row.integer_id()));
+            offsets.map(|offset| offset.to_string()).collect::<Vec<_>>().join("|")
         }
         "next_slot" => {
             let after = Slot::end_of(row.number("k"));

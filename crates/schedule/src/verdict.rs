@@ -4,7 +4,7 @@ use crate::query::Slot;
 use crate::settle::End;
 use crate::time::Instant;
 
-/// What a pass does with a record: it may also archive it without another attempt.
+/// The decision of a pass about a record. `Archive` makes no other attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Due(Reason),
@@ -29,13 +29,13 @@ pub enum Reason {
     WithinAge,
     WaitOver,
     Slot(Slot),
-    /// ERROR, but without a last failure from which a delay could be counted.
+    /// ERROR without a last failure, so that no delay can be calculated.
     NoLastFailure,
     /// The last failure lies in the future: the clock was set back.
     ClockSetBack,
 }
 
-/// What keeps a record from ever being due under a policy.
+/// A reason why a record is never due under a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     NotPending,

@@ -1,15 +1,15 @@
-//! Text that others wrote, fit for a terminal, a mail or a log: on one line, with nothing hidden in it.
+//! Text of others, escaped for terminals, mails and logs: on one line, without hidden characters.
 
 use serde::Serialize;
 
-/// How many characters of a value a message shows.
-const SHOWN: usize = 200;
+/// Maximum number of characters of a value in a message.
+const MOST: usize = 200;
 
 pub fn cut(text: String) -> String {
-    cut_to(text, SHOWN, "...")
+    cut_to(text, MOST, "...")
 }
 
-/// No more than so many characters of a text, with a sign behind them if there are more.
+/// The first `most` characters of a text. `sign` marks a cut.
 pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     if let Some((end, _)) = text.char_indices().nth(most) {
         text.replace_range(end.., sign);
@@ -17,9 +17,9 @@ pub fn cut_to(mut text: String, most: usize, sign: &str) -> String {
     text
 }
 
-/// Control characters; line and paragraph separators and the blank of Braille; and all that Unicode
-/// has a program ignore (Default_Ignorable_Code_Point), but for the first sixteen variation
-/// selectors, which are part of the sign before them.
+/// True for control characters, line and paragraph separators, the Braille blank, and characters that Unicode calls
+/// ignorable (Default_Ignorable_Code_Point), except the first sixteen variation selectors, which belong to the
+/// character before them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -44,25 +44,25 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// A text whose hidden characters are escaped.
+/// Replaces hidden characters by escapes.
 fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hidden(c) {
-            shown += &escape(c);
+            escaped += &escape(c);
         } else {
-            shown.push(c);
+            escaped.push(c);
         }
     }
-    shown
+    escaped
 }
 
-/// A file in TOML, in whose strings and comments hidden characters are escapes.
+/// A file in TOML, with hidden characters escaped in strings and comments.
 pub fn toml_text(text: &str) -> String {
     escaped(text, |c| if c == '\n' { c.into() } else { format!("\\U{:08X}", u32::from(c)) })
 }
 
-/// The text with its hidden characters escaped, `\n` and `\u{202e}`: it stays on one line.
+/// A text on one line, with hidden characters escaped as `\n` and `\u{202e}`.
 pub fn one_line(text: &str) -> String {
     escaped(text, |c| match c.is_control() {
         true => c.escape_debug().to_string(),
@@ -74,9 +74,9 @@ pub fn cut_line(text: &str) -> String {
     cut(one_line(text))
 }
 
-/// A value as a line of JSON, in whose strings hidden characters are escapes: the same value.
+/// A value as a line of JSON, with hidden characters escaped in strings: it reads back as the same value.
 pub fn json_line(value: &impl Serialize) -> String {
-    // Nothing that is shown fails to be JSON, and only its strings have hidden characters.
+    // Only strings have hidden characters.
     let line = serde_json::to_string(value).unwrap_or_default();
     escaped(&line, |c| {
         c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
@@ -87,7 +87,7 @@ pub fn json_line(value: &impl Serialize) -> String {
 mod tests {
     use super::*;
 
-    /// Of each kind the first and the last.
+    /// The first and the last of each kind.
     const HIDDEN: [char; 34] = [
         '\0',
         '\u{1b}',
@@ -126,7 +126,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_does_not_show_is_escaped() {
+    fn hidden_characters_are_escaped() {
         for c in HIDDEN {
             let line = one_line(&format!("a{c}b"));
             assert!(line.starts_with("a\\") && line.ends_with('b') && line.is_ascii(), "{line}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_same_value_in_characters_that_show() {
+    fn json_has_the_same_value_in_visible_characters() {
         let text: String = HIDDEN.into_iter().chain("\n\"\\ größer 🙂".chars()).collect();
         let value = serde_json::json!({ text.as_str(): [text, 1.5, null] });
         let line = json_line(&value);

@@ -1,8 +1,8 @@
-//! The curves of the Zaqar specification, and delivery phases: Zaqar's retry policy, and the healthy retry
-//! policy of Amazon SNS. Amazon does not publish its backoff functions; these are Zaqar's, "SNS-style".
+//! Retry policies of OpenStack Zaqar, and healthy retry policies of Amazon SNS: phases with backoff curves. Amazon
+//! does not publish its curves, so both have Zaqar's.
 //!
-//! Zaqar's `linear` never reaches the longest delay; here one retry less is the divisor. Delays are
-//! rounded half up to whole milliseconds, and the last one is the longest exactly.
+//! Zaqar's `linear` never reaches the maximum delay; here the divisor is one retry less. Delays are
+//! rounded half up to whole milliseconds, and the last one is exactly the maximum.
 
 use num_bigint::BigUint;
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::backoff::Delays;
 
-/// The wait before each retry, and the number of the last attempt.
+/// The delay before each retry, and the number of the last attempt.
 type Phases = (Delays, u32);
 
-/// As AWS writes it; what is left out is as AWS documents its defaults.
+/// A healthy retry policy, with the defaults that AWS documents.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a retry policy")]
 struct Sns {
@@ -53,12 +53,12 @@ struct Zaqar {
     maximum_delay_retries: i64,
     #[serde(default)]
     retry_backoff_function: Curve,
-    /// Of the subscription it is written in; nothing to a table.
+    /// Concerns subscriptions only.
     #[serde(default, rename = "ignore_subscription_override")]
     _ignore_subscription_override: bool,
 }
 
-/// How many retries Zaqar's backoff phase has: its policy cannot say.
+/// Number of retries in Zaqar's backoff phase; the policy has no key for it.
 const ZAQAR_BACKOFF_RETRIES: u32 = 5;
 
 pub fn parse(text: &[u8]) -> Result<Phases, String> {
@@ -66,7 +66,7 @@ pub fn parse(text: &[u8]) -> Result<Phases, String> {
     if let Some(inner) = json.get_mut("_retry_policy") {
         return zaqar(inner.take());
     }
-    // A subscription's policy; a topic's has the same a level deeper.
+    // The policy of a subscription, then of a topic.
     for outer in ["/healthyRetryPolicy", "/http/defaultHealthyRetryPolicy"] {
         if let Some(inner) = json.pointer_mut(outer) {
             return sns(inner.take());
@@ -83,7 +83,6 @@ fn keyed<T: serde::de::DeserializeOwned>(json: Value) -> Result<T, String> {
         return Err("invalid type: sequence, expected a retry policy".into());
     }
     serde_path_to_error::deserialize(json).map_err(|error| match error.path().to_string() {
-        // The policy as a whole.
         path if path == "." => error.into_inner().to_string(),
         path => format!("{path}: {}", error.inner()),
     })
@@ -117,14 +116,14 @@ fn zaqar(json: Value) -> Result<Phases, String> {
 
 fn count(key: &str, count: i64) -> Result<u32, String> {
     let legal = u32::try_from(count).ok().filter(|count| *count <= 100);
-    legal.ok_or_else(|| format!("{key} is {count}; legal is 0 to 100"))
+    legal.ok_or_else(|| format!("{key} is {count}; use 0 to 100"))
 }
 
-/// The shortest and the longest delay, given in seconds, in milliseconds.
+/// Checks the minimum and the maximum delay, and converts seconds to milliseconds.
 fn delays(min: (&str, i64), max: (&str, i64)) -> Result<(u64, u64), String> {
     let checked = |(key, secs): (&str, i64)| {
         let legal = u64::try_from(secs).ok().filter(|secs| (1..=3600).contains(secs));
-        legal.ok_or_else(|| format!("{key} is {secs}; legal is 1 to 3600 seconds"))
+        legal.ok_or_else(|| format!("{key} is {secs}; use 1 to 3600 seconds"))
     };
     let (min_secs, max_secs) = (checked(min)?, checked(max)?);
     if min_secs > max_secs {
@@ -140,7 +139,7 @@ fn phases(counts: [u32; 4], (min, max): (u64, u64), curve: Curve) -> Phases {
         .chain(phase(pre_backoff, min))
         .chain(between(curve, min, max, backoff))
         .chain(phase(post_backoff, max));
-    (Delays::listed(waits), counts.iter().sum::<u32>() + 1)
+    (Delays::new(waits), counts.iter().sum::<u32>() + 1)
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -172,7 +171,7 @@ fn wait(curve: Curve, min: u64, max: u64, n: u32, retries: u32) -> u64 {
         Curve::Geometric | Curve::Exponential => {
             let degree = retries - 1;
             let product = BigUint::from(min).pow(degree - n) * BigUint::from(max).pow(n);
-            // Half of the root of 2^degree times that, rounded up: exact, without a float.
+            // Half of the root of product * 2^degree, rounded up: exact, without floats.
             let twice = (product << degree).nth_root(degree);
             u64::try_from((twice + 1u8) / 2u8).unwrap_or(u64::MAX)
         }
@@ -217,9 +216,9 @@ mod tests {
     #[test]
     fn an_illegal_value_is_named() {
         for (json, says) in [
-            (r#"{"numRetries":101}"#, "numRetries is 101; legal is 0 to 100"),
+            (r#"{"numRetries":101}"#, "numRetries is 101; use 0 to 100"),
             (r#"{"numRetries":-1}"#, "numRetries is -1"),
-            (r#"{"minDelayTarget":0}"#, "minDelayTarget is 0; legal is 1 to 3600 seconds"),
+            (r#"{"minDelayTarget":0}"#, "minDelayTarget is 0; use 1 to 3600 seconds"),
             (r#"{"maxDelayTarget":3601}"#, "maxDelayTarget is 3601"),
             (r#"{"minDelayTarget":30}"#, "minDelayTarget (30) is above maxDelayTarget (20)"),
             (r#"{"numNoDelayRetries":4}"#, "numRetries is 3, but the phases have 4"),

@@ -127,7 +127,7 @@ impl<E: Engine> SqlDatabase<E> {
         // In each language letters come after digits.
         let as_text = ["", "zzzzzzzz"].map(|end| Id::Text(format!("{begin}{end}").into()));
         let open = 32_usize.saturating_sub(meant.len());
-        let as_uuid = ["0", "f"].map(|end| Id::typed(&(meant.clone() + &end.repeat(open)), 1));
+        let as_uuid = ["0", "f"].map(|end| Id::readings(&(meant.clone() + &end.repeat(open)), 1));
         let [from, to] = as_uuid.map(Vec::into_iter);
         let mut found = BTreeSet::new();
         for (from, to) in iter::once(as_text.into()).chain(from.zip(to)) {

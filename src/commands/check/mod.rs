@@ -165,7 +165,7 @@ impl QueueCheck<'_> {
         if let Some(schedule) = &self.schedule
             && findings.wrong("schedule", require_columns(table, schedule)).is_some()
         {
-            findings.ok("schedule", schedule.policy.line());
+            findings.ok("schedule", schedule.policy.options());
             check_limits(findings, &schedule.limits);
         }
         let handler = self.handler.as_ref().ok().and_then(Option::as_ref);

@@ -29,8 +29,8 @@ pub fn check(
         // What is wrong with it is found when it is checked itself.
         let Ok(other) = other else { continue };
         let shards = queue.shard.zip(other.shard);
-        let are_apart = shards.is_some_and(|(own, other)| own.is_apart_from(other));
-        if are_apart || other.db.identity() != queue.db.identity() {
+        let are_disjoint = shards.is_some_and(|(own, other)| own.is_disjoint_from(other));
+        if are_disjoint || other.db.identity() != queue.db.identity() {
             continue;
         }
         let Ok(there) = open(&other, Access::ReadOnly, clock) else { continue };

@@ -247,7 +247,7 @@ impl Supervisor {
 
     /// Logs an error of the handler itself, once for all co-processes.
     fn fault(&self, error: &str) {
-        let is_new = lock(&self.shared.logged_faults).insert(Cause::of(Some(error)));
+        let is_new = lock(&self.shared.logged_faults).insert(Cause::new(Some(error)));
         log::log!(if is_new { Level::Error } else { Level::Info }, "{error}");
         self.shared.faults.fetch_add(1, Ordering::SeqCst);
     }

@@ -69,7 +69,7 @@ impl NewFailures {
     /// `unstored` says why the table does not take the error, if so.
     pub fn failed(&mut self, id: &Id, error: &str, unstored: Option<&str>, at: Instant) {
         // Cut to the compared length, so that it has the same cause when it is read again.
-        let error: String = last_error::not_snoozed(error).chars().take(COMPARED).collect();
+        let error: String = last_error::escape_snooze(error).chars().take(COMPARED).collect();
         self.causes.add_error(id, Some(&error), Some(at));
         if self.keeps_errors || unstored.is_some() {
             let unstored = unstored.map(String::from);

@@ -127,7 +127,7 @@ impl<'a> FactReader<'a> {
         };
         match &self.id[..] {
             [only] => part(only),
-            parts => parts.iter().map(part).collect::<Result<_, _>>().map(Id::of),
+            parts => parts.iter().map(part).collect::<Result<Vec<_>, _>>().map(Id::from),
         }
     }
 
@@ -228,7 +228,7 @@ impl Table {
         let values: Vec<_> = values.collect();
         let parts: Result<Vec<_>, _> = values.iter().map(id).collect();
         let shown = || values.iter().map(Value::literal).collect::<Vec<_>>().join(",");
-        parts.map(|parts| Id::of(parts).full()).map_err(|_| shown())
+        parts.map(|parts| Id::from(parts).full()).map_err(|_| shown())
     }
 
     /// The same, whatever it is.

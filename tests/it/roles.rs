@@ -239,10 +239,8 @@ fn a_pass_is_refused_where_each_node_has_its_own_locks() {
         database.sql("UPDATE pg_dist_local_group SET groupid = 3");
         let handler = env.noting("exit 0");
         let refused = env.run(&["process", "--ndays", "1", "--", &handler]);
-        refused.fails(
-            1,
-            &["could not claim records in postgres://", name, "advisory locks of its own"],
-        );
+        refused
+            .fails(1, &["could not claim records in postgres://", name, "its own advisory locks"]);
         assert_eq!(env.handled(), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! The catalog of a PostgreSQL database: tables and columns, and for `check` indexes and rights.
+//! The catalog of a PostgreSQL database: tables and their columns.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use crate::table::{
 };
 use crate::tokens::identifiers;
 
-/// The message for a lookup that failed: what the database said, or what the table lacks.
+/// Explains a failed lookup: an error of the database, or a property that the table lacks.
 pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
     match error.downcast::<DbError>() {
         Ok(error) => error.explain(place, "read"),
@@ -28,10 +28,10 @@ pub fn explain_lookup(error: anyhow::Error, place: &str) -> anyhow::Error {
     }
 }
 
-/// How many rows are looked at to see how a column spells instants.
+/// Number of rows from which the format of a column of instants is detected.
 const SAMPLES: u32 = 8;
 
-/// A column of a type, which the server calls `base`.
+/// Returns a column of a declared type; `base` is the server's name for that.
 pub fn typed(name: &str, declared: &str, base: &str) -> Column {
     let (column_type, spelling) = match base {
         "int2" | "int4" | "int8" => (ColumnType::Integer, Spelling::epoch()),
@@ -77,7 +77,7 @@ fn column(row: &Row) -> Column {
     }
 }
 
-/// The names of the tables, with the schema where it is needed, that meet a condition.
+/// Returns a query for the names of tables that meet a condition. A name has its schema where that is necessary.
 pub fn table_names(condition: &str) -> String {
     format!(
         "SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN c.relname::text \
@@ -114,7 +114,7 @@ pub fn table(session: &mut Session, name: &str) -> Result<CatalogTable> {
         bail!("{name} is a view; name the table behind it");
     }
     session.has_row_security = row.get(4);
-    // A domain holds what the type behind it does.
+    // `b` is the type on which a domain is based.
     let columns = session.query(
         "SELECT a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, \
          a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attnotnull, \
@@ -137,7 +137,7 @@ impl Catalog for RefCell<Session> {
         table(&mut self.borrow_mut(), name)
     }
 
-    /// Any rows: no index leads to the newest. The spelling of most types is known without them.
+    /// Reads any rows, because no index leads to the newest. Columns of time types need no samples.
     fn samples(&self, table: &CatalogTable, column: &Column) -> Result<Vec<Value>> {
         if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
             return Ok(Vec::new());
@@ -174,7 +174,7 @@ impl Catalog for RefCell<Session> {
         Ok(column.expression())
     }
 
-    /// A column counts as read if its name occurs. Too many only mean that changed rows are left alone.
+    /// A column counts as read if its name occurs. Too many columns do no harm: their changes are noticed, too.
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {
         for trial in ConditionProbe::both(condition, &table.sql, " LIMIT 0") {
             match self.get_mut().query(&trial.sql, &[]) {
@@ -198,7 +198,7 @@ impl Catalog for RefCell<Session> {
 }
 
 impl Session {
-    /// The same error, naming the privilege that is missing if it is the one to read the table.
+    /// Adds a hint to an error if the privilege to read the table is missing.
     fn forbidden(&mut self, table: &str, error: DbError) -> DbError {
         let sql = "SELECT 1 WHERE NOT pg_catalog.has_table_privilege($1::text, 'SELECT')";
         let lacks = self.query(sql, &[Param::text(table)]).is_ok_and(|rows| !rows.is_empty());
@@ -212,7 +212,7 @@ pub fn explore(server: &Arc<Server>) -> Result<Explorer<PgEngine>> {
 }
 
 impl Explorable for PgEngine {
-    /// Those that this user may read, but no partitions of others.
+    /// Tables that this user may read, without partitions.
     fn table_names(&mut self) -> Result<Vec<String>> {
         let readable = "AND n.nspname <> 'pgmq' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
                         AND pg_catalog.has_table_privilege(c.oid, 'SELECT')";
@@ -238,7 +238,7 @@ impl Explorable for PgEngine {
              ORDER BY NOT i.indisprimary, i.indexrelid",
             &of_table,
         )?;
-        // As many as there is room for, where nobody has counted them.
+        // Before the first ANALYZE, the number is estimated from the size.
         let estimate = "SELECT CASE WHEN reltuples < 0 THEN pg_catalog.pg_relation_size(oid) / 100 \
                         ELSE reltuples::bigint END FROM pg_catalog.pg_class \
                         WHERE oid = $1::text::regclass";

@@ -1,4 +1,4 @@
-//! Names, values and dates in PostgreSQL. Every value travels as text, so unknown types work too.
+//! Names, values and dates in PostgreSQL. Values are transferred as text, so that unknown types work, too.
 
 use std::ops::RangeInclusive;
 
@@ -43,12 +43,12 @@ pub struct Request {
 pub struct Postgres;
 
 impl Dialect for Postgres {
-    /// It takes the type of what it is compared with.
+    /// Untyped: the server gives it the type of the other operand.
     fn literal(&self, value: &Value) -> String {
         param(value).map_or_else(|| "NULL".into(), |text| quoted(&text))
     }
 
-    /// As text, from which a cast makes the same value again. Times are as JSON has them.
+    /// As text, from which a cast makes the same value again. Times have JSON's format.
     fn cell(&self, column: &Column) -> String {
         let name = column.sql();
         if matches!(column.column_type, ColumnType::Instant | ColumnType::LocalTime) {
@@ -93,7 +93,7 @@ impl Dialect for Postgres {
         }]
     }
 
-    /// What is no id is for the reader to report.
+    /// Includes NULL, so that the reader reports rows without an id.
     fn has_phase(&self, id: &Column, phases: &RangeInclusive<u32>) -> Option<String> {
         let has = if id.column_type == ColumnType::Integer {
             number_has_phase(&format!("{}::bigint", id.sql()), phases)
@@ -120,7 +120,7 @@ impl Dialect for Postgres {
         }]
     }
 
-    /// A clock's zone by rules is known here, and not on the server.
+    /// `None` for a time zone with rules, which the server may not know.
     fn inserted_at(&self, table: &Table) -> Option<String> {
         let column = table.inserted.sql();
         let at = match (table.inserted.column_type, table.dates.zone.fixed_secs()) {
@@ -146,7 +146,7 @@ impl Dialect for Postgres {
     }
 }
 
-/// Whether the hash of a text is in a range. Each comparison hashes it, so the one that leaves less is first.
+/// Returns a condition for the hash of a text. Each comparison hashes the text, so the more selective one is first.
 fn text_has_phase(text: &str, phases: &RangeInclusive<u32>) -> String {
     let (first, last) = (*phases.start(), *phases.end());
     let hash = format!("pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))");
@@ -159,12 +159,12 @@ fn text_has_phase(text: &str, phases: &RangeInclusive<u32>) -> String {
     }
 }
 
-/// Whether a time is one that can be read: none before Christ, beyond the year 9999, or infinite.
+/// Returns a condition for a time in the years 1 to 9999, which can be parsed.
 fn is_readable(column: &str) -> String {
     format!("({column} >= '0001-01-01' AND {column} < '10000-01-01')")
 }
 
-/// A text as SQL, whatever the server takes a backslash for.
+/// Returns a text as an SQL literal, for any setting of `standard_conforming_strings`.
 fn quoted(text: &str) -> String {
     let text = text.replace('\'', "''");
     if text.contains('\\') {
@@ -174,12 +174,12 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// A value as the text that a cast makes it of.
+/// Returns a value as text that a cast turns into the value.
 pub fn param(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::Blob(_) => Some(format!("\\x{value}")),
-        // No column can hold this character.
+        // No column can hold NUL.
         Value::Text(text) => Some(text.replace('\0', "")),
         Value::Integer(_)
         | Value::Real(_)
@@ -189,40 +189,44 @@ pub fn param(value: &Value) -> Option<String> {
     }
 }
 
-/// Rows that can have been inserted in a window, or more of them.
+/// Returns a condition for at least the rows that were inserted in a window.
 fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
     let column = table.inserted.sql();
-    let between = |from: Instant, until: Option<Instant>, shown: fn(&Instant) -> String| {
+    let between = |from: Instant, until: Option<Instant>, format: fn(&Instant) -> String| {
         let bounds = [(">=", Some(from)), ("<", until)].into_iter();
         let terms = bounds.filter_map(|(cmp, at)| {
             let at = at.filter(|at| WRITABLE.contains(&at.0))?;
-            Some(format!("{column} {cmp} {}", quoted(&shown(&at))))
+            Some(format!("{column} {cmp} {}", quoted(&format(&at))))
         });
-        // From an instant on, what cannot be read is found by [`Dialect::undated`].
+        // A window with a lower bound leaves unreadable times to [`Dialect::undated`].
         let readable = WRITABLE.contains(&from.0).then(|| is_readable(&column));
         let terms = terms.chain(readable).collect::<Vec<_>>().join(" AND ");
         if terms.is_empty() { "true".into() } else { terms }
     };
     match table.inserted.column_type {
         ColumnType::Instant => between(from, until, Instant::to_string),
-        // A day wider on either side, because a clock may differ from UTC.
+        // A day wider on either side, because local time differs from UTC.
         ColumnType::LocalTime => {
             let day = |at: Instant, days: i64| at.saturating_add(days * DAY);
             between(day(from, -1), until.map(|until| day(until, 2)), Instant::date)
         }
         ColumnType::Integer | ColumnType::Real | ColumnType::Decimal | ColumnType::Text => {
             let is_text = table.inserted.column_type == ColumnType::Text;
-            // As bytes, whatever the order of the column's language.
+            // As bytes, independent of the column's collation.
             let column = format!("{column}{}", if is_text { " COLLATE \"C\"" } else { "" });
-            // The server refuses to compare a column with what its type cannot hold.
+            // The server refuses to compare a column with a value beyond its type.
             let bound = |cmp: &str, value: &Value| {
-                let can_be = !table.inserted.is_too_small_for(value);
-                can_be.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
+                let fits = !table.inserted.is_too_small_for(value);
+                fits.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
             };
             let stretches = table.dates.value_ranges(from, until).into_iter();
-            let terms = stretches.filter(|it| it.is_text == is_text).filter_map(|it| {
-                let from = bound(">=", &it.from)?;
-                Some(bound("<", &it.to).map_or(from.clone(), |to| format!("{from} AND {to}")))
+            let stretches = stretches.filter(|stretch| stretch.is_text == is_text);
+            let terms = stretches.filter_map(|stretch| {
+                let from = bound(">=", &stretch.from)?;
+                Some(match bound("<", &stretch.to) {
+                    Some(to) => format!("{from} AND {to}"),
+                    None => from,
+                })
             });
             let terms: Vec<_> = terms.collect();
             if terms.is_empty() { "false".into() } else { format!("({})", terms.join(" OR ")) }
@@ -232,32 +236,33 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
     }
 }
 
-/// Rows that can be due by their count of failures; all where the server cannot say which.
+/// Returns a condition for the rows that can be due by their count of failures; for all where the server cannot compare
+/// them.
 fn failed(table: &Table, before: &[Instant], future: Instant) -> String {
     let (Some(failures), Some(last_failure)) = (&table.failures, &table.last_failure) else {
         return EVERY.into();
     };
-    let can = last_failure.column_type == ColumnType::Instant
+    let can_compare = last_failure.column_type == ColumnType::Instant
         && failures.column_type == ColumnType::Integer;
-    if !can || before.is_empty() {
+    if !can_compare || before.is_empty() {
         return EVERY.into();
     }
     let (count, at) = (quote(&failures.name), quote(&last_failure.name));
-    let shown = |at: &Instant| {
+    let literal = |at: &Instant| {
         let at = Instant(at.0.clamp(*WRITABLE.start(), *WRITABLE.end()));
         format!("{}::timestamptz", quoted(&at.to_string()))
     };
-    let bounds: Vec<_> = before.iter().map(shown).collect();
+    let bounds: Vec<_> = before.iter().map(literal).collect();
     let bound = by_count(&count, &format!("{count} < 1"), &bounds);
     let new = table.statuses.distinguish_failed().then(|| table.status_in(&[Status::New]));
     let new = new.map_or_else(String::new, |new| format!("{new} OR "));
     format!(
         "({new}{count} IS NULL OR {at} IS NULL OR {at} < {bound} OR {at} >= {})",
-        shown(&future)
+        literal(&future)
     )
 }
 
-/// The number that the row's change or id has among all that were asked for.
+/// Returns the number of the change or id that a row belongs to.
 pub fn number(row: &Row, index: usize) -> Option<usize> {
     usize::try_from(row.count(index)).ok()
 }
@@ -282,13 +287,15 @@ impl Cells for Row {
 pub fn value(column: &Column, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Null };
     let number = || text.parse().ok().map(Value::Integer);
-    // NaN is none.
+    // NaN is not JSON.
     let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
     let json = || is_json().then(|| Value::Json(text.into()));
     let held = match column.column_type {
         ColumnType::Integer => number(),
         ColumnType::Decimal => number().or_else(json),
-        ColumnType::Real => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Real),
+        ColumnType::Real => {
+            text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Real)
+        }
         ColumnType::Boolean => Some(Value::Boolean(text == "true")),
         ColumnType::Json => json(),
         ColumnType::Bytes => bytes(text).map(Value::Blob),
@@ -297,7 +304,7 @@ pub fn value(column: &Column, text: Option<&str>) -> Value {
     held.unwrap_or_else(|| Value::Text(text.into()))
 }
 
-/// `\x00ff`, as the server shows bytes.
+/// Parses bytes in the server's format, `\x00ff`.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("\\x")?;
     let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();

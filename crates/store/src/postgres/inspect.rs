@@ -30,7 +30,7 @@ impl Inspect for PgEngine {
 
     fn constraints(&mut self, table: &Table) -> Result<Constraints, DbError> {
         let rows = self.constraints_of_rows(table)?;
-        // Triggers that run after an update may change a row after what a statement returns of it.
+        // A trigger that runs after an update may change a row after RETURNING.
         // Bits of `tgtype`: 2 for BEFORE, 16 for UPDATE.
         let sql = "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = $1::text::regclass \
                    AND NOT tgisinternal AND tgtype & 2 = 0 AND tgtype & 16 <> 0 LIMIT 1";
@@ -54,13 +54,13 @@ impl Inspect for PgEngine {
         else {
             return Ok(None);
         };
-        // Only these are compared on the server.
+        // The server compares only these types.
         if last_failure.column_type != ColumnType::Instant
             || failures.column_type != ColumnType::Integer
         {
             return Ok(None);
         }
-        let [count, at] = [failures, last_failure].map(|it| quote(&it.name));
+        let [count, at] = [failures, last_failure].map(|column| quote(&column.name));
         let pending = table.status_in(&Status::PENDING);
         let probe = table.any(&format!("{pending} AND {count} = 1 AND {at} < pg_catalog.now()"));
         let is_found = self.is_found_by_index(table, &probe)? && self.is_searched(table, &probe)?;
@@ -81,11 +81,12 @@ impl Inspect for PgEngine {
         if kinds == ["f"] {
             return Ok(None);
         }
-        // Else nobody could write while it is built. On a partitioned table there is no such way.
+        // Otherwise nobody could write during the build. A partitioned table has no such statement.
         let concurrently = if kinds == ["p"] { "" } else { " CONCURRENTLY" };
-        // Without the schema's.
+        // Without the schema.
         let name = quote(&format!("{}_{suffix}", name.rsplit('.').next().unwrap_or(name)));
-        let only = condition.as_ref().map_or_else(String::new, |it| format!(" WHERE {it}"));
+        let only =
+            condition.as_ref().map_or_else(String::new, |condition| format!(" WHERE {condition}"));
         Ok(Some(format!("CREATE {kind}{concurrently} {name} ON {sql} ({columns}){only}")))
     }
 
@@ -110,7 +111,7 @@ impl Inspect for PgEngine {
 }
 
 impl Session {
-    /// A warning that row level security is active. `none` is empty, or says that no row is visible.
+    /// Returns a warning that row level security is active. `none` is empty, or states that no row is visible.
     pub fn row_security(&self, table: &str, none: &str) -> String {
         let user = quote(&self.server.user);
         format!(
@@ -120,8 +121,8 @@ impl Session {
     }
 }
 
-/// Parts of table `$1` in which no index leads to an id, whose columns are `$2`. The plan does not
-/// show that. Tables elsewhere have none here.
+/// Selects partitions of table `$1` without an index on the id columns `$2`, which a plan does not show. Foreign tables
+/// have no indexes here.
 const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
              WHERE part.relkind IN ('r', 'm') AND part.oid IN \
              (SELECT $1::text::regclass UNION SELECT relid FROM \
@@ -137,9 +138,9 @@ const WITHOUT_INDEX_ON_IDS: &str = "SELECT 1 FROM pg_catalog.pg_class AS part \
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = part.oid \
              AND a.attnum = k.attnum AND a.attname = ANY ($2::text[])))) LIMIT 1";
 
-/// Whether constraints, indexes, triggers or rules of table `$1` or a part of it depend on one of the
-/// columns `$2`, which are written, together with other columns, other rows or the part. `$3` says that rows
-/// are deleted. True if other rows of the table count. Column 0 is the whole row.
+/// Selects constraints, indexes, triggers and rules of table `$1` or its partitions that check the written columns `$2`
+/// together with other columns, other rows or the partition. `$3` is true if rows are deleted. A result is true if it
+/// depends on other rows of the table. Column 0 is the whole row.
 const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclass::oid AS part \
              UNION SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part), \
              columns AS (SELECT attrelid, attnum FROM pg_catalog.pg_attribute JOIN parts ON attrelid = part \
@@ -169,7 +170,7 @@ const ROW_CONSTRAINTS: &str = "WITH RECURSIVE parts AS (SELECT $1::text::regclas
              ORDER BY 1 DESC LIMIT 1";
 
 impl PgEngine {
-    /// The constraints of single rows. Row level security may refuse rows by its own conditions.
+    /// Returns the constraints that may refuse single rows. Row level security is one.
     pub fn constraints_of_rows(&mut self, table: &Table) -> Result<RowConstraints, DbError> {
         let written = table.written_columns().into_iter().map(|column| &column.name);
         let params = [
@@ -186,7 +187,7 @@ impl PgEngine {
         })
     }
 
-    /// Why records could not be settled here, if so: it is a standby, or what this user may not do.
+    /// Returns why records cannot be settled here, if so: the server is a standby, or this user lacks a privilege.
     pub fn missing_privilege(&mut self, table: &Table) -> Result<Option<String>> {
         if self.column::<bool>("SELECT pg_catalog.pg_is_in_recovery()", &[])? == [true] {
             return Ok(Some("it is a standby, which cannot be written: name the primary".into()));
@@ -221,7 +222,7 @@ impl PgEngine {
         Ok(self.column(sql, &params)?.pop())
     }
 
-    /// Whether an index finds the rows of a statement, and leaves none out because of its status.
+    /// Returns true if an index finds the rows of a statement, and does not filter them by status afterwards.
     pub fn is_found_by_index(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
         let status = table.statuses.column.as_ref().map(|column| column.name.as_str());
         let is_by_status = |line: &str| status.is_some_and(|status| line.contains(status));
@@ -230,26 +231,26 @@ impl PgEngine {
         }))
     }
 
-    /// Whether no index is read from one end to the other for a statement: each is entered by its first
-    /// column, unless it only has rows of certain statuses, or of the queue's condition.
+    /// Returns true if a statement reads no index as a whole: it searches each by its first column, or the index has only
+    /// rows of certain statuses or of the queue's condition.
     pub fn is_searched(&mut self, table: &Table, sql: &str) -> Result<bool, DbError> {
         let plan = self.session.plan_of(sql)?;
         let indexes = self.session.query(INDEXES, &[Param::text(&table.sql)])?;
         let of_queue = || table.statuses.column.iter().chain(&table.condition_columns);
-        let is_searched = |(name, looked_for): (&str, &str)| {
+        let is_searched = |(name, condition): (&str, &str)| {
             let Some(row) = indexes.iter().find(|row| row.get::<_, &str>(0) == name) else {
                 return true;
             };
             let (first, only): (&str, &str) = (row.get(1), row.get(2));
-            let (looked_for, only) = (identifiers(looked_for), identifiers(only));
-            let is_entered = identifiers(first).iter().any(|column| looked_for.contains(column));
-            is_entered || of_queue().any(|column| only.contains(&column.name))
+            let (searched, only) = (identifiers(condition), identifiers(only));
+            let has_first = identifiers(first).iter().any(|column| searched.contains(column));
+            has_first || of_queue().any(|column| only.contains(&column.name))
         };
         Ok(scans(&plan).into_iter().all(is_searched))
     }
 }
 
-/// Of each index of table `$1` and its parts its name, its first column and its condition.
+/// Selects name, first column and condition of each index of table `$1` and its partitions.
 const INDEXES: &str = "SELECT pg_catalog.quote_ident(c.relname), \
              pg_catalog.pg_get_indexdef(i.indexrelid, 1, true), \
              coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '') \
@@ -258,12 +259,12 @@ const INDEXES: &str = "SELECT pg_catalog.quote_ident(c.relname), \
              (SELECT $1::text::regclass UNION SELECT relid FROM \
              pg_catalog.pg_partition_tree($1::text::regclass))";
 
-/// An index in a plan, and what is looked for in it.
+/// Returns the indexes in a plan, each with its search condition.
 fn scans(plan: &[String]) -> Vec<(&str, &str)> {
     let mut scans: Vec<(&str, &str)> = Vec::new();
     for line in plan {
         let named = [" using ", "Bitmap Index Scan on "];
-        let index = named.into_iter().find_map(|it| line.split_once(it).map(|(_, rest)| rest));
+        let index = named.into_iter().find_map(|word| Some(line.split_once(word)?.1));
         if let Some(index) = index {
             scans.push((index.split(" on ").next().unwrap_or(index), ""));
         } else if let (Some((_, condition)), Some(scan)) =
@@ -275,11 +276,11 @@ fn scans(plan: &[String]) -> Vec<(&str, &str)> {
     scans
 }
 
-/// Extensions that replicate between nodes which can all be written.
+/// Extensions for replication between several writable nodes.
 const ACTIVE_ACTIVE: [&str; 3] = ["bdr", "pgactive", "spock"];
 
 impl PgEngine {
-    /// If passes on other nodes would not see the claims that are made here, the reason.
+    /// Returns the reason if passes on other nodes would not see the claims made here.
     pub fn locks_of_one_node(&mut self) -> Result<Option<String>, DbError> {
         let sql = "SELECT extname::text FROM pg_catalog.pg_extension \
                    WHERE extname = ANY ($1::text[]) ORDER BY 1";
@@ -287,15 +288,15 @@ impl PgEngine {
         let found: Vec<String> = self.session.column(sql, &[wanted])?;
         for name in found {
             let (is, instead) = if name != "citus" {
-                ("one of several nodes that are written", "a database without the extension")
+                ("one of several writable nodes", "a database without the extension")
             } else if self.any("SELECT 1 FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0")? {
                 ("a worker", "the coordinator")
             } else {
                 continue;
             };
             return Ok(Some(format!(
-                "the extension {name} makes this server {is}, and each node has advisory locks of \
-                 its own, so that passes on two nodes could handle the same record; use {instead}"
+                "the extension {name} makes this server {is}, and each node has its own advisory locks, so \
+                 that passes on two nodes could handle the same record; use {instead}"
             )));
         }
         Ok(None)

@@ -1,5 +1,5 @@
-//! The PostgreSQL engine: the table on a server, the claims in its advisory locks. A queue of pgmq is
-//! read as a table, and written by a store of its own.
+//! The PostgreSQL engine: a table on a server, and claims as its advisory locks. A queue of pgmq is read as a table, and
+//! written by the store in [`pgmq`].
 
 mod ahead;
 mod catalog;
@@ -43,12 +43,11 @@ use locks::{LineSession, PgLocks, recover};
 use pgmq::{PgmqQueue, PgmqStore};
 use session::{FIRST_ANSWER_LIMIT, Session};
 
-/// A server that answers.
 pub struct PgEngine {
     session: Session,
-    /// What the table is made of, where it is a queue.
+    /// The queue that is read as a table.
     queue: Option<PgmqQueue>,
-    /// Whether the database has constraints that can be deferred, once that is known.
+    /// True if the database has deferrable constraints; `None` until that is known.
     has_deferrable: Option<bool>,
     /// The session with the lock of the crontab line, where there is no state directory.
     line: Option<LineSession>,
@@ -66,11 +65,11 @@ pub fn open(
     Ok(SqlDatabase::new(PgEngine::new(session.into_inner()), table))
 }
 
-/// Parameters as text. One with a NUL keeps it: the server refuses what it cannot hold.
+/// Returns parameters as text. Text with NUL stays as it is, and the server refuses it.
 fn texts(params: &[Value]) -> Vec<Param> {
-    let text = |value: &Value| {
-        let is_text = if let Value::Text(text) = value { Some(text.clone()) } else { None };
-        Param::Text(is_text.or_else(|| param(value)))
+    let text = |value: &Value| match value {
+        Value::Text(text) => Param::text(text),
+        value => Param::Text(param(value)),
     };
     params.iter().map(text).collect()
 }
@@ -83,8 +82,7 @@ impl PgEngine {
     /// Opens a second connection while the first one is in use, as a pass does.
     fn require_two_connections(&mut self) -> Result<()> {
         let (server, access) = (self.session.server.clone(), self.session.access);
-        // A session that only reads stays in a transaction, so that a pooler cannot lend its connection to
-        // the second one.
+        // A read-only session stays in its transaction, so that a pooler cannot lend its connection to the second one.
         let first = self.session.query("SELECT 1", &[]);
         first.map_err(|error| self.explain(error, "read"))?;
         let mut second = Session::open(&server, access)?;
@@ -132,7 +130,7 @@ impl Engine for PgEngine {
         Ok(table.due(query))
     }
 
-    /// The limit is shorter than the time after which the server looks for a deadlock.
+    /// The limit of a rehearsal is shorter than the server's deadlock timeout.
     fn begin(&mut self, rehearses: bool) -> Result<(), DbError> {
         let limit = if rehearses { "; SET LOCAL lock_timeout = '100ms'" } else { "" };
         self.execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED{limit}"))
@@ -144,7 +142,7 @@ impl Engine for PgEngine {
     }
 
     fn try_each(&mut self, table: &Table, chains: &[Vec<RowWrite>]) -> Result<Vec<bool>, DbError> {
-        self.try_in_one_go(table, chains)
+        self.try_in_one_trip(table, chains)
     }
 
     fn execute(&mut self, sql: &str) -> Result<(), DbError> {
@@ -177,8 +175,10 @@ impl Engine for PgEngine {
 impl Database for SqlDatabase<PgEngine> {
     fn state_dir(&self, named: Option<&Path>) -> Result<StateDir> {
         let identity = self.engine.session.server.identity();
-        Ok(named
-            .map_or_else(|| StateDir::none(&identity), |it| StateDir::own(it.into(), &identity)))
+        Ok(match named {
+            Some(path) => StateDir::own(path.into(), &identity),
+            None => StateDir::none(&identity),
+        })
     }
 
     fn lock_line(&mut self, line: &str, wait: bool) -> Result<bool> {
@@ -240,17 +240,16 @@ impl Database for SqlDatabase<PgEngine> {
     }
 }
 
-/// Creates `table` with its schema, unless there is such a table.
+/// Creates `table` with its schema, and returns false if it exists.
 pub fn create(server: &Arc<Server>, table: &str, schema: &str) -> Result<bool> {
-    let place = server.to_string();
     let mut session = Session::open(server, Access::ReadWrite)?;
-    let explain = |error: DbError| error.explain(&place, "create the table in");
-    let named = [Param::text(table.to_lowercase())];
-    let there = session.query("SELECT 1 WHERE pg_catalog.to_regclass($1) IS NOT NULL", &named);
-    if !there.map_err(explain)?.is_empty() {
+    let explain = |error: DbError| error.explain(&server.to_string(), "create the table in");
+    let name = [Param::text(table.to_lowercase())];
+    let found = session.query("SELECT 1 WHERE pg_catalog.to_regclass($1) IS NOT NULL", &name);
+    if !found.map_err(explain)?.is_empty() {
         return Ok(false);
     }
-    // All of it or nothing: a batch is one transaction.
+    // A batch is one transaction.
     session.batch(schema).map_err(explain).context("nothing was created")?;
     Ok(true)
 }

@@ -21,7 +21,7 @@ const BEGIN_TO_TRY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock
 
 impl PgEngine {
     /// See [`Engine::try_each`](crate::engine::Engine::try_each).
-    pub fn try_in_one_go(
+    pub fn try_in_one_trip(
         &mut self,
         table: &Table,
         chains: &[Vec<RowWrite>],

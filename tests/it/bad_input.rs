@@ -499,7 +499,7 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
         let handler = env.noting("exit 0");
         let says = format!(
             "table BACKLOG refuses STATUS = '{status}': \
-             the table did not take the change; no handler was started"
+             the table ignored the change; no handler was started"
         );
         let args = ["process", "--ndays", "1", "--max-attempts", "2", "--", &handler];
         env.run_at(MIDNIGHT, &args).fails(1, &[&says]);
@@ -508,7 +508,7 @@ fn a_table_that_silently_keeps_a_row_as_it_is_counts_as_refusing() {
     }
     // For one: not taken for a change by the application.
     let env = ignore("new.STATUS = 'SUCCESS' AND new.ID = 2");
-    let says = "STATUS = 'SUCCESS': the table did not take the change; no handler was started";
+    let says = "STATUS = 'SUCCESS': the table ignored the change; no handler was started";
     env.run_at(MIDNIGHT, &PROCESS).fails(1, &["record 2 is not tried", says]);
     assert_eq!(env.statuses(), "1|SUCCESS\n2|NEW\n3|SUCCESS");
 }

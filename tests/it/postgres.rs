@@ -417,7 +417,7 @@ fn what_a_table_refuses_is_found_before_a_handler_runs() {
          CREATE TRIGGER quiet BEFORE UPDATE ON backlog FOR EACH ROW EXECUTE FUNCTION nothing()",
     );
     let ran = env.run(&["process", "--ndays", "1", "--", &log]);
-    ran.fails(1, &["the table did not take the change"]);
+    ran.fails(1, &["the table ignored the change"]);
     assert_eq!(database.query("SELECT DISTINCT status FROM backlog"), "NEW");
     // A row that is refused does not take the others' outcomes with it.
     database.sql(

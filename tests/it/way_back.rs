@@ -31,7 +31,7 @@ const ROWS: &str = "SELECT id, tries, run_at, done, gone FROM jobs ORDER BY id";
 
 #[test]
 fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
-    let lost = "error    rehearsal   a record that is archived cannot be found again: it is ";
+    let lost = "error    rehearsal   an archived record cannot be found again: it is ";
     for (config, says) in [
         // It sets what says when a record is due, and nothing else.
         (
@@ -50,7 +50,7 @@ fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
         (
             "where = \"done IS NULL AND gone = 0\"\non_success = { done = '{now}' }\n\
              on_archive = { gone = 1 }\nwhere_archived = 'gone = 1'",
-            "error    rehearsal   an archived record that is restored is not pending: let on_restore take back",
+            "error    rehearsal   a restored record is not pending: let on_restore undo",
         ),
         // The last failure takes the record out of the queue before it is archived.
         (
@@ -61,12 +61,12 @@ fn a_mapping_by_which_a_record_is_lost_sight_of_is_found_by_a_rehearsal() {
         (
             "where = 'done IS NULL AND gone = 0'\non_success = { done = '{now}', gone = 1 }\n\
              on_archive = { gone = 1 }\nwhere_archived = 'gone = 1'\non_restore = { gone = 0 }",
-            "error    rehearsal   a record that has succeeded is listed as ARCHIVED",
+            "error    rehearsal   a successful record is listed as ARCHIVED",
         ),
         (
             "where = \"done IS NULL AND run_at IS NOT '2999-01-01T00:00:00Z'\"\n\
              on_success = { run_at = '2999-01-01T00:00:00Z' }",
-            "error    rehearsal   a record that has succeeded stays pending, ",
+            "error    rehearsal   a successful record stays pending, ",
         ),
     ] {
         let config = config.replace(" IS NOT '2999", " IS DISTINCT FROM '2999");

@@ -1,4 +1,4 @@
-//! The seam between a table store and a database. A new database implements [`Engine`], [`Inspect`] and [`Locks`].
+//! The interface of a table store to a database. A new database implements [`Engine`], [`Inspect`] and [`Locks`].
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::mpsc::Sender;
@@ -18,15 +18,15 @@ pub trait Engine: Inspect + Sized + Send + 'static {
     type ResultRow<'r>: Cells;
     type Locks: Locks<Self>;
 
-    /// Maximum number of times that a statement is repeated because of a lock.
+    /// Maximum number of repetitions of a statement because of a lock.
     const TRIES: u32;
-    /// Whether several rows are written by several statements.
+    /// Each row is written by a statement of its own.
     const WRITES_SINGLY: bool;
 
-    /// The database as messages name it.
+    /// Name of the database in messages.
     fn label(&self) -> String;
 
-    /// Hands each row of a statement to `each` as it comes in, until that returns false.
+    /// Passes each row of a statement to `each` as it arrives, until that returns false.
     fn rows(
         &mut self,
         sql: &str,
@@ -34,31 +34,31 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         each: impl FnMut(&Self::ResultRow<'_>) -> bool,
     ) -> DbResult<()>;
 
-    /// Begins a transaction. One that rehearses does not wait long for locks.
+    /// Begins a transaction. A rehearsal waits only briefly for locks.
     fn begin(&mut self, rehearses: bool) -> DbResult<()>;
 
     fn execute(&mut self, sql: &str) -> DbResult<()>;
 
-    /// Undoes a rehearsal. The error is a deferred constraint that its commit would have violated.
+    /// Rolls a rehearsal back. Fails if its commit would have violated a deferred constraint.
     fn end_rehearsal(&mut self) -> DbResult<()>;
 
-    /// Ends a transaction that an error may have left open.
+    /// Ends the transaction that an error may have left open.
     fn roll_back(&mut self);
 
-    /// Writes those rows that are as expected.
-    fn write(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>>;
+    /// Writes the rows whose guards match.
+    fn write(&mut self, table: &Table, writes: &NumberedWrites) -> DbResult<Vec<RowAfter>>;
 
-    /// The present state of the rows of changes, without those that are gone.
-    fn states(&mut self, table: &Table, changes: &NumberedWrites) -> DbResult<Vec<RowState>>;
+    /// Reads the present state of the rows of writes. A deleted row has none.
+    fn states(&mut self, table: &Table, writes: &NumberedWrites) -> DbResult<Vec<RowState>>;
 
     fn interrupter(&self) -> Interrupter;
 
-    /// A failure to `verb` the database, for the user.
+    /// The error for the user: `could not {verb} the database`.
     fn explain(&self, error: DbError, verb: &str) -> anyhow::Error {
         error.explain(&self.label(), verb)
     }
 
-    /// [`rows`](Self::rows) of a statement that may read very many rows, or whose values are shown or written.
+    /// [`rows`](Self::rows) of a statement that may read the whole table, or whose values are displayed or written.
     fn search(
         &mut self,
         sql: &str,
@@ -68,7 +68,7 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         self.rows(sql, params, each)
     }
 
-    /// All rows of a statement, each as `read` reads it.
+    /// Collects all rows of a statement, each read by `read`.
     fn all<T>(
         &mut self,
         sql: &str,
@@ -87,47 +87,47 @@ pub trait Engine: Inspect + Sized + Send + 'static {
         Ok(!self.all(sql, &[], |_| ())?.is_empty())
     }
 
-    /// The statements of a search: those of [`Table::due`], or faster ones.
+    /// Statements of a search: [`Table::due`], or faster ones.
     fn due(&mut self, table: &Table, query: &Query) -> DbResult<Vec<String>> {
         Ok(table.due(query))
     }
 
-    /// The way around a row that cannot be read: the search as a statement about one row, whose number is the last
-    /// parameter, and the numbers of all rows.
+    /// A search around a row that cannot be read: its statement for a single row, whose number is the last parameter,
+    /// and the numbers of all rows.
     fn row_by_row(&mut self, _: &Table, _: &Query) -> Option<(String, BTreeSet<i64>)> {
         None
     }
 
-    /// Tries and undoes each chain of writes in one round trip. True for those known to be accepted.
+    /// Tries each chain of writes and rolls it back, in one round trip. True for chains that the table accepts.
     fn try_each(&mut self, _: &Table, chains: &[Vec<RowWrite>]) -> DbResult<Vec<bool>> {
         Ok(vec![false; chains.len()])
     }
 }
 
-/// What a database knows of a table besides its columns.
+/// Catalog data about a table besides its columns.
 pub trait Inspect {
     fn triggers(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
-    /// The actions of foreign keys on rows of other tables when a row is deleted: `items: CASCADE`.
+    /// Actions of foreign keys on rows of other tables after a DELETE: `items: CASCADE`.
     fn dependents(&mut self, table: &Table) -> DbResult<Vec<String>>;
 
     fn constraints(&mut self, table: &Table) -> DbResult<Constraints>;
 
     fn plan(&mut self, table: &Table, query: &Query) -> DbResult<QueryPlan>;
 
-    /// Whether an index leads to a record by its id.
-    fn finds_ids(&mut self, table: &Table) -> DbResult<bool>;
+    /// True if an index serves a search by id.
+    fn has_id_index(&mut self, table: &Table) -> DbResult<bool>;
 
-    /// The columns of the index that is missing to find what is due by its count of failures.
+    /// Columns of the index that a search by the count of failures lacks, if any.
     fn failures_index_columns(&mut self, table: &Table) -> DbResult<Option<String>>;
 
-    /// The statement that creates an index, with its condition if the database allows that. None if the
-    /// table takes no index.
+    /// The statement that creates an index, with its condition if the database allows one. None if the table can have
+    /// no index.
     fn create_index(&mut self, table: &Table, index: &Index) -> DbResult<Option<String>>;
 
     fn inspect(&mut self, table: &Table, found: &mut Inspection);
 
-    /// If the table looks empty to this user although it may have rows, the reason.
+    /// The reason why the table may have rows that this user cannot see, if any.
     fn why_rows_are_hidden(&mut self, _: &Table) -> DbResult<Option<String>> {
         Ok(None)
     }
@@ -135,45 +135,45 @@ pub trait Inspect {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Constraints {
-    /// Constraints on written columns by which the table may refuse one row and accept another.
+    /// Constraints on written columns that may refuse one row and accept another.
     pub rows: RowConstraints,
-    /// Whether triggers or generated columns may change a row after a charge, so that it is read again.
+    /// Triggers or generated columns may change a row after a charge, so that it is read again.
     pub change_charges: bool,
 }
 
-/// The plan of a search.
+/// Query plan of a search.
 pub struct QueryPlan {
-    /// Whether an index leads to the records.
+    /// An index leads to the records.
     pub uses_index: bool,
-    /// Whether the database sorts the records, because no index has them in order.
+    /// No index has the records in order, so that the database sorts them.
     pub sorts: bool,
 }
 
-/// An open database and the table in it that the command is about.
+/// An open database, with the table of the command.
 pub struct SqlDatabase<E> {
     pub engine: E,
     pub table: Table,
-    /// Whether the table is a queue, whose indexes and triggers are not the user's.
+    /// The table is a queue of pgmq, whose indexes and triggers are not the user's.
     pub is_queue: bool,
-    /// Warnings that were given already.
-    pub said: HashSet<String>,
+    /// Warnings that were logged already.
+    pub warned: HashSet<String>,
 }
 
 impl<E: Engine> SqlDatabase<E> {
     pub fn new(engine: E, table: Table) -> Self {
-        Self { engine, table, is_queue: false, said: HashSet::new() }
+        Self { engine, table, is_queue: false, warned: HashSet::new() }
     }
 
-    /// The result of a read, or its failure for the user.
+    /// The result of a read, with its error explained to the user.
     pub fn reading<T>(&self, read: DbResult<T>) -> Result<T> {
         read.map_err(|error| self.engine.explain(error, "read"))
     }
 }
 
-/// Changes with their numbers, by which results name them.
+/// Writes with the numbers that refer to them in results.
 pub type NumberedWrites<'a> = [(usize, &'a RowWrite<'a>)];
 
-/// Locks that end with their process. A database whose sessions cannot be lost needs the first four methods.
+/// Locks that end with their process. A database that cannot lose its sessions needs only the first four methods.
 pub trait Locks<E: Engine>: Send {
     fn limits(&self) -> Limits;
 
@@ -185,11 +185,11 @@ pub trait Locks<E: Engine>: Send {
         lost: Sender<Vec<Id>>,
     ) -> Result<Option<Heartbeat>>;
 
-    /// Locks what nobody has, and reads it after that.
+    /// Locks records that nobody has locked, and reads them afterwards.
     fn claim(
         &mut self,
         on: &mut SqlDatabase<E>,
-        wanted: ClaimRequest<'_>,
+        request: ClaimRequest<'_>,
     ) -> Result<Vec<(Id, Claim)>>;
 
     fn release(&mut self, id: &Id);
@@ -198,18 +198,18 @@ pub trait Locks<E: Engine>: Send {
         Ok(())
     }
 
-    /// Writes changes, and claims some of the next candidates.
+    /// Writes rows, and claims some of the next candidates.
     fn write(
         &mut self,
         on: &mut SqlDatabase<E>,
-        changes: &NumberedWrites,
+        writes: &NumberedWrites,
         _next: &[Id],
     ) -> DbResult<Vec<RowAfter>> {
-        on.engine.write(&on.table, changes)
+        on.engine.write(&on.table, writes)
     }
 
-    /// Notes results of writes, which may have to be made durable.
-    fn note(&mut self, _changes: &[RowWrite], _written: &[WriteResult]) {}
+    /// Notes results of writes that may have to be made durable.
+    fn note(&mut self, _writes: &[RowWrite], _results: &[WriteResult]) {}
 
     fn claim_state(&self, _id: &Id) -> ClaimState {
         ClaimState::Unbroken
@@ -221,12 +221,12 @@ pub trait Locks<E: Engine>: Send {
     }
 }
 
-/// The state of a claim.
+/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimState {
-    /// The pass has had it ever since it claimed the record.
+    /// The pass has held it since it claimed the record.
     Unbroken,
-    /// For a time the pass had no lock on the record, so that another pass may have tried it.
+    /// The pass had no lock on the record for a time, so that another pass may have tried it.
     Broken,
     /// Another pass has the record.
     Lost,
@@ -235,29 +235,28 @@ pub enum ClaimState {
 pub struct Index {
     /// `INDEX` or `UNIQUE INDEX`
     pub kind: &'static str,
-    /// What its name ends with.
+    /// End of its name.
     pub suffix: &'static str,
     pub columns: String,
     pub condition: Option<String>,
 }
 
-/// A row that was written.
+/// A row after a write.
 pub struct RowAfter {
     pub number: usize,
-    /// Whether it is pending, where nothing but the condition says so.
+    /// True if the row is pending by its condition. False where a status decides that.
     pub is_pending: bool,
-    /// The columns that show whether it is still the same.
     pub guards: Guards,
 }
 
-/// The present state of the row of a change.
+/// Present state of the row of a write.
 pub struct RowState {
     pub number: usize,
-    /// Whether it is pending. A row that the change renews need not be due.
+    /// True if the row is pending. A row that the write restores need not be due.
     pub is_pending: bool,
     pub guards: Guards,
-    /// Whether the row is as the change expects it.
+    /// The guards of the write match.
     pub is_expected: bool,
-    /// Whether the row is as the change makes it.
+    /// The row has the values of the write.
     pub is_written: bool,
 }

@@ -1,4 +1,4 @@
-//! Stores, which say WHERE the records are: the traits that a store implements, and all stores.
+//! Stores of records: the traits that a store implements, and all stores.
 
 // Without the feature `postgres`, some code is unused.
 #![cfg_attr(

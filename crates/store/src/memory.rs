@@ -79,7 +79,7 @@ impl Memory {
             Counter::Reset => (0, None),
             Counter::Set { failures, last_failure_at, .. } => (*failures, Some(*last_failure_at)),
         };
-        change.written(Guards::default())
+        change.result(Guards::default())
     }
 }
 

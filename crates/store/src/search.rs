@@ -48,13 +48,13 @@ impl<E: Engine> SqlDatabase<E> {
         let query = self.by_column(query);
         let mut page = PageBuilder::new(&query, is_due);
         self.fill_page(&query, &mut page)?;
-        Ok(page.finish(self.table.inserted.label(), &mut self.said))
+        Ok(page.finish(self.table.inserted.label(), &mut self.warned))
     }
 
     fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
         if query.after.is_none() && !self.has_any(&query.statuses)? {
             let hidden = self.engine.why_rows_are_hidden(&self.table)?;
-            if let Some(why) = hidden.filter(|why| self.said.insert(why.clone())) {
+            if let Some(why) = hidden.filter(|why| self.warned.insert(why.clone())) {
                 log::warn!("{why}");
             }
             return Ok(());

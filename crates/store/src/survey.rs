@@ -251,7 +251,7 @@ fn missing_indexes(
         let finds = "what is due by its count of failures";
         lacks(finds, "INDEX", "backlog_waiting", columns, condition);
     }
-    if !engine.finds_ids(table)? {
+    if !engine.has_id_index(table)? {
         lacks("a record by its id", "UNIQUE INDEX", "backlog_id", table.ids(), None);
     }
     let mut created = Vec::new();

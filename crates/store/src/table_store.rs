@@ -1,4 +1,4 @@
-//! The table store: the claims and guarded writes of a pass, on any engine that speaks SQL.
+//! The table store: claims and guarded writes of a pass, on any database with SQL.
 
 mod rehearsal;
 
@@ -18,24 +18,22 @@ use crate::store::{
     Begun, Claim, ClaimRequest, IsDue, Limits, Page, ReadResult, Reader, Store, Until,
 };
 use crate::writes::{
-    NOT_PENDING, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
+    IGNORED, NOT_PENDING, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
     WriteResult,
 };
 
-/// A table together with the means to claim its records.
+/// A table, with the means to claim its records.
 pub struct TableStore<E: Engine> {
-    /// What ends with the claims goes first, and the connection last.
+    // Dropped in this order: the claims first, the connection after them.
     pub locks: E::Locks,
     pub database: SqlDatabase<E>,
     retry: Retry,
-    /// Set once they are known.
     constraints: Option<Constraints>,
-    /// Whether the table has accepted a rehearsal.
-    has_accepted: bool,
+    has_accepted_rehearsal: bool,
     recover: Recover<E>,
 }
 
-/// Makes lost sessions again, with what they held.
+/// Opens lost sessions again and restores their claims.
 pub type Recover<E> = fn(&mut TableStore<E>, &DbError) -> Result<()>;
 
 impl<E: Engine> TableStore<E> {
@@ -45,7 +43,8 @@ impl<E: Engine> TableStore<E> {
         retry: Retry,
         recover: Recover<E>,
     ) -> Self {
-        Self { locks, database, retry, constraints: None, has_accepted: false, recover }
+        let (constraints, has_accepted_rehearsal) = (None, false);
+        Self { locks, database, retry, constraints, has_accepted_rehearsal, recover }
     }
 
     fn constraints(&mut self) -> DbResult<Constraints> {
@@ -60,160 +59,171 @@ impl<E: Engine> TableStore<E> {
         Ok(*self.constraints.insert(found))
     }
 
-    /// Reads charges that were written just now again, if the table may have changed them.
-    fn read_charges(&mut self, changes: &NumberedWrites, written: &mut [RowAfter]) -> DbResult<()> {
-        let begun: Vec<_> = changes.iter().copied().filter(|(_, it)| it.begins()).collect();
+    /// Reads the guards of charges again if triggers may have changed them.
+    fn read_charges(&mut self, writes: &NumberedWrites, rows: &mut [RowAfter]) -> DbResult<()> {
+        let begun: Vec<_> = writes.iter().copied().filter(|(_, write)| write.begins()).collect();
         if begun.is_empty() || !self.constraints()?.change_charges {
             return Ok(());
         }
         let SqlDatabase { engine, table, .. } = &mut self.database;
         for state in engine.states(table, &begun)? {
-            if let Some(row) = written.iter_mut().find(|row| row.number == state.number) {
+            if let Some(row) = rows.iter_mut().find(|row| row.number == state.number) {
                 row.guards = state.guards;
             }
         }
         Ok(())
     }
 
-    /// Writes changes, all or none, and claims some of the next candidates.
-    pub fn write(&mut self, changes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
-        let mut written = vec![WriteResult::ChangedMeanwhile; changes.len()];
-        let mut all: Vec<_> = changes.iter().enumerate().collect();
-        if changes.iter().any(|change| change.is_repeated) {
-            self.find_written(&mut all, &mut written)?;
+    /// Writes rows, all or none, and claims some of the next candidates.
+    pub fn write(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
+        let mut results = vec![WriteResult::ChangedMeanwhile; writes.len()];
+        let mut open: Vec<_> = writes.iter().enumerate().collect();
+        if writes.iter().any(|write| write.is_repeated) {
+            self.find_written(&mut open, &mut results)?;
         }
-        let is_unbroken = |(_, change): &(usize, &RowWrite)| {
-            self.locks.claim_state(&change.record.id) == ClaimState::Unbroken
+        let is_unbroken = |(_, write): &(usize, &RowWrite)| {
+            self.locks.claim_state(&write.record.id) == ClaimState::Unbroken
         };
-        let (mut open, broken): (Vec<_>, Vec<_>) = all.into_iter().partition(is_unbroken);
-        let records = broken.iter().map(|(number, change)| (*number, change.record));
+        let (mut open, broken): (Vec<_>, Vec<_>) = open.into_iter().partition(is_unbroken);
+        let records = broken.iter().map(|(number, write)| (*number, write.record));
         let states =
             if broken.is_empty() { Vec::new() } else { self.database.states_of(records)? };
         let fenced = self.fence(&broken, &states);
         for (number, _) in broken {
-            written[number] = WriteResult::ClaimLost;
+            results[number] = WriteResult::ClaimLost;
         }
-        open.extend(fenced.iter().map(|(number, change)| (*number, change)));
-        if open.is_empty() {
-            return Ok(self.noted(changes, written)?);
+        open.extend(fenced.iter().map(|(number, write)| (*number, write)));
+        if !open.is_empty() {
+            self.write_open(writes, open, next, &mut results)?;
         }
-        // Without a status column nothing but the condition makes a row finished, or pending again.
-        let sees_ends = self.database.table.ends_by_condition()
-            && open.iter().any(|(_, change)| change.ends() || change.renews());
-        let has_begun = open.iter().any(|(_, change)| change.begins());
+        for (number, write) in &fenced {
+            if results[*number] == WriteResult::Written
+                && write.settlement.counter == Counter::Untouched
+            {
+                results[*number] = WriteResult::WrittenAfterLoss;
+            }
+        }
+        self.note(writes, &mut results)?;
+        Ok(results)
+    }
+
+    /// Writes rows, in a transaction if one statement does not suffice.
+    fn write_open(
+        &mut self,
+        writes: &[RowWrite],
+        mut open: Vec<(usize, &RowWrite)>,
+        next: &[Id],
+        results: &mut [WriteResult],
+    ) -> Result<()> {
+        // Without a status column only the condition finishes a row, or makes it pending again.
+        let checks_ends = self.database.table.ends_by_condition()
+            && open.iter().any(|(_, write)| write.ends() || write.renews());
+        let has_begun = open.iter().any(|(_, write)| write.begins());
         let is_transaction =
-            E::WRITES_SINGLY || sees_ends || has_begun && self.constraints()?.change_charges;
+            E::WRITES_SINGLY || checks_ends || has_begun && self.constraints()?.change_charges;
         if is_transaction {
             self.database.engine.begin(false)?;
         }
         // Outcomes and attempts are two statements.
-        let is_partial = !is_transaction && has_begun && !open.iter().all(|(_, one)| one.begins());
+        let is_partial =
+            !is_transaction && has_begun && !open.iter().all(|(_, write)| write.begins());
         let rows = self.locks.write(&mut self.database, &open, next);
-        let mut rows = rows.map_err(|why| DbError { is_partial, ..why })?;
+        let mut rows = rows.map_err(|error| DbError { is_partial, ..error })?;
         self.read_charges(&open, &mut rows)?;
         for row in rows {
-            let change = &changes[row.number];
-            match (sees_ends, row.is_pending) {
-                (true, true) if change.ends() => bail!(DbError::refusal(STILL_PENDING)),
-                (true, false) if change.renews() => bail!(DbError::refusal(NOT_PENDING)),
+            let write = &writes[row.number];
+            match (checks_ends, row.is_pending) {
+                (true, true) if write.ends() => bail!(DbError::refusal(STILL_PENDING)),
+                (true, false) if write.renews() => bail!(DbError::refusal(NOT_PENDING)),
                 (_, _) => {}
             }
-            written[row.number] = change.written(row.guards);
+            results[row.number] = write.result(row.guards);
         }
-        open.retain(|(number, _)| written[*number] == WriteResult::ChangedMeanwhile);
+        open.retain(|(number, _)| results[*number] == WriteResult::ChangedMeanwhile);
         if !open.is_empty() {
             let SqlDatabase { engine, table, .. } = &mut self.database;
-            // What the table did not take is as it was.
-            // The others may be written by now.
+            // Other rows may be written by now.
             let is_partial = !is_transaction;
-            let states =
-                engine.states(table, &open).map_err(|why| DbError { is_partial, ..why })?;
-            for state in states.iter().filter(|state| state.is_expected) {
-                let refusal = Refusal { why: NOT_TAKEN.into(), is_lock: false };
-                written[state.number] = WriteResult::Refused(refusal);
+            let states = engine.states(table, &open);
+            // A row that still matches its guards was refused.
+            for state in states.map_err(|error| DbError { is_partial, ..error })? {
+                if state.is_expected {
+                    let refusal = Refusal { why: IGNORED.into(), is_lock: false };
+                    results[state.number] = WriteResult::Refused(refusal);
+                }
             }
         }
         if is_transaction {
             self.database.engine.execute("COMMIT")?;
         }
-        for (number, change) in &fenced {
-            if written[*number] == WriteResult::Written
-                && change.settlement.counter == Counter::Untouched
-            {
-                written[*number] = WriteResult::WrittenAfterLoss;
-            }
-        }
-        Ok(self.noted(changes, written)?)
+        Ok(())
     }
 
-    /// Notes results, once a session that was lost has no more to write.
-    fn noted(
-        &mut self,
-        changes: &[RowWrite],
-        mut written: Vec<WriteResult>,
-    ) -> DbResult<Vec<WriteResult>> {
-        let is_doubtful = |(number, change): &(usize, &RowWrite)| {
-            let result = &written[*number];
-            let is_left = matches!(result, WriteResult::ChangedMeanwhile | WriteResult::ClaimLost);
-            change.is_repeated && is_left
+    /// Notes results, which may not be durable yet. Those of a lost session are looked up first.
+    fn note(&mut self, writes: &[RowWrite], results: &mut [WriteResult]) -> DbResult<()> {
+        let is_doubtful = |(number, write): &(usize, &RowWrite)| {
+            let is_unwritten =
+                matches!(results[*number], WriteResult::ChangedMeanwhile | WriteResult::ClaimLost);
+            write.is_repeated && is_unwritten
         };
-        let mut doubtful: Vec<_> = changes.iter().enumerate().filter(is_doubtful).collect();
+        let mut doubtful: Vec<_> = writes.iter().enumerate().filter(is_doubtful).collect();
         if !doubtful.is_empty() {
-            self.find_written(&mut doubtful, &mut written)?;
+            self.find_written(&mut doubtful, results)?;
         }
-        // What a lost session has written need not be durable.
-        self.locks.note(changes, &written);
-        Ok(written)
+        self.locks.note(writes, results);
+        Ok(())
     }
 
-    /// Selects the changes that may still be written after their claims were broken: another pass may have
-    /// tried these records. An outcome is written if the row still carries the attempt's own charge, or
-    /// again is as it was before the charge, which a crash of the server can undo. A success is also
-    /// written if the row is merely pending, because the work is done. The counters then belong to another
-    /// attempt, and stay. No attempt begins after a broken claim.
+    /// Selects the writes that are still safe although their claims were interrupted: another pass may have tried these
+    /// records.
+    ///
+    /// An outcome is written if the row still has the guards of its own charge. It is also written if the row is again as
+    /// it was before the charge, because a crash of the server can undo one. A success is also written if the row is
+    /// merely pending, because the work is done; its counters then belong to another attempt, and stay. No attempt begins
+    /// after an interrupted claim.
     fn fence<'a>(
         &self,
-        changes: &NumberedWrites<'a>,
+        writes: &NumberedWrites<'a>,
         states: &'a [RowState],
     ) -> Vec<(usize, RowWrite<'a>)> {
         let table = &self.database.table;
-        let fenced = |(number, change): &(usize, &RowWrite<'a>)| {
-            let RowWrite { record, charged, settlement, .. } = *change;
+        let fenced = |(number, write): &(usize, &RowWrite<'a>)| {
+            let RowWrite { record, charged, settlement, .. } = *write;
             let state = states.iter().find(|state| state.number == *number)?;
             let is_lost = self.locks.claim_state(&record.id) == ClaimState::Lost;
-            let carries_own = charged.is_some_and(|charged| *charged == state.guards);
-            let is_own = !is_lost && (carries_own || state.guards == table.guards_as_read(record));
+            let has_own_charge = charged.is_some_and(|charged| *charged == state.guards);
+            let is_own =
+                !is_lost && (has_own_charge || state.guards == table.guards_as_read(record));
             let mut settlement = settlement.clone();
-            if !is_own && change.settlement.transition == Transition::Succeeded && state.is_pending
-            {
+            if !is_own && settlement.transition == Transition::Succeeded && state.is_pending {
                 settlement.counter = Counter::Untouched;
-            } else if !is_own || change.begins() {
+            } else if !is_own || write.begins() {
                 return None;
             }
             let charged = Some(&state.guards);
-            let fenced = RowWrite { charged, settlement, is_fenced: true, ..(*change).clone() };
+            let fenced = RowWrite { charged, settlement, is_fenced: true, ..(*write).clone() };
             Some((*number, fenced))
         };
-        changes.iter().filter_map(fenced).collect()
+        writes.iter().filter_map(fenced).collect()
     }
 
-    /// Tells which changes a session that was lost had made before.
+    /// Finds the writes that a lost session has made, and removes them from `open`.
     fn find_written(
         &mut self,
         open: &mut Vec<(usize, &RowWrite)>,
-        written: &mut [WriteResult],
+        results: &mut [WriteResult],
     ) -> DbResult<()> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
         let states = engine.states(table, open)?;
-        open.retain(|(number, change)| {
+        open.retain(|(number, write)| {
             let state = states.iter().find(|state| state.number == *number);
-            let is_written = match table.deletes(change) {
+            let is_written = match table.deletes(write) {
                 true => state.is_none(),
                 false => state.is_some_and(|state| state.is_written),
             };
             if is_written {
-                let charged = state.map(|state| state.guards.clone()).unwrap_or_default();
-                written[*number] = change.written(charged);
+                let guards = state.map(|state| state.guards.clone()).unwrap_or_default();
+                results[*number] = write.result(guards);
             }
             !is_written
         });
@@ -248,8 +258,8 @@ impl<E: Engine> Store for TableStore<E> {
         self.locks.limits()
     }
 
-    fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
-        self.locks.claim(&mut self.database, wanted)
+    fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
+        self.locks.claim(&mut self.database, request)
     }
 
     fn round(&mut self, writes: &[RowWrite], next: &[Id]) -> Result<Vec<WriteResult>> {
@@ -266,12 +276,12 @@ impl<E: Engine> Store for TableStore<E> {
 
     fn rehearse(&mut self, writes: &[PossibleWrites], held: &[RowWrite]) -> Result<Vec<Rehearsal>> {
         let rehearsed = self.rehearse_all(writes, held)?;
-        self.has_accepted |= rehearsed.contains(&Rehearsal::Taken);
+        self.has_accepted_rehearsal |= rehearsed.contains(&Rehearsal::Taken);
         Ok(rehearsed)
     }
 
     fn rehearse_way_back(&mut self, record: &Arc<Record>, most: u32) -> Result<Option<String>> {
-        Ok(self.play_way_back(record, most)?)
+        Ok(self.rehearse_ends(record, most)?)
     }
 
     fn begin(&mut self, token: &str, lost: Sender<Vec<Id>>) -> Result<Begun> {

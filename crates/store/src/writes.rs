@@ -6,23 +6,25 @@ use backlog_schedule::{Instant, Record, Settlement, Transition, Value};
 
 use crate::error::Refusal;
 
-/// The [`Table::charge_columns`] as a charge, triggers and the table itself left them. Where claims
-/// cannot be lost these are just the [`Table::guard_columns`].
+/// Values of the guard columns of a row. A write is made only if the row still has them.
+///
+/// After a charge these are the [`Table::charge_columns`] as triggers and the table itself left them. Where claims cannot
+/// be lost the [`Table::guard_columns`] suffice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Guards(pub Vec<Value>);
 
-/// A row to be changed, if it still is what the record says, or what the charge made of it.
+/// A guarded write: changes a row if nobody else has changed it since it was read or charged.
 #[derive(Debug, Clone)]
 pub struct RowWrite<'a> {
     pub record: &'a Arc<Record>,
-    /// What this pass made of the row when it wrote that an attempt has begun, if it did.
+    /// The guards that the charge of this pass left, if the row was charged.
     pub charged: Option<&'a Guards>,
     pub settlement: Settlement,
-    /// When the policy has it tried again, for a store or a column that keeps the schedule.
+    /// The next attempt by the policy, for a store or a column that keeps the schedule.
     pub retry_at: Option<Instant>,
-    /// Whether the claim was broken, so that the row must show that no other attempt has begun.
+    /// The claim was interrupted, so that the guards must also rule out another attempt.
     pub is_fenced: bool,
-    /// Whether a session that was lost may have made this write before.
+    /// A lost session may have made this write already.
     pub is_repeated: bool,
 }
 
@@ -48,38 +50,38 @@ impl<'a> RowWrite<'a> {
         self.settlement.transition == Transition::Renewed
     }
 
-    /// The result, once it is written: what a charge made of the row.
-    pub(crate) fn written(&self, charged: Guards) -> WriteResult {
-        if self.begins() { WriteResult::Charged(charged) } else { WriteResult::Written }
+    /// The result after the row was written; `guards` are those of the written row.
+    pub(crate) fn result(&self, guards: Guards) -> WriteResult {
+        if self.begins() { WriteResult::Charged(guards) } else { WriteResult::Written }
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum WriteResult {
     Written,
-    /// A success is written although the claim was lost and another attempt may have begun.
+    /// A success was written although the claim was lost and another attempt may have begun.
     WrittenAfterLoss,
-    /// The charge is written, and this is what it made of the row.
+    /// A charge was written, and left these guards.
     Charged(Guards),
-    /// The application changed or deleted the row meanwhile; it was left alone.
+    /// The application changed or deleted the row meanwhile, so nothing was written.
     ChangedMeanwhile,
-    /// The claim was lost, and another attempt may have begun. The row was left alone.
+    /// The claim was lost and another attempt may have begun, so nothing was written.
     ClaimLost,
-    /// The table, a constraint or a trigger does not make the change, or the row stayed locked.
+    /// The table, a constraint or a trigger refused the write, or the row stayed locked.
     Refused(Refusal),
 }
 
-/// What a table did that neither changed the row nor said why, as a trigger's RAISE(IGNORE) does.
-pub const NOT_TAKEN: &str = "the table did not take the change";
+/// Reason for a write that silently changed nothing, as after a trigger's RAISE(IGNORE).
+pub const IGNORED: &str = "the table ignored the change";
 
-/// What a mapping did that finishes a record, and leaves it pending.
-pub const STILL_PENDING: &str = "it would still be pending: its condition holds as before";
+/// Reason against a success that leaves the record pending.
+pub const STILL_PENDING: &str = "it would still be pending: its condition is still true";
 
-/// What a mapping did that brings a record back, and leaves it where it was.
-pub const NOT_PENDING: &str = "it would still not be pending: say with on_restore which columns make \
-                               its condition hold";
+/// Reason against a restoration that leaves the record where it was.
+pub const NOT_PENDING: &str = "it would still not be pending: set in on_restore the columns that make \
+                               its condition true";
 
-/// Constraints by which a table may refuse single records, so that each has to be rehearsed.
+/// Constraints that may refuse one record and accept another, so that each record is rehearsed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowConstraints {
     #[default]
@@ -90,7 +92,8 @@ pub enum RowConstraints {
     AcrossRows,
 }
 
-/// Chains of a charge, if there is one, and an outcome. Those of all records have the same form.
+/// The writes that a record may need: chains of an optional charge and an outcome. All records have chains of the same
+/// form.
 #[derive(Debug)]
 pub struct PossibleWrites {
     pub record: Arc<Record>,
@@ -98,7 +101,7 @@ pub struct PossibleWrites {
 }
 
 impl PossibleWrites {
-    /// One write of one chain, after its charge.
+    /// One write of one chain; `charged` are the guards that its charge left.
     pub(crate) fn write<'a>(
         &'a self,
         chain: usize,
@@ -106,18 +109,18 @@ impl PossibleWrites {
         charged: Option<&'a Guards>,
     ) -> RowWrite<'a> {
         let settlement = self.chains[chain][step].clone();
-        // Any instant shows whether the column takes one.
+        // Any instant shows whether the column accepts one.
         let retry_at = Some(settlement.at);
         RowWrite { retry_at, ..RowWrite::new(&self.record, charged, settlement) }
     }
 
-    /// The success, which is the end of the first chain, as it is written to a row that is not charged.
+    /// The success, which ends the first chain, as a write to a row that was not charged.
     pub(crate) fn success(&self) -> Option<RowWrite<'_>> {
         let settlement = self.chains.first()?.last()?.clone();
         Some(RowWrite::new(&self.record, None, settlement))
     }
 
-    /// The same without the texts of errors, which may be all that a table refuses.
+    /// The same writes without error texts, which may be the only values that the table refuses.
     pub fn without_errors(&self) -> Self {
         let plain = |chain: &Vec<_>| chain.iter().map(Settlement::without_error).collect();
         Self { record: self.record.clone(), chains: self.chains.iter().map(plain).collect() }
@@ -127,11 +130,11 @@ impl PossibleWrites {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rehearsal {
     Taken,
-    /// The success of a record that a handler has would be in the way.
+    /// The write conflicts with the success of a record that a handler has.
     Blocked,
-    /// Another session keeps the row, or an entry of a unique index, locked.
+    /// Another session has the row or an entry of a unique index locked, for this reason.
     Locked(String),
-    /// The row is not what the record says any more.
+    /// The row no longer matches the record.
     ChangedMeanwhile,
     Refused(String),
 }

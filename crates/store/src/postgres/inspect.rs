@@ -67,7 +67,7 @@ impl Inspect for PgEngine {
         Ok((!is_found).then(|| format!("{count}, {at}")))
     }
 
-    fn finds_ids(&mut self, table: &Table) -> Result<bool, DbError> {
+    fn has_id_index(&mut self, table: &Table) -> Result<bool, DbError> {
         let ids = Param::texts(table.id.iter().map(|column| &column.name));
         let params = [Param::text(&table.sql), ids];
         Ok(self.session.query(WITHOUT_INDEX_ON_IDS, &params)?.is_empty())

@@ -55,7 +55,7 @@ impl Inspect for SqliteEngine {
     }
 
     /// One in which other columns come first is read as a whole, or once for each value of those.
-    fn finds_ids(&mut self, table: &Table) -> DbResult<bool> {
+    fn has_id_index(&mut self, table: &Table) -> DbResult<bool> {
         let steps = plan(&self.connection, &table.of_id("1"))?;
         Ok(steps.iter().all(|step| step.starts_with("SEARCH") && !step.contains("(ANY(")))
     }

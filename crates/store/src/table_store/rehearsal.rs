@@ -1,6 +1,5 @@
-//! Rehearsal: the writes that may become necessary for records, made in a transaction and taken back; and the
-//! ends of a record and its way back: whether one that has succeeded is no longer pending, and one that is
-//! archived is found again and restored.
+//! Rehearsal: writes that records may need, made in a transaction and rolled back. [`TableStore::rehearse_ends`] also
+//! checks that a successful record is no longer pending, and that an archived one can be found and restored.
 
 use std::sync::Arc;
 
@@ -12,32 +11,32 @@ use crate::error::{DbError, DbErrorKind, DbResult};
 use crate::sql::{EVERY, id_params};
 use crate::table::RecordReader;
 use crate::writes::{
-    Guards, NOT_TAKEN, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
+    Guards, IGNORED, PossibleWrites, Rehearsal, RowConstraints, RowWrite, STILL_PENDING,
 };
 
-type Wrong = DbResult<Option<String>>;
+type Complaint = DbResult<Option<String>>;
 
 impl<E: Engine> TableStore<E> {
-    /// Rehearses each record alone and, where records can conflict, after the successes of those before it.
+    /// Rehearses each record alone and, where records can conflict, after the successes of the records before it.
     pub(super) fn rehearse_all(
         &mut self,
         records: &[PossibleWrites],
-        in_hand: &[RowWrite],
+        held: &[RowWrite],
     ) -> DbResult<Vec<Rehearsal>> {
         let mut rehearsed = self.rehearse_each(records)?;
-        if self.constraints.is_none_or(|it| it.rows != RowConstraints::AcrossRows) {
+        if self.constraints.is_none_or(|found| found.rows != RowConstraints::AcrossRows) {
             return Ok(rehearsed);
         }
         let is_accepted = |(_, rehearsal): &(_, &mut _)| **rehearsal == Rehearsal::Taken;
         let accepted = records.iter().zip(&mut rehearsed).filter(is_accepted);
         let mut accepted: Vec<_> = accepted.collect();
         let together: Vec<_> = accepted.iter().map(|(writes, _)| *writes).collect();
-        if in_hand.len() + together.len() < 2
-            || self.rehearse_after(in_hand, &together)? == Rehearsal::Taken
+        if held.len() + together.len() < 2
+            || self.rehearse_after(held, &together)? == Rehearsal::Taken
         {
             return Ok(rehearsed);
         }
-        let mut before = in_hand.to_vec();
+        let mut before = held.to_vec();
         for (writes, rehearsal) in &mut accepted {
             match self.rehearse_after(&before, &[*writes])? {
                 Rehearsal::Taken => before.extend(writes.success()),
@@ -50,10 +49,10 @@ impl<E: Engine> TableStore<E> {
         Ok(rehearsed)
     }
 
-    /// Rehearses each record alone. What the table refuses of the first, it mostly refuses of all.
+    /// Rehearses each record alone.
     fn rehearse_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<Rehearsal>> {
-        let tries_in_one_go = self.has_accepted && !E::WRITES_SINGLY;
-        let is_accepted = match tries_in_one_go {
+        // A table that refuses the first record usually refuses all of them.
+        let is_accepted = match self.has_accepted_rehearsal && !E::WRITES_SINGLY {
             true => self.try_each(records)?,
             false => vec![false; records.len()],
         };
@@ -64,11 +63,11 @@ impl<E: Engine> TableStore<E> {
         records.iter().zip(is_accepted).map(rehearse).collect()
     }
 
-    /// Tries all records in one round trip. The others are rehearsed one by one, for the exact reason.
+    /// Tries all records in one round trip. A refused one is rehearsed again, for the exact reason.
     fn try_each(&mut self, records: &[PossibleWrites]) -> DbResult<Vec<bool>> {
         let table = &self.database.table;
         let charged: Vec<_> =
-            records.iter().map(|it| table.guards_after_charge(&it.record)).collect();
+            records.iter().map(|writes| table.guards_after_charge(&writes.record)).collect();
         let chains = records.iter().zip(&charged).flat_map(|(writes, charged)| {
             let chains = 0..writes.chains.len();
             chains.map(move |chain| {
@@ -86,19 +85,19 @@ impl<E: Engine> TableStore<E> {
         Ok(records.iter().map(of_record).collect())
     }
 
-    /// Makes other writes and then those of each chain in a transaction, and takes them back.
+    /// Makes other writes and then each chain in a transaction, and rolls it back.
     fn rehearse_after(
         &mut self,
         before: &[RowWrite],
         records: &[&PossibleWrites],
     ) -> DbResult<Rehearsal> {
-        let chains = records.iter().map(|it| it.chains.len()).min().unwrap_or_default();
+        let chains = records.iter().map(|writes| writes.chains.len()).min().unwrap_or_default();
         for chain in 0..chains {
             self.database.engine.begin(true)?;
             let before: Vec<_> = before.iter().enumerate().collect();
-            let written = if before.is_empty() { Ok(Vec::new()) } else { self.change(&before) };
+            let written = if before.is_empty() { Ok(Vec::new()) } else { self.write_rows(&before) };
             match written {
-                // One that the table refuses by now is in nobody's way, nor is one that is locked.
+                // A write that is refused or locked by now conflicts with no other one.
                 Err(error) if error.is_refusal || self.gives_way_to(&error) => {
                     self.database.engine.roll_back();
                     self.database.engine.begin(true)?;
@@ -116,46 +115,47 @@ impl<E: Engine> TableStore<E> {
 
     fn rehearse_chain(&mut self, records: &[&PossibleWrites], chain: usize) -> DbResult<Rehearsal> {
         let mut charged: Vec<Option<Guards>> = vec![None; records.len()];
-        let steps = records.iter().map(|it| it.chains[chain].len()).min().unwrap_or_default();
+        let steps =
+            records.iter().map(|writes| writes.chains[chain].len()).min().unwrap_or_default();
         for step in 0..steps {
             let writes = records.iter().zip(&charged);
             let writes: Vec<_> = writes
                 .map(|(writes, charged)| writes.write(chain, step, charged.as_ref()))
                 .collect();
             let numbered: Vec<_> = writes.iter().enumerate().collect();
-            let refused = |it: &Self, write: &RowWrite, why: &str| {
-                Ok(Rehearsal::Refused(it.refusal(write.record, &write.settlement, why)))
+            let refused = |store: &Self, write: &RowWrite, why: &str| {
+                Ok(Rehearsal::Refused(store.refusal(write.record, &write.settlement, why)))
             };
-            let seen = match self.change(&numbered) {
+            let rows = match self.write_rows(&numbered) {
                 Err(error) if error.is_refusal => return refused(self, &writes[0], &error.message),
                 Err(error) if self.gives_way_to(&error) => {
                     let RowWrite { record, settlement, .. } = &writes[0];
                     return Ok(Rehearsal::Locked(self.refusal(record, settlement, &error.message)));
                 }
-                seen => seen?,
+                rows => rows?,
             };
-            let states = match writes.iter().any(RowWrite::ends) || seen.len() < writes.len() {
+            let states = match writes.iter().any(RowWrite::ends) || rows.len() < writes.len() {
                 true => self.database.engine.states(&self.database.table, &numbered)?,
                 false => Vec::new(),
             };
             for (number, write) in &numbered {
                 let state = states.iter().find(|state| state.number == *number);
-                let was_written = seen.iter().any(|row| row.number == *number);
+                let was_written = rows.iter().any(|row| row.number == *number);
                 if was_written && write.ends() && state.is_some_and(|state| state.is_pending) {
                     return refused(self, write, STILL_PENDING);
                 }
                 if was_written {
                     continue;
                 }
-                // Once it is charged nobody else can change it, until the transaction ends.
+                // Nobody else can change a charged row until the transaction ends.
                 if write.charged.is_none() && !state.is_some_and(|state| state.is_expected) {
                     return Ok(Rehearsal::ChangedMeanwhile);
                 }
-                return refused(self, write, NOT_TAKEN);
+                return refused(self, write, IGNORED);
             }
             let begun: Vec<_> = writes.iter().map(RowWrite::begins).collect();
-            for seen in seen.into_iter().filter(|seen| begun[seen.number]) {
-                charged[seen.number] = Some(seen.guards);
+            for row in rows.into_iter().filter(|row| begun[row.number]) {
+                charged[row.number] = Some(row.guards);
             }
         }
         let last = records.first().and_then(|first| Some((first, first.chains[chain].last()?)));
@@ -167,14 +167,14 @@ impl<E: Engine> TableStore<E> {
         }
     }
 
-    fn change(&mut self, changes: &NumberedWrites) -> DbResult<Vec<RowAfter>> {
+    fn write_rows(&mut self, writes: &NumberedWrites) -> DbResult<Vec<RowAfter>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
-        let mut written = engine.write(table, changes)?;
-        self.read_charges(changes, &mut written)?;
-        Ok(written)
+        let mut rows = engine.write(table, writes)?;
+        self.read_charges(writes, &mut rows)?;
+        Ok(rows)
     }
 
-    /// Whether a rehearsal leaves a locked row alone. SQLite has waited, and a pass that stops has cancelled.
+    /// True if a rehearsal skips a locked row: SQLite has waited already, and a stopping pass has cancelled.
     fn gives_way_to(&self, error: &DbError) -> bool {
         error.kind == DbErrorKind::Busy && E::TRIES > 0 && !self.retry.must_give_up()
     }
@@ -186,8 +186,9 @@ impl<E: Engine> TableStore<E> {
         format!("could not write to {place}: table {name} refuses {status}: {why}")
     }
 
-    /// Plays a success, and each way to be archived: by hand, and by the last of so many attempts.
-    pub(super) fn play_way_back(&mut self, record: &Arc<Record>, most: u32) -> Wrong {
+    /// Rehearses a success, and both ways into the archive: by hand, and after the last attempt, whose number is
+    /// `most`. Returns a complaint if the record would be lost.
+    pub(super) fn rehearse_ends(&mut self, record: &Arc<Record>, most: u32) -> Complaint {
         let at = self.retry.clock.now();
         let ends = [
             (Transition::Succeeded, None),
@@ -204,76 +205,75 @@ impl<E: Engine> TableStore<E> {
             };
             let counter = attempts.map_or(Counter::AsBefore, failed);
             self.database.engine.begin(true)?;
-            let wrong = match self.play(record, transition, counter, at) {
-                // What the table refuses of a pass is found by its rehearsal, but for the last attempt.
+            let complaint = match self.settle(record, transition, counter, at) {
+                // The rehearsal of a pass finds other refusals, but not one of the last attempt.
                 Err(error) if error.is_refusal => Ok(attempts.map(|attempts| {
                     let attempts = counted(attempts.into(), "attempt");
                     format!("a record cannot be archived after {attempts}: {}", error.message)
                 })),
                 Err(error) => Err(error),
                 Ok(false) => Ok(None),
-                Ok(true) if transition == Transition::Succeeded => self.look_at_success(record),
-                Ok(true) => self.look_at_archived(record, at),
+                Ok(true) if transition == Transition::Succeeded => self.check_success(record),
+                Ok(true) => self.check_archived(record, at),
             };
             self.database.engine.roll_back();
-            if let Some(wrong) = wrong? {
-                return Ok(Some(wrong));
+            if let Some(complaint) = complaint? {
+                return Ok(Some(complaint));
             }
         }
         Ok(None)
     }
 
-    fn look_at_success(&mut self, record: &Arc<Record>) -> Wrong {
+    fn check_success(&mut self, record: &Arc<Record>) -> Complaint {
         let left = self.read_again(record, EVERY)?;
         Ok(left.and_then(|left| match left.status {
             Status::New | Status::Error => Some(format!(
-                "a record that has succeeded stays pending, {}: on_success changes nothing else",
+                "a successful record stays pending, {}: on_success leaves its condition true",
                 left.status.name()
             )),
             Status::Archived => Some(
-                "a record that has succeeded is listed as ARCHIVED, and would be restored with those: let \
-                 where_archived tell them apart"
+                "a successful record is listed as ARCHIVED, and `restore` would restore it: where_archived must \
+                 exclude it"
                     .into(),
             ),
             Status::Success | Status::Foreign => None,
         }))
     }
 
-    fn look_at_archived(&mut self, record: &Arc<Record>, at: Instant) -> Wrong {
+    fn check_archived(&mut self, record: &Arc<Record>, at: Instant) -> Complaint {
         let is_listed = self.database.table.of_statuses(&[Status::Archived]);
         let listed = self.read_again(record, &is_listed)?;
-        let Some(archived) = listed.filter(|it| it.status == Status::Archived) else {
+        let Some(archived) = listed.filter(|record| record.status == Status::Archived) else {
             let found = self.read_again(record, EVERY)?;
-            let found =
-                found.map_or_else(|| "is gone".into(), |it| format!("is {}", it.status_text));
+            let found = found
+                .map_or_else(|| "is gone".into(), |record| format!("is {}", record.status_text));
             return Ok(Some(format!(
-                "a record that is archived cannot be found again: it {found}, not ARCHIVED; say which value of \
-                 the status that is (status.archived), or what then holds (where_archived)"
+                "an archived record cannot be found again: it {found}, not ARCHIVED; name the value of its \
+                 status (status.archived) or a condition for it (where_archived)"
             )));
         };
-        let restored = self.play(&Arc::new(archived), Transition::Renewed, Counter::Reset, at);
+        let restored = self.settle(&Arc::new(archived), Transition::Renewed, Counter::Reset, at);
         let refused = match restored {
             Err(error) if error.is_refusal => Some(error.message),
-            restored => (!restored?).then(|| "its row does not take it".into()),
+            restored => (!restored?).then(|| "the table ignored the change".into()),
         };
         if let Some(why) = refused {
             return Ok(Some(format!("an archived record cannot be restored: {why}")));
         }
         let is_pending = self.database.table.pending();
-        let restored = self.read_again(record, &is_pending)?.filter(|it| it.status.is_pending());
+        let restored = self.read_again(record, &is_pending)?;
+        let restored = restored.filter(|record| record.status.is_pending());
         let Some(restored) = restored else {
             return Ok(Some(
-                "an archived record that is restored is not pending: let on_restore take back what \
-                 on_archive sets"
-                    .into(),
+                "a restored record is not pending: let on_restore undo what on_archive sets".into(),
             ));
         };
         let is_due = restored.due_at.is_none_or(|due_at| due_at <= at);
-        Ok((!is_due).then(|| "an archived record that is restored is not due".into()))
+        Ok((!is_due).then(|| "a restored record is not due".into()))
     }
 
-    /// Whether a row takes a settlement.
-    fn play(
+    /// Writes a settlement. Returns false if the row did not change.
+    fn settle(
         &mut self,
         record: &Arc<Record>,
         transition: Transition,
@@ -282,17 +282,17 @@ impl<E: Engine> TableStore<E> {
     ) -> DbResult<bool> {
         let settlement = Settlement { transition, counter, at, not_before: None };
         let write = RowWrite::new(record, None, settlement);
-        Ok(!self.change(&[(0, &write)])?.is_empty())
+        Ok(!self.write_rows(&[(0, &write)])?.is_empty())
     }
 
-    /// The record, if its row is there and meets a condition.
+    /// Reads the record again if its row exists and meets a condition.
     fn read_again(&mut self, record: &Record, condition: &str) -> DbResult<Option<Record>> {
         let SqlDatabase { engine, table, .. } = &mut self.database;
-        let selected = RecordReader::without_payload(table);
-        let sql = format!("{} AND {condition}", table.of_id(&selected.sql()));
+        let reader = RecordReader::without_payload(table);
+        let sql = format!("{} AND {condition}", table.of_id(&reader.sql()));
         let mut found = None;
         engine.rows(&sql, &id_params(&record.id), |row| {
-            found = selected.record(row, 0);
+            found = reader.record(row, 0);
             true
         })?;
         Ok(found)

@@ -1,6 +1,5 @@
 //! `backlog init`, `add`, `archive`, `restore` and `retry`. An edit changes a row only under its claim.
 
-use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;
 use std::path::Path;
@@ -30,33 +29,34 @@ const TABLE: &str = "BACKLOG";
 
 pub fn init(queue: &Queue, args: &InitArgs, console: &mut Console<'_>) -> Result<Exit> {
     if !queue.mapping.table_name().eq_ignore_ascii_case(TABLE) {
-        bail!(usage("init creates the table BACKLOG only; your own table needs no init"));
+        bail!(usage("init creates only the table BACKLOG; your own table needs no init"));
     }
     let schemas = if args.minimal {
         [include_str!("minimal.sql"), include_str!("minimal.postgres.sql")]
     } else {
         [include_str!("../../schema.sql"), include_str!("../../schema.postgres.sql")]
     };
-    let (what, is_new) = queue.db.create(TABLE, schemas)?;
+    let (table, is_new) = queue.db.create(TABLE, schemas)?;
     if !is_new && !args.if_missing {
-        bail!("{what} already exists in {}", queue.db);
+        bail!("{table} already exists in {}", queue.db);
     }
     let done = if is_new { "created" } else { "found" };
-    confirm(console.out, &format!("{done} {what} in {}", queue.db))
+    confirm(console.out, &format!("{done} {table} in {}", queue.db))
 }
 
-/// Number of records in a transaction. It has fewer if their payloads reach this size.
+/// Maximum number of records that one transaction adds, and of bytes of their payloads.
 const ADDED: usize = 10_000;
 const ADDED_BYTES: usize = 8 << 20;
 
 pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Result<Exit> {
     let now = console.clock.now();
     let mut database = open(queue, Access::ReadWrite, console.clock)?;
-    // A payload is JSON; any other single argument names a file.
+    // A single argument that is not JSON names a file.
     let file = match payloads {
-        [one] if document(one.as_bytes()).is_err() => Some(Path::new(one)).filter(|it| it.exists()),
+        [path] if document(path.as_bytes()).is_err() => Some(Path::new(path)),
         _ => None,
     };
+    let file = file.filter(|path| path.exists());
     let added = if payloads == ["-"] {
         add_lines(&mut *database, io::stdin().lock(), now)?
     } else if let Some(path) = file {
@@ -80,10 +80,10 @@ pub fn add(queue: &Queue, payloads: &[String], console: &mut Console<'_>) -> Res
     confirm(console.out, &format!("added {}", counted(added as u64, "record")))
 }
 
-/// Prints what was done. The error says that it was done although it could not be printed.
+/// Prints the completed change. If that fails, the error names the change too, because it stays.
 pub fn confirm(out: &mut dyn Write, done: &str) -> Result<Exit> {
-    let said = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
-    said.with_context(|| format!("{done}, but this could not be said"))?;
+    let written = writeln!(out, "{}", one_line(done)).and_then(|()| out.flush());
+    written.with_context(|| format!("{done}, but this could not be printed"))?;
     Ok(Exit::Done)
 }
 
@@ -124,60 +124,64 @@ fn document(payload: &[u8]) -> Result<&str> {
 }
 
 /// Number of records that are claimed and changed at a time.
-const EDITED: usize = 200;
+const BATCH: usize = 200;
 
-/// The verb of an edit: the statuses that it starts from, and the transition that it makes.
+/// A command that changes the status of records.
 pub struct EditCommand {
-    command: &'static str,
+    name: &'static str,
     /// As in `archived 3 records`.
     done: &'static str,
     /// As in `would archive 3 records`.
     would: &'static str,
+    /// The statuses that it changes, and those that it changes if no record is named.
     from: &'static [Status],
-    /// Those of them that are changed if no record is named.
-    of_many: &'static [Status],
-    to: (Transition, Counter),
+    default_from: &'static [Status],
+    transition: Transition,
+    counter: Counter,
     /// Fails if the table cannot show the transition. The text is `Resolved::choice`.
     require: fn(&Table, &str) -> Result<()>,
 }
 
 pub const ARCHIVE: EditCommand = EditCommand {
-    command: "archive",
+    name: "archive",
     done: "archived",
     would: "archive",
     from: &Status::PENDING,
-    of_many: &Status::PENDING,
-    to: (Transition::Archived, Counter::AsBefore),
+    default_from: &Status::PENDING,
+    transition: Transition::Archived,
+    counter: Counter::AsBefore,
     require: |table, _| table.require_archived("`archive`"),
 };
 
 pub const RESTORE: EditCommand = EditCommand {
-    command: "restore",
+    name: "restore",
     done: "restored",
     would: "restore",
     from: &[Status::Archived],
-    of_many: &[Status::Archived],
-    to: (Transition::Renewed, Counter::Reset),
+    default_from: &[Status::Archived],
+    transition: Transition::Renewed,
+    counter: Counter::Reset,
     require: |table, _| table.require_told_archived(),
 };
 
-/// Sets NEW, which is due by every policy.
+/// Sets NEW, which is due under every policy.
 pub const RETRY: EditCommand = EditCommand {
-    command: "retry",
+    name: "retry",
     done: "made due",
     would: "make due",
     from: &[Status::Error, Status::Archived, Status::New],
-    // NEW records that the application has put off are changed only by name.
-    of_many: &[Status::Error],
-    to: (Transition::Renewed, Counter::AsBefore),
+    // The application may have put NEW records off, so they must be named.
+    default_from: &[Status::Error],
+    transition: Transition::Renewed,
+    counter: Counter::AsBefore,
     require: Table::require_renewal,
 };
 
+/// The records that an edit changes.
 struct Selection<'a> {
-    verb: &'a EditCommand,
+    command: &'a EditCommand,
     queue: &'a Queue,
-    resolved: &'a Resolved<'a>,
-    from: Vec<Status>,
+    statuses: Vec<Status>,
     before: Option<Instant>,
     cause: Option<CauseFilter>,
     now: Instant,
@@ -185,12 +189,14 @@ struct Selection<'a> {
 
 struct EditRun<'a> {
     store: Box<dyn Store>,
-    choice: Selection<'a>,
+    selection: Selection<'a>,
+    /// The options that choose the queue in a printed command.
+    choice: String,
     dry_run: bool,
     out: &'a mut dyn Write,
     done: u64,
-    /// The first of the restored records.
-    renewed: Vec<Id>,
+    /// The first of the changed records.
+    first: Vec<Id>,
     exit: Exit,
 }
 
@@ -202,70 +208,67 @@ pub const MANY: usize = 1_000;
 
 pub fn edit(
     resolved: &Resolved<'_>,
-    verb: &EditCommand,
+    command: &EditCommand,
     args: &EditArgs,
     console: &mut Console<'_>,
 ) -> Result<Exit> {
-    let (queue, dry_run) = (resolved.queue()?, args.dry_run);
-    let from = args.statuses(verb, &resolved.typed.layer.conditions)?;
-    let access = if dry_run { Access::ReadOnly } else { Access::ReadWrite };
+    let (queue, choice, now) = (resolved.queue()?, resolved.choice(), console.clock.now());
+    let statuses = args.statuses(command, &resolved.typed.layer.conditions)?;
+    let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let mut database = open(&queue, access, console.clock)?;
     let table = database.table();
     table.require_sound_counters()?;
-    (verb.require)(table, &resolved.choice())?;
-    let now = console.clock.now();
+    (command.require)(table, &choice)?;
     let filter = |meant: &String| {
-        CauseFilter::new(meant, resolved, &mut *database, &from, (verb.command, verb.from))
+        let of_command = (command.name, command.from);
+        CauseFilter::new(meant, resolved, &mut *database, &statuses, of_command)
     };
     let cause = args.failure.as_ref().map(filter).transpose()?;
     let before = args.older_than.map(|age| now.saturating_sub(age));
-    let choice = Selection { verb, queue: &queue, resolved, from, before, cause, now };
-    let chosen = if args.ids.is_empty() { choice.ids(&mut *database)? } else { Vec::new() };
-    if chosen.len() > MANY
-        && !dry_run
-        && !args.yes
-        && !confirmed(verb.would, chosen.len(), console)?
-    {
+    let selection = Selection { command, queue: &queue, statuses, before, cause, now };
+    let selected = if args.ids.is_empty() { selection.find(&mut *database)? } else { Vec::new() };
+    let asks = selected.len() > MANY && !args.dry_run && !args.yes;
+    if asks && !confirmed(command.would, selected.len(), console)? {
         return confirm(console.out, "nothing was changed");
     }
-    let schedule = resolved.pass_schedule().filter(|_| verb.to.1 == Counter::Reset);
     // A pass reports errors of the schedule.
-    let assembly = schedule.and_then(|it| Assembly::new(&queue, &it, &*database).ok());
-    let line = assembly.map(|assembly| assembly.line);
+    let schedule = resolved.pass_schedule().filter(|_| command.counter == Counter::Reset);
+    let assembly = schedule.and_then(|schedule| Assembly::new(&queue, &schedule, &*database).ok());
     let state = state_dir(&queue, &*database)?;
     let pause = state.pause(&queue.name, &database.table().name, now);
-    let pause = pause.filter(|_| verb.to.0 == Transition::Renewed);
-    let mut named = Vec::new();
+    let (mut ids, mut exit) = (selected, Exit::Done);
     for typed in &args.ids {
-        named.push((typed, find(&mut *database, typed)?));
+        match find(&mut *database, typed)? {
+            // An id may be typed twice.
+            Ok(record) if ids.contains(&record.id) => {}
+            Ok(record) => ids.push(record.id),
+            Err(why) => {
+                exit = Exit::Failed;
+                writeln!(console.out, "{}: {}", one_line(typed), one_line(&why))?;
+            }
+        }
     }
     let store = database.into_store(&state, Retry::new(None, console.clock))?;
-    let out = &mut *console.out;
-    let (renewed, exit) = (Vec::new(), Exit::Done);
-    let mut work = EditRun { store, choice, dry_run, out, done: 0, renewed, exit };
-    let ids = if args.ids.is_empty() { chosen } else { work.ids_of(named)? };
-    for batch in ids.chunks(EDITED.min(work.store.limits().most_claims)) {
-        work.edit_batch(batch)?;
+    let (dry_run, out, first) = (args.dry_run, &mut *console.out, Vec::new());
+    let mut run = EditRun { store, selection, choice, dry_run, out, done: 0, first, exit };
+    for batch in ids.chunks(BATCH.min(run.store.limits().most_claims)) {
+        run.edit_batch(batch)?;
     }
-    let records = counted(work.done, "record");
-    let done = if dry_run { format!("would {}", verb.would) } else { verb.done.into() };
-    let none =
-        if ids.is_empty() && args.ids.is_empty() { work.choice.none() } else { String::new() };
-    writeln!(work.out, "{done} {records}{none}")?;
-    if let Some(pause) = pause {
-        writeln!(work.out, "{}", pause.sentence(|at| console.screen.at(at), &resolved.choice()))?;
+    run.print_summary(ids.is_empty() && args.ids.is_empty())?;
+    if let Some(pause) = pause.filter(|_| command.transition == Transition::Renewed) {
+        writeln!(run.out, "{}", pause.sentence(|at| console.screen.at(at), &run.choice))?;
     }
-    if let Some(line) = line {
+    if let Some(Assembly { line, .. }) = assembly {
         // A server uses its own clock, so the change may be later than the begin.
-        let rule = line.due_rule(console.clock.now(), false);
-        work.print_next_attempts(&rule, &console.screen)?;
+        run.print_next_attempts(&line.due_rule(console.clock.now(), false), &console.screen)?;
     }
-    Ok(work.exit)
+    Ok(run.exit)
 }
 
 impl EditArgs {
-    /// The statuses of the records to change. A typed condition chooses records; those of backlog.toml only narrow.
-    fn statuses(&self, verb: &EditCommand, conditions: &[String]) -> Result<Vec<Status>> {
+    /// The statuses of the records to change. Conditions choose records if they are typed; those of backlog.toml only
+    /// narrow the choice.
+    fn statuses(&self, command: &EditCommand, conditions: &[String]) -> Result<Vec<Status>> {
         let is_chosen = self.all || self.failure.is_some() || self.older_than.is_some();
         if self.ids.is_empty() && !is_chosen && conditions.is_empty() {
             bail!(usage(
@@ -273,22 +276,21 @@ impl EditArgs {
                  --older-than"
             ));
         }
-        if let Some(status) = self.status.iter().find(|status| !verb.from.contains(status)) {
-            let legal: Vec<_> = verb.from.iter().map(|status| status.name()).collect();
-            let (name, would, are) =
-                (status.name(), verb.would, if legal.len() > 1 { "are" } else { "is" });
-            let legal = legal.join(", ");
-            bail!(usage(format!("--status {name}: nothing to {would} there; legal {are} {legal}")));
+        if let Some(status) = self.status.iter().find(|status| !command.from.contains(status)) {
+            let legal = command.from.iter().map(|status| status.name()).collect::<Vec<_>>();
+            let use_one = if legal.len() > 1 { "use one of" } else { "use" };
+            let (name, would, legal) = (status.name(), command.would, legal.join(", "));
+            bail!(usage(format!("--status {name}: nothing to {would} there; {use_one} {legal}")));
         }
-        let usual = if self.ids.is_empty() { verb.of_many } else { verb.from };
-        Ok(if self.status.is_empty() { usual.to_vec() } else { self.status.clone() })
+        let default = if self.ids.is_empty() { command.default_from } else { command.from };
+        Ok(if self.status.is_empty() { default.to_vec() } else { self.status.clone() })
     }
 }
 
 impl Selection<'_> {
-    fn ids(&self, database: &mut dyn Database) -> Result<Vec<Id>> {
+    fn find(&self, database: &mut dyn Database) -> Result<Vec<Id>> {
         let mut ids = Vec::new();
-        database.scan(&self.from, Order::Oldest, None, &mut |mut record| {
+        database.scan(&self.statuses, Order::Oldest, None, &mut |mut record| {
             if self.objection(&mut record).is_none() {
                 ids.push(record.id);
             }
@@ -297,33 +299,27 @@ impl Selection<'_> {
         Ok(ids)
     }
 
-    fn none(&self) -> String {
-        let sought: Vec<_> = self.from.iter().map(|status| status.name()).collect();
-        let is_part = self.verb.from.iter().any(|status| !self.from.contains(status));
-        let others = if is_part { "; --status chooses others" } else { "" };
-        format!(": no {} record matches{others}", sought.join(" or "))
-    }
-
-    /// Why a record is left as it is. It may have changed since it was chosen.
+    /// The reason to leave a record unchanged. It may have changed since it was chosen.
     fn objection(&self, record: &mut Record) -> Option<String> {
-        // A NEW one can only be made due if it waits.
+        // A NEW record that waits can be made due.
         let waits = record.due_at.is_some_and(|due_at| due_at > self.now);
-        let renews = self.verb.to.0 == Transition::Renewed;
+        let renews = self.command.transition == Transition::Renewed;
         let is_due = record.status == Status::New && !waits && renews;
         let is_old = |before| record.inserted_at.is_some_and(|at| at < before);
-        if !self.queue.holds(&record.id) {
-            Some("is in another shard, and is left so".into())
-        } else if is_due && self.from.contains(&Status::New) {
-            Some("is NEW, so it is due already".into())
-        } else if !self.from.contains(&record.status) {
-            Some(format!("is {}, and is left so", cut_line(&record.status_text)))
+        let why = if !self.queue.holds(&record.id) {
+            "is in another shard".into()
+        } else if is_due && self.statuses.contains(&Status::New) {
+            return Some("is NEW, so it is due already".into());
+        } else if !self.statuses.contains(&record.status) {
+            format!("is {}", cut_line(&record.status_text))
         } else if !self.before.is_none_or(is_old) {
-            Some("was given another date meanwhile, and is left so".into())
-        } else if !self.cause.as_ref().is_none_or(|cause| cause.holds(record)) {
-            Some("failed by another cause meanwhile, and is left so".into())
+            "has another date by now".into()
+        } else if !self.cause.as_ref().is_none_or(|cause| cause.matches(record)) {
+            "has failed from another cause by now".into()
         } else {
-            None
-        }
+            return None;
+        };
+        Some(format!("{why}; left unchanged"))
     }
 }
 
@@ -337,19 +333,6 @@ pub fn confirmed(would: &str, records: usize, console: &Console<'_>) -> Result<b
 }
 
 impl EditRun<'_> {
-    fn ids_of(&mut self, named: Vec<(&String, Result<Record, String>)>) -> Result<Vec<Id>> {
-        let mut ids = Vec::new();
-        for (typed, found) in named {
-            match found {
-                // An id may be typed twice.
-                Ok(record) if ids.contains(&record.id) => {}
-                Ok(record) => ids.push(record.id),
-                Err(why) => self.print_unchanged(&one_line(typed), Exit::Failed, &why)?,
-            }
-        }
-        Ok(ids)
-    }
-
     fn edit_batch(&mut self, batch: &[Id]) -> Result<()> {
         let mut claimed = Vec::new();
         let result = self.claim(batch, &mut claimed).and_then(|()| self.change(&claimed));
@@ -363,7 +346,7 @@ impl EditRun<'_> {
         for (id, claim) in self.store.claim(ClaimRequest::Named(batch))? {
             let (exit, why) = match claim {
                 Claim::Held(mut record) => {
-                    let Some(why) = self.choice.objection(Arc::make_mut(&mut record)) else {
+                    let Some(why) = self.selection.objection(Arc::make_mut(&mut record)) else {
                         claimed.push(record);
                         continue;
                     };
@@ -371,8 +354,7 @@ impl EditRun<'_> {
                     (Exit::Done, why)
                 }
                 Claim::Busy | Claim::NotAsked => {
-                    let stop =
-                        format!("backlog stop{} {}", self.choice.resolved.choice(), id.full());
+                    let stop = format!("backlog stop{} {}", self.choice, id.full());
                     let why = "a pass is handling it; try again later, or end its handler";
                     (Exit::TryLater, format!("{why}: {stop}"))
                 }
@@ -386,8 +368,9 @@ impl EditRun<'_> {
     }
 
     fn change(&mut self, claimed: &[Arc<Record>]) -> Result<()> {
-        let (transition, counter) = self.choice.verb.to.clone();
-        let settlement = Settlement { transition, counter, at: self.choice.now, not_before: None };
+        let Selection { command, now: at, .. } = self.selection;
+        let (transition, counter) = (command.transition.clone(), command.counter.clone());
+        let settlement = Settlement { transition, counter, at, not_before: None };
         if self.dry_run {
             for record in claimed {
                 let (from, to) = (record.status, settlement.status(record.status));
@@ -396,14 +379,14 @@ impl EditRun<'_> {
             self.done += claimed.len() as u64;
             return Ok(());
         }
-        let changes: Vec<_> =
-            claimed.iter().map(|record| RowWrite::new(record, None, settlement.clone())).collect();
-        for (record, applied) in claimed.iter().zip(self.store.round(&changes, &[])?) {
-            let (exit, why) = match applied {
+        let write = |record| RowWrite::new(record, None, settlement.clone());
+        let writes: Vec<_> = claimed.iter().map(write).collect();
+        for (record, result) in claimed.iter().zip(self.store.round(&writes, &[])?) {
+            let (exit, why) = match result {
                 WriteResult::Written | WriteResult::WrittenAfterLoss | WriteResult::Charged(_) => {
                     self.done += 1;
-                    if self.renewed.len() < NEXT_ATTEMPTS {
-                        self.renewed.push(record.id.clone());
+                    if self.first.len() < NEXT_ATTEMPTS {
+                        self.first.push(record.id.clone());
                     }
                     continue;
                 }
@@ -420,18 +403,34 @@ impl EditRun<'_> {
         Ok(())
     }
 
+    /// `archived 0 records: no NEW or ERROR record matches`
+    fn print_summary(&mut self, is_nothing_selected: bool) -> Result<()> {
+        let Selection { command, statuses, .. } = &self.selection;
+        let would = if self.dry_run { "would " } else { "" };
+        let verb = if self.dry_run { command.would } else { command.done };
+        let records = counted(self.done, "record");
+        write!(self.out, "{would}{verb} {records}")?;
+        if is_nothing_selected {
+            let names: Vec<_> = statuses.iter().map(|status| status.name()).collect();
+            write!(self.out, ": no {} record matches", names.join(" or "))?;
+            if command.from.iter().any(|status| !statuses.contains(status)) {
+                write!(self.out, "; --status chooses others")?;
+            }
+        }
+        Ok(writeln!(self.out)?)
+    }
+
     fn print_next_attempts(&mut self, rule: &DueRule, screen: &Screen) -> Result<()> {
-        for id in &self.renewed {
+        for id in &self.first {
             if let ReadResult::Record(record) = self.store.read(id)? {
-                let verdict = rule.verdict(record.facts());
-                let next = next_attempt(&record, verdict, screen);
+                let next = next_attempt(&record, rule.verdict(record.facts()), screen);
                 writeln!(self.out, "{}: next attempt {next}", id.full())?;
             }
         }
         Ok(())
     }
 
-    fn print_unchanged(&mut self, id: &dyn Display, exit: Exit, why: &str) -> Result<()> {
+    fn print_unchanged(&mut self, id: &Id, exit: Exit, why: &str) -> Result<()> {
         self.exit = self.exit.max(exit);
         Ok(writeln!(self.out, "{id}: {}", one_line(why))?)
     }

@@ -103,7 +103,7 @@ impl CauseFilter {
         Ok(Self { failed, cause, causes })
     }
 
-    pub fn holds(&self, record: &mut Record) -> bool {
+    pub fn matches(&self, record: &mut Record) -> bool {
         self.failed.is(record) && self.causes.cause_of(record.last_error.as_deref()) == self.cause
     }
 }

@@ -48,7 +48,7 @@ pub fn run(resolved: &Resolved<'_>, args: &ListArgs, console: &mut Console<'_>) 
         let is_meant = (!args.due || matches!(verdict, Some(Verdict::Due(_))))
             && queue.holds(&record.id)
             && since.is_none_or(|since| record.inserted_at.is_some_and(|at| at >= since))
-            && cause.as_ref().is_none_or(|cause| cause.holds(&mut record));
+            && cause.as_ref().is_none_or(|cause| cause.matches(&mut record));
         if is_meant {
             let view = known.view(&record, &screen);
             let text = match args.json {

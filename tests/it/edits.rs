@@ -27,7 +27,7 @@ fn pending_records_can_be_archived() {
     let ran = env.run(&["archive", "1", "2", "3", "4"]).success();
     assert_eq!(
         ran.stdout,
-        "3: is SUCCESS, and is left so\n4: is ARCHIVED, and is left so\narchived 2 records\n"
+        "3: is SUCCESS; left unchanged\n4: is ARCHIVED; left unchanged\narchived 2 records\n"
     );
     assert_eq!(env.statuses(), "1|ARCHIVED\n2|ARCHIVED\n3|SUCCESS\n4|ARCHIVED");
     assert!(rows(&env).contains("2|ARCHIVED|2|2026-11-21T00:00:00Z|no route to host"));
@@ -96,11 +96,11 @@ fn a_command_that_a_mapping_does_not_support_is_named_beforehand() {
 fn archived_records_can_be_restored_and_twice_changes_nothing() {
     let env = env();
     let ran = env.run(&["restore", "2", "4"]).success();
-    assert_eq!(ran.stdout, "2: is ERROR, and is left so\nrestored 1 record\n");
+    assert_eq!(ran.stdout, "2: is ERROR; left unchanged\nrestored 1 record\n");
     assert!(rows(&env).ends_with("4|NEW|0||no route to host"), "{}", rows(&env));
     let before = rows(&env);
     let again = env.run(&["restore", "4"]).success();
-    assert_eq!(again.stdout, "4: is NEW, and is left so\nrestored 0 records\n");
+    assert_eq!(again.stdout, "4: is NEW; left unchanged\nrestored 0 records\n");
     assert_eq!(rows(&env), before);
 }
 
@@ -133,7 +133,7 @@ fn all_archived_records_or_those_of_a_condition_can_be_restored() {
     env.run(&["restore", "1", "--all"]).fails(2, &["--all"]);
     env.sql("UPDATE BACKLOG SET STATUS = 'ARCHIVED' WHERE ID = 1");
     let ran = env.run(&["restore", "1", "--where", "ID > 1"]).success();
-    let outside = "1: is ARCHIVED, but not in the queue, and is left so\nrestored 0 records\n";
+    let outside = "1: is ARCHIVED, but not in the queue; left unchanged\nrestored 0 records\n";
     assert_eq!(ran.stdout, outside);
 }
 
@@ -178,7 +178,7 @@ fn an_id_that_is_not_unique_hides_no_other() {
 fn a_retry_is_due_now_and_keeps_its_count() {
     let env = env();
     let ran = env.run(&["retry", "2", "3", "4"]).success();
-    assert_eq!(ran.stdout, "3: is SUCCESS, and is left so\nmade due 2 records\n");
+    assert_eq!(ran.stdout, "3: is SUCCESS; left unchanged\nmade due 2 records\n");
     let handler = env.noting("exit 1");
     let limited = ["process", "--fibonacci", "--max-attempts", "3", "--", &handler];
     env.run_at(MIDNIGHT + 1, &limited).fails(1, &["record 4 failed after 3 attempts; archived"]);
@@ -368,7 +368,7 @@ fn a_retry_of_all_means_what_failed_and_not_what_was_given_up() {
     let archived = ["retry", "--all", "--status", "archived"];
     assert_eq!(env.run(&archived).success().stdout, "made due 1 record\n");
     env.run(&["retry", "--all", "--status", "success"])
-        .fails(2, &["--status SUCCESS: nothing to make due there; legal are ERROR, ARCHIVED"]);
+        .fails(2, &["--status SUCCESS: nothing to make due there; use one of ERROR, ARCHIVED"]);
     env.run(&["retry", "2", "--all"]).fails(2, &["--all"]);
 }
 
@@ -402,7 +402,7 @@ fn a_record_of_another_shard_is_left_alone() {
     for shard in ["1/2", "2/2"] {
         let ids = ["1", "2", "3", "4", "5", "6"];
         let ran = env.run(&[&["archive", "--shard", shard], &ids[..]].concat()).success();
-        left += ran.stdout.matches("is in another shard, and is left so").count();
+        left += ran.stdout.matches("is in another shard; left unchanged").count();
     }
     assert_eq!((env.count("ARCHIVED"), left), (6, 6));
 }

@@ -174,7 +174,7 @@ fn output_that_cannot_be_written_is_an_error() {
     // What was done is said to be done.
     let created = format!("created table BACKLOG in {}", env.db().display());
     for (args, done) in [(&["init"][..], &*created), (&["add", "1", "2"], "added 2 records")] {
-        assert_eq!(said(args), format!("backlog: {done}, but this could not be said: {full}"));
+        assert_eq!(said(args), format!("backlog: {done}, but this could not be printed: {full}"));
     }
     assert_eq!(env.count("NEW"), 2);
     // Less and more than a buffer holds.

@@ -323,7 +323,7 @@ fn an_or_in_a_condition_does_not_widen_it_and_typed_ones_narrow() {
     env.run_at(MIDNIGHT, &["process", "--queue", "q", "--", &handler]).silent();
     assert_eq!(env.handled(), ["3", "1"]);
     let ran = env.run(&["archive", "--queue", "q", "4", "5"]).success();
-    assert_eq!(ran.stdout, "4: is NEW, but not in the queue, and is left so\narchived 1 record\n");
+    assert_eq!(ran.stdout, "4: is NEW, but not in the queue; left unchanged\narchived 1 record\n");
     let ran = env.run(&["restore", "--queue", "q", "--all"]).success();
     let restored = "restored 1 record\n5: next attempt none: older than --ndays\n";
     assert_eq!(ran.stdout, restored, "record 6 is not the queue's");
@@ -560,7 +560,7 @@ fn a_composite_key_is_one_id_everywhere() {
         (ran.exit, ran.stdout.as_str()),
         (
             Some(1),
-            "x: no such record: an id has 2 columns separated by commas, not 1; write a comma within a value as \\,\nx,3: no such record\nit\\,s,9007199254740992: is SUCCESS, and is left so\narchived 1 record\n"
+            "x: no such record: an id has 2 columns separated by commas, not 1; write a comma within a value as \\,\nx,3: no such record\nit\\,s,9007199254740992: is SUCCESS; left unchanged\narchived 1 record\n"
         )
     );
     assert_eq!(env.query("SELECT a, b FROM t WHERE STATUS = 'ARCHIVED'"), "x|2");

@@ -224,7 +224,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     if !version.has_headers() {
         assert_eq!(
             mend("restore", &["2"]).stdout,
-            "2: is SUCCESS, and is left so\nrestored 0 records\n"
+            "2: is SUCCESS; left unchanged\nrestored 0 records\n"
         );
         return;
     }
@@ -234,7 +234,7 @@ fn a_person_can_archive_restore_and_retry_messages(version: Pgmq) {
     let said = mend("restore", &["2", "3"]).success().stdout;
     assert_eq!(
         said,
-        "3: is SUCCESS, and is left so\nrestored 1 record\n2: next attempt in the next pass\n"
+        "3: is SUCCESS; left unchanged\nrestored 1 record\n2: next attempt in the next pass\n"
     );
     assert_eq!(database.query("SELECT msg_id FROM pgmq.q_jobs ORDER BY 1"), "1\n2");
 }
@@ -340,7 +340,7 @@ fn what_a_queue_cannot_be_asked_is_named(version: Pgmq) {
         let args = [&["process", "--pgmq", "jobs"], args, &["--", "/bin/true"]].concat();
         env.run(&args).fails(exit, &[says]);
     };
-    says(&["--ndays", "1"], 2, "--ndays has none");
+    says(&["--ndays", "1"], 2, "which --ndays does not define");
     says(&["--shard", "1/2"], 2, "leave out --shard");
     says(&["--table", "orders"], 2, "--table");
     says(&["--where", "read_ct < 2"], 2, "leave out --where");

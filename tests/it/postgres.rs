@@ -75,7 +75,7 @@ fn every_command_does_on_a_server_what_it_does_on_a_file() {
     assert!(listed.stdout.starts_with("{\"id\":2,\"status\":\"ERROR\""), "{listed:?}");
 
     let said = env.run(&["archive", "2", "1"]).success().stdout;
-    assert_eq!(said, "1: is SUCCESS, and is left so\narchived 1 record\n");
+    assert_eq!(said, "1: is SUCCESS; left unchanged\narchived 1 record\n");
     let said = env.run(&["restore", "--all", "--where", "last_error LIKE '%order%'"]).success();
     assert_eq!(said.stdout, "restored 1 record\n");
     assert_eq!(

@@ -37,7 +37,7 @@ pub fn run(env: &TestEnv, args: &[&str]) -> Ran {
 #[test]
 fn the_only_queue_of_the_file_needs_no_name() {
     let env = env(ORDERS);
-    run(&env, &["init"]).fails(2, &["init creates the table BACKLOG only"]);
+    run(&env, &["init"]).fails(2, &["init creates only the table BACKLOG"]);
     let status = run(&env, &["status"]).success().stdout;
     assert!(status.starts_with("orders in "), "{status}");
     run(&env, &["process"]).silent();

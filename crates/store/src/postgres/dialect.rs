@@ -219,11 +219,11 @@ fn inserted(table: &Table, from: Instant, until: Option<Instant>) -> String {
                 let fits = !table.inserted.is_too_small_for(value);
                 fits.then(|| format!("{column} {cmp} {}", Postgres.literal(value)))
             };
-            let stretches = table.dates.value_ranges(from, until).into_iter();
-            let stretches = stretches.filter(|stretch| stretch.is_text == is_text);
-            let terms = stretches.filter_map(|stretch| {
-                let from = bound(">=", &stretch.from)?;
-                Some(match bound("<", &stretch.to) {
+            let ranges = table.dates.value_ranges(from, until).into_iter();
+            let ranges = ranges.filter(|range| range.is_text == is_text);
+            let terms = ranges.filter_map(|range| {
+                let from = bound(">=", &range.from)?;
+                Some(match bound("<", &range.to) {
                     Some(to) => format!("{from} AND {to}"),
                     None => from,
                 })

@@ -1,12 +1,11 @@
-//! The pgmq store: a queue that the server keeps in two tables, of what waits and of what is done.
-//! It has a schedule of its own, the instant at which each message becomes visible again, and that
-//! is also its claim: who reads a message hides it for a while.
+//! Queues of pgmq. A queue has two tables: one of waiting messages, and an archive. pgmq keeps the schedule: each message
+//! has an instant at which it becomes visible again. That is also its claim, because a reader hides a message for a
+//! while.
 //!
-//! Both tables are read as one by the SQL of the PostgreSQL store. Everything is written by pgmq's
-//! own functions, but for what it has none for: bringing an archived message back, and telling one
-//! that ran out of attempts from one that succeeded, which is noted in its headers.
+//! Searches read both tables as one, by the SQL of the PostgreSQL engine. pgmq's functions do all writes except two:
+//! restoring an archived message, and noting in the headers of a message that it ran out of attempts.
 
-mod work;
+mod store;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,20 +26,19 @@ use crate::mapping::{DateSource, Mapping, StatusColumn, usual_values};
 use crate::table::{Catalog, CatalogTable, Column, Table, missing, quote};
 use crate::writes::RowWrite;
 
-pub use work::PgmqStore;
+pub use store::PgmqStore;
 
-/// A queue, by the names that pgmq has for it.
 #[derive(Debug, Clone)]
 pub struct PgmqQueue {
     name: String,
-    /// Its tables, as SQL has their names.
+    /// Names of its tables in SQL.
     pub waiting: String,
     pub archive: String,
-    /// Whether its messages have headers, as they do since pgmq 1.5.
+    /// True if messages have headers, as they do since pgmq 1.5.
     has_headers: bool,
 }
 
-/// Opens a queue, whose two tables are read as one.
+/// Opens a queue as a table.
 pub fn open(
     server: &Arc<Server>,
     name: &str,
@@ -50,7 +48,7 @@ pub fn open(
 ) -> Result<SqlDatabase<PgEngine>> {
     let mut session = Session::open(server, access)?;
     let mut queue = PgmqQueue::find(&mut session, name)?;
-    // The columns are known; the user chooses the payload, and whether what succeeded is deleted.
+    // The columns are known. The user chooses the payload, and whether finished messages are deleted.
     let mapping = Mapping {
         table: Some("queue".into()),
         id: vec!["msg_id".into()],
@@ -70,25 +68,25 @@ pub fn open(
     Ok(SqlDatabase { is_queue: true, ..SqlDatabase::new(engine, table) })
 }
 
-/// Makes a queue, unless there is one of this name.
+/// Creates a queue, and returns false if it exists.
 pub fn create(server: &Arc<Server>, name: &str) -> Result<bool> {
     let mut session = Session::open(server, Access::ReadWrite)?;
-    let is_new = look_up(&mut session, name)?.is_none();
+    let is_new = find(&mut session, name)?.is_none();
     if is_new {
-        let made = session.query("SELECT pgmq.create($1)", &[Param::text(name)]);
-        let verb = format!("make queue {name} in");
-        made.map_err(|error| error.explain(&server.to_string(), &verb))?;
+        let created = session.query("SELECT pgmq.create($1)", &[Param::text(name)]);
+        let verb = format!("create queue {name} in");
+        created.map_err(|error| error.explain(&server.to_string(), &verb))?;
     }
     Ok(is_new)
 }
 
-/// Hides messages for `$2` seconds, at most `$3`, and says which.
+/// Hides at most `$3` messages for `$2` seconds, and returns their ids.
 pub const READ: &str = "SELECT msg_id FROM pgmq.read($1, $2::text::integer, $3::text::integer)";
 pub const ARCHIVE: &str = "SELECT pgmq.archive($1, $2::bigint[])";
 pub const DELETE: &str = "SELECT pgmq.delete($1, $2::bigint[])";
-/// Shows message `$2[i]` again at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes
-/// seconds only. They are rounded down, so that the pass that starts in that very second finds the
-/// message. The shortest wait is a second, so that the message is not read again at once.
+/// Makes message `$2[i]` visible at `$3[i]`, but at most `$4` seconds from now. pgmq before 1.10 takes only seconds. They
+/// are rounded down, so that a pass that starts in that second finds the message. The minimum is one second, so that the
+/// message is not read again at once.
 pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                                WHEN given.at = 'infinity' OR secs > most THEN most \
                                WHEN secs > 0 THEN greatest(pg_catalog.floor(secs), 1) \
@@ -97,47 +95,45 @@ pub const SHOW_AT: &str = "SELECT pgmq.set_vt($1, given.id, CASE \
                            LATERAL (SELECT $4::text::integer, CASE WHEN pg_catalog.isfinite(given.at) THEN \
                                extract(epoch FROM given.at - pg_catalog.clock_timestamp()) END) \
                            AS wait(most, secs)";
-/// For a message that the policy never tries again: the largest number of seconds that pgmq takes, 68
-/// years.
+/// Wait of a message that the policy never tries again: 68 years, the maximum of pgmq.
 pub const NEVER_SECS: i32 = i32::MAX;
-/// Shows messages `$2` again in `$3` seconds.
+/// Makes messages `$2` visible in `$3` seconds.
 pub const SHOW_IN: &str = "SELECT pgmq.set_vt($1, given.id, $3::text::integer) \
                            FROM pg_catalog.unnest($2::bigint[]) AS given(id)";
 
-/// The orders for messages, by their numbers, made from the rows to be written. Whatever is written
-/// for a message that was read is written only if nobody has read it since: its count of reads tells.
-/// What belongs to a message stands beside the numbers, in the same order.
+/// The writes of a round by the function of pgmq. Each is a list of message ids, with parallel lists of parameters.
 #[derive(Default)]
-pub struct Orders {
+pub struct MessageWrites {
     pub done: Vec<i64>,
-    /// With the instant at which they are seen again.
-    pub shown: (Vec<i64>, Vec<Option<String>>),
-    /// Whose last reading is taken back, and how often they were read by then.
-    pub uncounted: (Vec<i64>, Vec<i64>),
-    /// Out of attempts, and why.
-    pub noted: (Vec<i64>, Vec<Option<String>>),
+    /// With the instant at which each becomes visible again.
+    pub delayed: (Vec<i64>, Vec<Option<String>>),
+    /// Messages whose last read is not counted, with their counts of reads. They are written only if nobody has read
+    /// them since.
+    pub unread: (Vec<i64>, Vec<i64>),
+    /// Messages out of attempts, with their last errors.
+    pub exhausted: (Vec<i64>, Vec<Option<String>>),
     pub restored: Vec<i64>,
 }
 
-impl Orders {
-    pub fn add(&mut self, number: i64, is_archived: bool, change: &RowWrite) {
+impl MessageWrites {
+    pub fn add(&mut self, msg_id: i64, is_archived: bool, change: &RowWrite) {
         let (before, counter) = (change.record.failures, &change.settlement.counter);
-        let now = (number, Some("epoch".to_string()));
-        let read_before = (number, i64::from(before) + 1);
+        let now = (msg_id, Some("epoch".to_string()));
+        let with_reads = (msg_id, i64::from(before) + 1);
         match change.settlement.transition {
             Transition::Begun => {}
-            Transition::Succeeded => self.done.push(number),
+            Transition::Succeeded => self.done.push(msg_id),
             Transition::Failed => {
                 let is_unchanged =
                     matches!(counter, Counter::Set { failures, .. } if *failures == before);
-                self.uncounted.extend(is_unchanged.then_some(read_before));
-                // A policy that has no more retries shows it no more.
+                self.unread.extend(is_unchanged.then_some(with_reads));
+                // Without a next attempt the message stays hidden.
                 let at = change.retry_at.map_or_else(|| "infinity".into(), |at| at.to_string());
-                self.shown.extend([(number, Some(at))]);
+                self.delayed.extend([(msg_id, Some(at))]);
             }
             Transition::Undone => {
-                self.uncounted.extend([read_before]);
-                self.shown.extend([now]);
+                self.unread.extend([with_reads]);
+                self.delayed.extend([now]);
             }
             Transition::Archived => {
                 let error = match counter {
@@ -146,22 +142,22 @@ impl Orders {
                         "archived without an attempt".into()
                     }
                 };
-                self.noted.extend([(number, Some(error.replace('\0', "")))]);
+                self.exhausted.extend([(msg_id, Some(error.replace('\0', "")))]);
             }
-            Transition::Renewed if is_archived => self.restored.push(number),
-            Transition::Renewed => self.shown.extend([now]),
+            Transition::Renewed if is_archived => self.restored.push(msg_id),
+            Transition::Renewed => self.delayed.extend([now]),
         }
     }
 }
 
-pub fn number(id: &Id) -> Option<i64> {
-    if let Id::Integer(number) = id { Some(*number) } else { None }
+pub fn msg_id(id: &Id) -> Option<i64> {
+    if let Id::Integer(msg_id) = id { Some(*msg_id) } else { None }
 }
 
 impl PgmqQueue {
-    /// Looks the queue up. An error names the queues that there are.
+    /// Finds a queue. The error lists the existing queues.
     fn find(session: &mut Session, name: &str) -> Result<Self> {
-        if let Some(queue) = look_up(session, name)? {
+        if let Some(queue) = find(session, name)? {
             return Ok(queue);
         }
         let queues = read(session, "SELECT queue_name::text FROM pgmq.meta ORDER BY 1", &[])?;
@@ -176,8 +172,8 @@ impl PgmqQueue {
         }
     }
 
-    /// Messages `$1` that were read `$2` times by now, locked until the transaction ends.
-    pub fn held(&self) -> String {
+    /// Locks the messages `$1` that were read `$2` times so far until the transaction ends.
+    pub fn lock_held(&self) -> String {
         format!(
             "SELECT q.msg_id FROM {} q JOIN unnest($1::bigint[], $2::bigint[]) AS given(id, reads) \
              ON q.msg_id = given.id AND q.read_ct = given.reads FOR UPDATE OF q",
@@ -185,12 +181,12 @@ impl PgmqQueue {
         )
     }
 
-    /// The messages among `$1` that are still in the queue, and how often each was read.
+    /// Selects the messages `$1` that are still waiting, with their counts of reads.
     pub fn reads(&self) -> String {
         format!("SELECT msg_id, read_ct::bigint FROM {} WHERE msg_id = ANY($1)", self.waiting)
     }
 
-    /// Takes back the last reading of messages `$1`, read `$2` times by now, as pgmq itself cannot.
+    /// Undoes the last read of messages `$1` that were read `$2` times so far. pgmq has no function for that.
     pub fn unread(&self) -> String {
         format!(
             "UPDATE {} q SET read_ct = q.read_ct - 1 \
@@ -201,7 +197,7 @@ impl PgmqQueue {
         )
     }
 
-    /// Notes in the headers of messages `$1`, if they have any, why they ran out of attempts.
+    /// Notes the errors `$2` in the headers of the exhausted messages `$1`, if the queue has headers.
     pub fn note(&self) -> Option<String> {
         let waiting = &self.waiting;
         let sql = format!(
@@ -213,7 +209,7 @@ impl PgmqQueue {
         self.has_headers.then_some(sql)
     }
 
-    /// Brings archived messages `$1` back as if they had never been read, and says which.
+    /// Restores archived messages `$1` as unread ones, and returns their ids.
     pub fn restore(&self) -> String {
         let Self { waiting, archive, .. } = self;
         let (name, value) = if self.has_headers {
@@ -231,9 +227,8 @@ impl PgmqQueue {
     }
 }
 
-/// The names of the functions and the types of their arguments. A function may have more arguments, if those
-/// have defaults.
-const NEEDED: [(&str, &[&str]); 5] = [
+/// Names of the required functions and the types of their arguments. A function may have more arguments with defaults.
+const REQUIRED: [(&str, &[&str]); 5] = [
     ("read", &["text", "integer", "integer"]),
     ("set_vt", &["text", "bigint", "integer"]),
     ("archive", &["text", "bigint[]"]),
@@ -241,19 +236,19 @@ const NEEDED: [(&str, &[&str]); 5] = [
     ("send_batch", &["text", "jsonb[]"]),
 ];
 
-/// Whether a function called `$1` can be called with arguments of the types `$2`.
-const IS_THERE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
+/// Selects the functions `$1` that can be called with arguments of the types `$2`.
+const CALLABLE: &str = "SELECT 1 FROM pg_catalog.pg_proc \
     WHERE pronamespace = pg_catalog.to_regnamespace('pgmq') AND proname = $1 \
     AND pg_catalog.cardinality($2::text[]) BETWEEN pronargs - pronargdefaults AND pronargs \
     AND ARRAY(SELECT pg_catalog.format_type(type, NULL) \
               FROM pg_catalog.unnest(proargtypes::oid[]) WITH ORDINALITY AS argument(type, place) \
               WHERE place <= pg_catalog.cardinality($2::text[]) ORDER BY place) = $2::text[]";
 
-/// Names the first function that is missing, if one is.
+/// Returns a message about the first missing function, if any.
 pub fn missing_function(session: &mut Session) -> Result<Option<String>, DbError> {
-    for (name, types) in NEEDED {
+    for (name, types) in REQUIRED {
         let params = [Param::text(name), Param::texts(types.iter().copied())];
-        if session.query(IS_THERE, &params)?.is_empty() {
+        if session.query(CALLABLE, &params)?.is_empty() {
             let version = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'pgmq'";
             let version: Option<String> = session.column(version, &[])?.pop();
             let version = version.map_or_else(String::new, |version| format!(" {version}"));
@@ -272,8 +267,8 @@ fn read(session: &mut Session, sql: &str, params: &[Param]) -> Result<Vec<Row>> 
     rows.map_err(|error| error.explain(&session.server.to_string(), "read"))
 }
 
-/// None if there is no such queue.
-fn look_up(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
+/// Returns `None` if there is no such queue.
+fn find(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     let schema =
         read(session, "SELECT 1 WHERE pg_catalog.to_regnamespace('pgmq') IS NOT NULL", &[])?;
     ensure!(
@@ -298,7 +293,7 @@ fn look_up(session: &mut Session, name: &str) -> Result<Option<PgmqQueue>> {
     Ok(Some(PgmqQueue { name: name.into(), waiting, archive, has_headers: row.get(2) }))
 }
 
-/// Where the headers of a message that ran out of attempts say so, and why.
+/// Header of a message that ran out of attempts, with its last error.
 const ERROR: &str = "backlog_error";
 
 impl Catalog for PgmqQueue {
@@ -309,8 +304,8 @@ impl Catalog for PgmqQueue {
         } else {
             ("NULL::jsonb", "NULL::text".into())
         };
-        // Each arm has one status, so that those that are not asked for are not even read. The last
-        // reading of what succeeded was no failure.
+        // Each arm has one status, so that the server skips arms of unwanted statuses. The last read of a successful
+        // message was no failure.
         let arm = |status: &str, table: &str, condition: &str| {
             let failures =
                 if status == "SUCCESS" { "greatest(read_ct - 1, 0) AS read_ct" } else { "read_ct" };

@@ -1,7 +1,7 @@
-//! The messages of a pass: those in flight, and the statements that read, extend and end them. A
-//! message that was read stays hidden as long as this process extends its lease. Its count of reads shows
-//! whether somebody else has read it since. A message whose lease could not be extended in time is lost:
-//! its handler is ended, and only a success is still written, if nobody else has read the message.
+//! The store of a queue: the messages in flight, and the statements that read, extend and end them. A message in flight
+//! stays hidden as long as this process extends its lease. Its count of reads shows if somebody else has read it. A
+//! message whose lease was not extended in time is lost: its handler is ended, and only a success is still written, if
+//! nobody else has read the message.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ use anyhow::{Result, bail};
 use backlog_schedule::{Id, Instant, Query, Record, Status, Transition, counted};
 
 use super::{
-    ARCHIVE, DELETE, NEVER_SECS, Orders, PgmqQueue, READ, SHOW_AT, SHOW_IN, missing_function,
-    number,
+    ARCHIVE, DELETE, MessageWrites, NEVER_SECS, PgmqQueue, READ, SHOW_AT, SHOW_IN,
+    missing_function, msg_id,
 };
 use crate::engine::{Engine, SqlDatabase};
 use crate::error::{DbError, DbErrorKind};
@@ -31,43 +31,40 @@ use crate::table::RecordReader;
 use crate::watchdog::{Watchdog, boottime};
 use crate::writes::{Guards, PossibleWrites, Rehearsal, RowConstraints, RowWrite, WriteResult};
 
-/// How many messages are held at a time.
+/// Maximum number of messages in flight.
 const MOST_CLAIMS: usize = 512;
-/// Triggers and constraints of a user on the tables `$1` of a queue: pgmq has none but primary keys.
+/// Selects triggers and constraints that users added to the tables `$1` of a queue. pgmq itself has only primary keys.
 const CONSTRAINS_MESSAGES: &str = "SELECT FROM pg_catalog.pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' \
              AND tgrelid = ANY ($1::text[]::regclass[]) \
              UNION ALL SELECT FROM pg_catalog.pg_constraint WHERE contype IN ('c', 'f', 'u', 'x') \
              AND (conrelid = ANY ($1::text[]::regclass[]) OR confrelid = ANY ($1::text[]::regclass[])) \
              LIMIT 1";
-/// A transaction waits for locks, whatever is set for the role. The wait is short, because no lease is
-/// extended during it, only before the next try.
+/// Begins a transaction that waits for locks, independent of the role's settings. The wait is short, because no lease is
+/// extended meanwhile.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
                      SET LOCAL lock_timeout = '5s'";
-/// How long no message is read after leases ran out. The watchdog may still be ending handlers, and would
-/// end new handlers as well.
+/// Pause for reading after leases ran out. The watchdog may still be ending handlers, and would end new ones, too.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// How long a message stays hidden after its reader has died.
+/// Visibility timeout: a message stays hidden for this time after its reader has died.
 const HIDDEN_SECS: u64 = 30;
-/// How often a living reader extends the leases of its messages.
+/// Interval at which a reader extends the leases of its messages.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(HIDDEN_SECS / 3);
-/// A handler is ended this long before its lease ends, because ending it takes a moment.
+/// Time from the end of a handler to the end of its lease, because ending a handler takes a moment.
 const MARGIN: Duration = Duration::from_secs(5);
-/// The pass treats a lease as lost this long before the watchdog ends the handler. Otherwise it could count
-/// a handler that the watchdog killed as failed.
+/// Time from the loss of a lease to the end of its handler by the watchdog. Without it a killed handler could count as
+/// failed.
 const GUARD: Duration = Duration::from_millis(100);
 
-/// How long a message stays hidden from other readers, and when its handler must have ended, in
-/// [boot time](boottime).
+/// The time for which a message is hidden from other readers, in [boot time](boottime).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Lease {
-    /// When the watchdog ends the handler, unless the lease is extended.
+    /// The watchdog ends the handler at this time, unless the lease is extended.
     deadline: Duration,
 }
 
 impl Lease {
-    /// A lease that was requested from the server at this time.
-    fn asked_at(now: Duration) -> Self {
+    fn requested_at(now: Duration) -> Self {
         Self { deadline: now + Duration::from_secs(HIDDEN_SECS) - MARGIN }
     }
 
@@ -75,55 +72,54 @@ impl Lease {
         now + GUARD >= self.deadline
     }
 
-    /// Whether it will be over at the next heartbeat.
+    /// True if it will be over at the next heartbeat.
     fn is_running_out(self, now: Duration) -> bool {
         self.is_over(now + HEARTBEAT_INTERVAL)
     }
 
-    /// Whether a heartbeat should have extended it by now.
+    /// True if a heartbeat should have extended it by now.
     fn is_overdue(self, now: Duration) -> bool {
         self.is_running_out(now + MARGIN / 2)
     }
 }
 
-/// The store of a queue: the messages that a pass has in flight.
 pub struct PgmqStore {
     watchdog: Option<Watchdog>,
     queue: PgmqQueue,
     database: SqlDatabase<PgEngine>,
     held: HashMap<Id, MessageInHand>,
-    /// Gets the messages that are lost, so that their handlers end.
+    /// Receives the messages that are lost, so that their handlers end.
     lost: Option<Sender<Vec<Id>>>,
-    /// The lease whose deadline the watchdog has. It ends all handlers then.
+    /// The lease whose deadline the watchdog knows. At the deadline it ends all handlers.
     deadline: Option<Lease>,
     /// No message is read before this time, because leases ran out.
     pauses_until: Option<Duration>,
     /// Returns the boot time.
     now: Box<dyn Fn() -> Duration + Send>,
-    /// Messages that were read and released without having been settled.
+    /// Messages that were released without an outcome.
     given_back: Vec<MessageInHand>,
-    /// Whether pgmq is known to have all functions that are needed.
+    /// True once pgmq is known to have all required functions.
     has_functions: bool,
 }
 
-/// A message that this process is at.
+/// A message in flight.
 struct MessageInHand {
-    number: i64,
-    /// How often it had been read by then.
+    msg_id: i64,
+    /// The count of reads, with that of this process.
     reads: i64,
-    /// None for a message that this process has not hidden.
+    /// `None` for a message that this process has not hidden.
     lease: Option<Lease>,
-    /// Whether somebody else may have it.
+    /// True if somebody else may have it.
     is_lost: bool,
 }
 
 impl MessageInHand {
-    fn new(number: i64, reads: i64, lease: Option<Lease>) -> Self {
-        Self { number, reads, lease, is_lost: false }
+    fn new(msg_id: i64, reads: i64, lease: Option<Lease>) -> Self {
+        Self { msg_id, reads, lease, is_lost: false }
     }
 
-    /// The lease, unless the message is lost.
-    fn good_lease(&self) -> Option<Lease> {
+    /// Returns the lease, unless the message is lost.
+    fn valid_lease(&self) -> Option<Lease> {
         self.lease.filter(|_| !self.is_lost)
     }
 }
@@ -168,33 +164,33 @@ impl PgmqStore {
         &mut self.database.engine.session
     }
 
-    fn numbers(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
+    fn msg_ids(&mut self, sql: &str, params: &[Param]) -> Result<Vec<i64>, DbError> {
         self.session().column(sql, params)
     }
 
-    fn records(&mut self, numbers: Vec<i64>) -> Result<Vec<Record>, DbError> {
+    fn records(&mut self, msg_ids: Vec<i64>) -> Result<Vec<Record>, DbError> {
         let table = &self.database.table;
         let (row, name, id) = (table.all_columns(), &table.sql, table.ids());
         let sql = format!("SELECT {row} FROM {name} WHERE {id} = ANY($1) ORDER BY {id}");
-        let rows = self.database.engine.session.query(&sql, &[Param::Integers(numbers)])?;
+        let rows = self.database.engine.session.query(&sql, &[Param::Integers(msg_ids)])?;
         let columns = RecordReader::all(table);
         Ok(rows.iter().filter_map(|row| columns.record(row, 0)).collect())
     }
 
     fn read_messages(&mut self, most: usize) -> Result<Vec<(Id, Claim)>, DbError> {
-        self.notice_loss();
+        self.check_deadline();
         if let Some(until) = self.pauses_until.take() {
             std::thread::sleep(until.saturating_sub((self.now)()));
         }
-        let lease = Some(Lease::asked_at((self.now)()));
+        let lease = Some(Lease::requested_at((self.now)()));
         let [secs, most] = [HIDDEN_SECS.to_string(), most.to_string()].map(Param::text);
-        let numbers = self.numbers(READ, &[self.name(), secs, most])?;
-        let records = self.records(numbers)?;
+        let msg_ids = self.msg_ids(READ, &[self.name(), secs, most])?;
+        let records = self.records(msg_ids)?;
         let held = |mut record: Record| {
-            let number = number(&record.id)?;
+            let msg_id = msg_id(&record.id)?;
             let reads = i64::from(record.failures);
-            self.held.insert(record.id.clone(), MessageInHand::new(number, reads, lease));
-            // This very read has counted already.
+            self.held.insert(record.id.clone(), MessageInHand::new(msg_id, reads, lease));
+            // The count includes this read.
             record.failures = record.failures.saturating_sub(1);
             record.status = if record.failures == 0 { Status::New } else { Status::Error };
             record.status_text = record.status.name().into();
@@ -202,28 +198,28 @@ impl PgmqStore {
             Some((record.id.clone(), Claim::Held(Arc::new(record))))
         };
         let claimed = records.into_iter().filter_map(held).collect();
-        self.tell_watchdog();
+        self.set_watchdog();
         Ok(claimed)
     }
 
-    /// Messages by their ids, as a person names them. One that is hidden for no longer than a
-    /// reader hides it may be in somebody's hands.
-    fn look_up(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
-        let numbers: Vec<i64> = ids.iter().filter_map(number).collect();
+    /// Claims messages that a person named by their ids. A message that is hidden for no longer than the visibility
+    /// timeout may be in flight elsewhere.
+    fn claim_named(&mut self, ids: &[Id]) -> Result<Vec<(Id, Claim)>, DbError> {
+        let msg_ids: Vec<i64> = ids.iter().filter_map(msg_id).collect();
         let sql = format!(
             "SELECT msg_id FROM {} WHERE msg_id = ANY($1::bigint[]) AND vt > \
              pg_catalog.clock_timestamp() \
              AND vt <= pg_catalog.clock_timestamp() + interval '{HIDDEN_SECS} s'",
             self.queue.waiting
         );
-        let busy = self.numbers(&sql, &[Param::Integers(numbers.clone())])?;
-        let records = self.records(numbers)?.into_iter().map(|record| (record.id.clone(), record));
+        let busy = self.msg_ids(&sql, &[Param::Integers(msg_ids.clone())])?;
+        let records = self.records(msg_ids)?.into_iter().map(|record| (record.id.clone(), record));
         let mut records: HashMap<Id, Record> = records.collect();
-        let mut claim = |id: &Id| match (records.remove(id), number(id)) {
-            (Some(_), Some(number)) if busy.contains(&number) => Claim::Busy,
-            (Some(record), Some(number)) => {
+        let mut claim = |id: &Id| match (records.remove(id), msg_id(id)) {
+            (Some(_), Some(msg_id)) if busy.contains(&msg_id) => Claim::Busy,
+            (Some(record), Some(msg_id)) => {
                 let reads = i64::from(record.failures);
-                self.held.insert(id.clone(), MessageInHand::new(number, reads, None));
+                self.held.insert(id.clone(), MessageInHand::new(msg_id, reads, None));
                 Claim::Held(Arc::new(record))
             }
             (None, _) | (_, None) => Claim::Gone,
@@ -231,77 +227,83 @@ impl PgmqStore {
         Ok(ids.iter().map(|id| (id.clone(), claim(id))).collect())
     }
 
+    /// Makes released messages visible again.
     fn give_back(&mut self) -> Result<(), DbError> {
         if self.given_back.is_empty() {
             return Ok(());
         }
-        self.show(&self.queue.unread(), &pairs(self.given_back.iter()), 0)?;
+        self.set_visible_in(&self.queue.unread(), &pairs(self.given_back.iter()), 0)?;
         self.given_back.clear();
-        self.tell_watchdog();
+        self.set_watchdog();
         Ok(())
     }
 
-    /// Makes the messages that a statement selects visible in `secs` seconds, and returns their numbers.
-    fn show(&mut self, sql: &str, params: &[Param; 2], secs: u64) -> Result<Vec<i64>, DbError> {
+    /// Makes the messages that a statement returns visible in `secs` seconds, and returns their ids.
+    fn set_visible_in(
+        &mut self,
+        sql: &str,
+        params: &[Param; 2],
+        secs: u64,
+    ) -> Result<Vec<i64>, DbError> {
         self.session().batch(BEGIN)?;
-        let numbers = self.numbers(sql, params)?;
-        let named = Param::Integers(numbers.clone());
-        let params = [self.name(), named, Param::text(secs.to_string())];
+        let msg_ids = self.msg_ids(sql, params)?;
+        let selected = Param::Integers(msg_ids.clone());
+        let params = [self.name(), selected, Param::text(secs.to_string())];
         self.session().query(SHOW_IN, &params)?;
         self.session().batch("COMMIT")?;
-        Ok(numbers)
+        Ok(msg_ids)
     }
 
-    /// Extends the leases of what is in hand.
-    fn hide_on(&mut self) -> Result<(), DbError> {
-        // A handler that was just starting may have missed that its message is lost.
+    /// Extends the leases of the messages in flight.
+    fn extend_leases(&mut self) -> Result<(), DbError> {
+        // A handler that was just starting may have missed the loss of its message.
         let lost = self.held.iter().filter(|(_, held)| held.is_lost).map(|(id, _)| id.clone());
         self.end_handlers(&lost.collect::<Vec<_>>());
-        self.notice_loss();
-        let asked_at = (self.now)();
-        let hidden = self.held.values().filter(|held| held.good_lease().is_some());
+        self.check_deadline();
+        let requested_at = (self.now)();
+        let hidden = self.held.values().filter(|held| held.valid_lease().is_some());
         let hidden = pairs(hidden);
-        if matches!(&hidden[0], Param::Integers(numbers) if numbers.is_empty()) {
-            self.tell_watchdog();
+        if matches!(&hidden[0], Param::Integers(msg_ids) if msg_ids.is_empty()) {
+            self.set_watchdog();
             return Ok(());
         }
-        // A message that the application has locked must not keep the leases of others from being extended.
-        let free = format!("{} SKIP LOCKED", self.queue.held());
-        let extended = self.show(&free, &hidden, HIDDEN_SECS)?;
+        // A message that the application has locked must not delay the others.
+        let unlocked = format!("{} SKIP LOCKED", self.queue.lock_held());
+        let extended = self.set_visible_in(&unlocked, &hidden, HIDDEN_SECS)?;
         // The statement may have taken too long.
-        self.notice_loss();
-        let is_extended = |held: &MessageInHand| extended.contains(&held.number);
-        let leased = self.held.values_mut().filter(|held| held.good_lease().is_some());
+        self.check_deadline();
+        let is_extended = |held: &MessageInHand| extended.contains(&held.msg_id);
+        let leased = self.held.values_mut().filter(|held| held.valid_lease().is_some());
         let (extended, skipped): (Vec<_>, Vec<_>) = leased.partition(|held| is_extended(held));
         for held in extended {
-            held.lease = Some(Lease::asked_at(asked_at));
+            held.lease = Some(Lease::requested_at(requested_at));
         }
-        let skipped: Vec<_> = skipped.iter().map(|held| held.number).collect();
+        let skipped: Vec<_> = skipped.iter().map(|held| held.msg_id).collect();
         if !skipped.is_empty() {
-            self.sort_out(&skipped)?;
+            self.find_lost(&skipped)?;
         }
-        self.tell_watchdog();
+        self.set_watchdog();
         Ok(())
     }
 
-    /// Finds the lost messages among those whose leases could not be extended.
-    fn sort_out(&mut self, numbers: &[i64]) -> Result<(), DbError> {
+    /// Finds lost messages among messages whose leases could not be extended.
+    fn find_lost(&mut self, msg_ids: &[i64]) -> Result<(), DbError> {
         let reads = self.queue.reads();
-        let rows = self.session().query(&reads, &[Param::Integers(numbers.into())])?;
+        let rows = self.session().query(&reads, &[Param::Integers(msg_ids.into())])?;
         let reads: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let now = (self.now)();
-        let is_lost = |held: &MessageInHand| match (held.good_lease(), reads.get(&held.number)) {
+        let is_lost = |held: &MessageInHand| match (held.valid_lease(), reads.get(&held.msg_id)) {
             (Some(lease), Some(reads)) => *reads != held.reads || lease.is_running_out(now),
             (None, _) | (_, None) => false,
         };
-        let skipped = self.held.iter_mut().filter(|(_, held)| numbers.contains(&held.number));
+        let skipped = self.held.iter_mut().filter(|(_, held)| msg_ids.contains(&held.msg_id));
         let mut lost = Vec::new();
         for (id, held) in skipped {
             held.is_lost = is_lost(held);
             if held.is_lost {
                 lost.push(id.clone());
-            } else if !reads.contains_key(&held.number) {
-                // It was archived or deleted, so that nobody else can read it.
+            } else if !reads.contains_key(&held.msg_id) {
+                // It was archived or deleted, so nobody else can read it.
                 held.lease = None;
             }
         }
@@ -309,13 +311,13 @@ impl PgmqStore {
         Ok(())
     }
 
-    /// Gives up all messages in hand if the watchdog has ended their handlers, or is about to.
-    fn notice_loss(&mut self) {
+    /// Gives up all messages in flight if the watchdog has ended their handlers, or is about to.
+    fn check_deadline(&mut self) {
         let now = (self.now)();
         let Some(deadline) = self.deadline.filter(|deadline| deadline.is_over(now)) else { return };
         self.deadline = None;
         self.pauses_until = Some(deadline.deadline.max(now) + AFTER_LOSS);
-        let held = self.held.iter_mut().filter(|(_, held)| held.good_lease().is_some());
+        let held = self.held.iter_mut().filter(|(_, held)| held.valid_lease().is_some());
         let lost = held.map(|(id, held)| {
             held.is_lost = true;
             id.clone()
@@ -333,15 +335,15 @@ impl PgmqStore {
 
     fn end_handlers(&self, lost: &[Id]) {
         if let Some(ends) = self.lost.as_ref().filter(|_| !lost.is_empty()) {
-            // Nobody listens any more once the handlers have ended.
+            // The receiver ends with the handlers.
             let _ = ends.send(lost.to_vec());
         }
     }
 
-    /// Tells the watchdog the deadline of the lease that ends first.
-    fn tell_watchdog(&mut self) {
-        let deadline = self.held.values().filter_map(MessageInHand::good_lease).min();
-        // After a loss the old deadline stands, until the watchdog has ended all handlers.
+    /// Sets the watchdog to the deadline of the lease that ends first.
+    fn set_watchdog(&mut self) {
+        let deadline = self.held.values().filter_map(MessageInHand::valid_lease).min();
+        // After a loss the old deadline stays until the watchdog has ended all handlers.
         if self.pauses_until.is_none() && deadline != self.deadline {
             self.deadline = deadline;
             if let Some(watchdog) = &self.watchdog {
@@ -354,7 +356,7 @@ impl PgmqStore {
         self.held.get(id).is_some_and(|held| held.is_lost)
     }
 
-    /// The result for an attempt that begins. Nothing is written, because reading a message charges it.
+    /// Returns the result of a charge. Nothing is written, because reading a message charges it.
     fn charge(&self, change: &RowWrite) -> WriteResult {
         match self.is_lost(&change.record.id) {
             true => WriteResult::ClaimLost,
@@ -364,33 +366,34 @@ impl PgmqStore {
 
     /// Writes changes in one transaction.
     fn write(&mut self, changes: &[RowWrite]) -> Result<Vec<WriteResult>, DbError> {
-        self.notice_loss();
+        self.check_deadline();
         if changes.iter().all(RowWrite::begins) {
             return Ok(changes.iter().map(|change| self.charge(change)).collect());
         }
-        // While this statement waits for a lock, no heartbeat can extend the leases.
+        // No heartbeat can extend the leases while the transaction waits for a lock.
         let now = (self.now)();
         if self.deadline.is_some_and(|deadline| deadline.is_overdue(now)) {
-            self.hide_on()?;
+            self.extend_leases()?;
         }
         self.session().batch(BEGIN)?;
         let held = pairs(changes.iter().filter_map(|change| self.held.get(&change.record.id)));
-        let mine = self.numbers(&self.queue.held(), &held)?;
+        let own = self.msg_ids(&self.queue.lock_held(), &held)?;
         let waiting = format!("SELECT msg_id FROM {} WHERE msg_id = ANY($1)", self.queue.waiting);
-        let (mut orders, mut applied) = (Orders::default(), Vec::with_capacity(changes.len()));
+        let (mut writes, mut results) =
+            (MessageWrites::default(), Vec::with_capacity(changes.len()));
         for change in changes {
-            let number = number(&change.record.id).unwrap_or_default();
+            let msg_id = msg_id(&change.record.id).unwrap_or_default();
             let is_archived = change.record.status == Status::Archived;
-            // A success counts as long as nobody else has read the message. Any other outcome of a lost
-            // message may only show that its handler was ended.
+            // A success of a lost message counts unless somebody else has read it. Any other outcome may come from ending
+            // its handler.
             let is_kept = !self.is_lost(&change.record.id)
                 || change.settlement.transition == Transition::Succeeded;
-            applied.push(if change.begins() {
+            results.push(if change.begins() {
                 self.charge(change)
-            } else if is_archived || is_kept && mine.contains(&number) {
-                orders.add(number, is_archived, change);
+            } else if is_archived || is_kept && own.contains(&msg_id) {
+                writes.add(msg_id, is_archived, change);
                 WriteResult::Written
-            } else if !self.numbers(&waiting, &[Param::Integers(vec![number])])?.is_empty() {
+            } else if !self.msg_ids(&waiting, &[Param::Integers(vec![msg_id])])?.is_empty() {
                 WriteResult::ClaimLost
             } else if change.is_repeated {
                 WriteResult::Written
@@ -398,49 +401,58 @@ impl PgmqStore {
                 WriteResult::ChangedMeanwhile
             });
         }
-        self.carry_out(orders)?;
+        self.execute(writes)?;
         self.session().batch("COMMIT")?;
         for change in changes.iter().filter(|change| !change.begins()) {
             self.held.remove(&change.record.id);
         }
-        // If messages are in hand, the next heartbeat does that.
-        if !self.held.values().any(|held| held.good_lease().is_some()) {
-            self.tell_watchdog();
+        // While messages are in flight, the next heartbeat sets the watchdog.
+        if !self.held.values().any(|held| held.valid_lease().is_some()) {
+            self.set_watchdog();
         }
-        Ok(applied)
+        Ok(results)
     }
 
-    /// Writes both ends that a message can have, and takes them back.
-    fn try_out(&mut self, record: &Record) -> Result<(), DbError> {
-        let number = number(&record.id).unwrap_or_default();
-        for orders in [
-            Orders { done: vec![number], ..Orders::default() },
-            Orders { noted: (vec![number], vec![Some("rehearsal".into())]), ..Orders::default() },
+    /// Writes and undoes both possible ends of a message.
+    fn try_ends(&mut self, record: &Record) -> Result<(), DbError> {
+        let msg_id = msg_id(&record.id).unwrap_or_default();
+        for writes in [
+            MessageWrites { done: vec![msg_id], ..MessageWrites::default() },
+            MessageWrites {
+                exhausted: (vec![msg_id], vec![Some("rehearsal".into())]),
+                ..MessageWrites::default()
+            },
         ] {
             self.session().batch(BEGIN)?;
-            self.carry_out(orders)?;
+            self.execute(writes)?;
             self.session().batch("ROLLBACK")?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, orders: Orders) -> Result<(), DbError> {
-        let Orders { done, shown, uncounted, noted, restored } = orders;
+    fn execute(&mut self, writes: MessageWrites) -> Result<(), DbError> {
+        let MessageWrites { done, delayed, unread, exhausted, restored } = writes;
         let (name, queue) = (|| self.name(), &self.queue);
         let end = if self.database.table.deletes_finished { DELETE } else { ARCHIVE };
-        let why = vec![Param::Integers(noted.0.clone()), Param::Texts(noted.1)];
+        let errors = vec![Param::Integers(exhausted.0.clone()), Param::Texts(exhausted.1)];
         let never = Param::text(NEVER_SECS.to_string());
-        let note = queue.note().map(|sql| (sql, why));
+        let note = queue.note().map(|sql| (sql, errors));
         let statements = [
             (end.into(), vec![name(), Param::Integers(done)]),
-            (SHOW_AT.into(), vec![name(), Param::Integers(shown.0), Param::Texts(shown.1), never]),
-            (queue.unread(), vec![Param::Integers(uncounted.0), Param::Integers(uncounted.1)]),
-            (ARCHIVE.into(), vec![name(), Param::Integers(noted.0)]),
+            (
+                SHOW_AT.into(),
+                vec![name(), Param::Integers(delayed.0), Param::Texts(delayed.1), never],
+            ),
+            (queue.unread(), vec![Param::Integers(unread.0), Param::Integers(unread.1)]),
+            (ARCHIVE.into(), vec![name(), Param::Integers(exhausted.0)]),
             (queue.restore(), vec![Param::Integers(restored)]),
         ];
-        // What is archived cannot be noted any more.
+        // The note comes first, because an archived message cannot get one.
         for (sql, params) in note.into_iter().chain(statements) {
-            if !params.iter().any(|it| matches!(it, Param::Integers(keys) if keys.is_empty())) {
+            if !params
+                .iter()
+                .any(|param| matches!(param, Param::Integers(msg_ids) if msg_ids.is_empty()))
+            {
                 self.session().query(&sql, &params)?;
             }
         }
@@ -464,7 +476,7 @@ impl Store for PgmqStore {
     }
 
     fn claim(&mut self, wanted: ClaimRequest<'_>) -> Result<Vec<(Id, Claim)>> {
-        // Nothing may be claimed that cannot be settled.
+        // A claimed message must be settled.
         if !self.has_functions
             && let Some(why) = missing_function(self.session())?
         {
@@ -473,7 +485,7 @@ impl Store for PgmqStore {
         self.has_functions = true;
         Ok(match wanted {
             ClaimRequest::Next(ids, most) => self.read_messages(most.min(ids.len()))?,
-            ClaimRequest::Named(ids) => self.look_up(ids)?,
+            ClaimRequest::Named(ids) => self.claim_named(ids)?,
         })
     }
 
@@ -483,21 +495,21 @@ impl Store for PgmqStore {
 
     fn release(&mut self, id: &Id) {
         let held = self.held.remove(id);
-        self.given_back.extend(held.filter(|held| held.good_lease().is_some()));
+        self.given_back.extend(held.filter(|held| held.valid_lease().is_some()));
     }
 
     fn flush(&mut self, _: Until) -> Result<()> {
         Ok(self.give_back()?)
     }
 
-    /// What can be refused is to archive it, or to delete it.
+    /// Constraints of a user may refuse to archive or to delete a message.
     fn rehearse(
         &mut self,
         records: &[PossibleWrites],
         _in_hand: &[RowWrite],
     ) -> Result<Vec<Rehearsal>> {
         let rehearse = |PossibleWrites { record, .. }: &PossibleWrites| {
-            let Err(why) = self.try_out(record) else { return Ok(Rehearsal::Taken) };
+            let Err(why) = self.try_ends(record) else { return Ok(Rehearsal::Taken) };
             if !why.is_refusal {
                 bail!(why);
             }
@@ -523,13 +535,13 @@ impl Store for PgmqStore {
     }
 
     fn keep_claims(&mut self, _: bool) -> Result<Option<Duration>> {
-        self.hide_on()?;
+        self.extend_leases()?;
         Ok(None)
     }
 }
 
-/// Numbers and counts of reads, as two parameters.
+/// Returns message ids and counts of reads as two parameters.
 fn pairs<'a>(held: impl Iterator<Item = &'a MessageInHand>) -> [Param; 2] {
-    let (numbers, reads) = held.map(|held| (held.number, held.reads)).unzip();
-    [Param::Integers(numbers), Param::Integers(reads)]
+    let (msg_ids, reads) = held.map(|held| (held.msg_id, held.reads)).unzip();
+    [Param::Integers(msg_ids), Param::Integers(reads)]
 }

@@ -1,5 +1,5 @@
-//! The archived records of a pass in cron's mail: the first ones are named, and all are summed up by cause, with the
-//! command that restores them. Passes that archive more within the hour leave the report to a later one.
+//! The archived records of a pass in cron's mail: the first ones by id, and all by cause, with the command that restores
+//! them. Passes that archive more within the hour leave the report to a later pass.
 
 use backlog_schedule::{Causes, Id, Instant, counted};
 use backlog_store::{Table, chain};
@@ -17,7 +17,7 @@ pub struct ArchivedRecords {
     pub count: u64,
     first: Vec<Id>,
     causes: Causes,
-    /// Why `restore` cannot bring them back, if so.
+    /// The reason why `restore` cannot bring them back, if there is one.
     unrestorable: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl ArchivedRecords {
         Self { unrestorable, ..Self::default() }
     }
 
-    /// Notes an archived record. Returns whether the log names it, if this pass reports.
+    /// Notes an archived record. Returns true if the log names it, provided that this pass reports.
     pub fn add(&mut self, id: &Id, error: Option<&str>, now: Instant) -> bool {
         self.count += 1;
         self.causes.add_error(id, error, Some(now));
@@ -37,8 +37,8 @@ impl ArchivedRecords {
         self.count <= NAMED || log::log_enabled!(log::Level::Info)
     }
 
-    /// Logs how to restore the records. `earlier` is the number of those that earlier passes have not reported.
-    pub fn sum_up(&self, earlier: u64, resolved: &Resolved<'_>) -> Result<(), ExitError> {
+    /// Logs the causes and the command that restores the records. Earlier passes have left `earlier` records unreported.
+    pub fn log_summary(&self, earlier: u64, resolved: &Resolved<'_>) -> Result<(), ExitError> {
         let Self { count, first, causes, unrestorable } = self;
         if earlier > 0 {
             let all = table_command(resolved, "failures", &ARCHIVED, true)?;
@@ -52,11 +52,11 @@ impl ArchivedRecords {
             log::error!("{why}");
         } else if *count <= NAMED {
             let it = if *count == 1 { "it" } else { "them" };
-            let is_plain = first.iter().all(|id| !id.text().starts_with('-'));
             let ids: Vec<_> = first.iter().map(Id::text).collect();
+            let has_hyphen = ids.iter().any(|id| id.starts_with('-'));
             let ids = ids.iter().map(|id| &**id);
-            let words: Vec<_> = (!is_plain).then_some("--").into_iter().chain(ids).collect();
-            // Archived records may not match the condition any more.
+            let words: Vec<_> = has_hyphen.then_some("--").into_iter().chain(ids).collect();
+            // Archived records may no longer match the condition.
             let back = table_command(resolved, "restore", &words, false)?;
             log::error!("this brings {it} back: {back}");
         }

@@ -19,9 +19,10 @@ use crate::ping::{MAX_WAIT, Pings};
 use crate::report::{Labels, Metrics, QueueStatus, page};
 use crate::terminal::Terminal;
 
+/// Maximum length of the name of a line in a URL, without its hash.
 const SLUG: usize = 80;
-/// The time between two looks for a signal while the program waits for a service.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a wait for a service checks for signals.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The monitoring of a pass, from before it opens its table until it has ended.
 pub struct Monitoring<'a> {
@@ -29,12 +30,12 @@ pub struct Monitoring<'a> {
     mode: u32,
     labels: Labels,
     run: String,
-    complaints: Complaints,
-    /// Whether another pass has the line, which reports itself.
+    errors: HourlyErrors,
+    /// True if another pass, which reports its own end, has the line.
     pub is_busy: bool,
     pings: Option<Pings>,
     has_metrics: bool,
-    /// The last ping sends it.
+    /// The text of the last ping.
     pub summary: String,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Monitoring<'a> {
             labels: Labels::of_line(&queue.db.shown(), &line),
             mode: mode_of_reports([queue]),
             run: run.into(),
-            complaints: Complaints { line, state: None, terminal: terminal.clone() },
+            errors: HourlyErrors { line, state: None, terminal: terminal.clone() },
             is_busy: false,
             pings: None,
             has_metrics: false,
@@ -56,18 +57,18 @@ impl<'a> Monitoring<'a> {
         }
     }
 
-    /// The line is locked, and its table is there.
+    /// Begins once the line is locked and its table is open.
     pub fn begin(&mut self, state: &StateDir) {
-        self.complaints.state = Some(state.clone());
+        self.errors.state = Some(state.clone());
         self.pings = self.new_pings().inspect(|pings| pings.send(Event::Start, ""));
     }
 
     /// The state directory, once the line was locked.
     pub fn state(&self) -> Option<StateDir> {
-        self.complaints.state.clone()
+        self.errors.state.clone()
     }
 
-    /// Writes the figures of the pass while its line is locked.
+    /// Writes the metrics of the pass, while its line is locked.
     pub fn write_metrics(
         &mut self,
         exit: Exit,
@@ -84,11 +85,11 @@ impl<'a> Monitoring<'a> {
             false => metrics.of_pass(labels, now, took, exit, every, totals),
         });
         if let Err(error) = written {
-            self.complaints.complain("unmeasured", &chain(&error), now);
+            self.errors.report("unmeasured", &chain(&error), now);
         }
     }
 
-    /// Reports how the pass has ended, once its line is free for the next one. `last_pings` waits for the answer of the last ping.
+    /// Reports the end of the pass, once its line is free for the next one. `last_pings` waits for the answer.
     pub fn end(
         mut self,
         result: &Result<Exit>,
@@ -108,19 +109,19 @@ impl<'a> Monitoring<'a> {
         }
         if let Some(pings) = self.pings.take().or_else(|| self.new_pings()) {
             pings.send(Event::End(exit.code()), &self.summary);
-            last_pings.0.push((pings, self.complaints));
+            last_pings.0.push((pings, self.errors));
         }
     }
 
     fn new_pings(&self) -> Option<Pings> {
         let (ping, proxies) = self.settings.ping.clone()?;
-        Some(Pings::new(ping, proxies, slug(&self.complaints.line), self.run.clone()))
+        Some(Pings::new(ping, proxies, slug(&self.errors.line), self.run.clone()))
     }
 }
 
 /// The last pings of passes that have ended. The program waits for them before it ends.
 #[derive(Default)]
-pub struct LastPings(Vec<(Pings, Complaints)>);
+pub struct LastPings(Vec<(Pings, HourlyErrors)>);
 
 impl LastPings {
     /// Waits for all pings until a signal comes or their time is over.
@@ -128,7 +129,7 @@ impl LastPings {
         let (began_at, signals_before) = (clock.monotonic(), signals.count());
         let wait_for = |pings: &Pings| loop {
             let waited = clock.monotonic().saturating_duration_since(began_at);
-            if let Some(result) = pings.result(LOOK.min(MAX_WAIT.saturating_sub(waited))) {
+            if let Some(result) = pings.result(POLL.min(MAX_WAIT.saturating_sub(waited))) {
                 return result;
             }
             if signals.count() != signals_before {
@@ -138,32 +139,32 @@ impl LastPings {
                 return Err(format!("no answer within {}", humantime::format_duration(MAX_WAIT)));
             }
         };
-        signals.await_for(|| {
-            for (pings, complaints) in self.0.drain(..) {
+        signals.while_polled(|| {
+            for (pings, errors) in self.0.drain(..) {
                 if let Err(why) = wait_for(&pings) {
                     let why = format!("could not ping: {why}");
-                    complaints.complain("unreported", &why, clock.now());
+                    errors.report("unreported", &why, clock.now());
                 }
             }
         });
     }
 }
 
-/// Errors that may repeat in each pass of a line: cron's mail has each once an hour.
-struct Complaints {
+/// Errors that may repeat in each pass of a line. Under cron each is reported once an hour.
+struct HourlyErrors {
     line: LineName,
-    /// Keeps what was complained of, once the line is locked.
+    /// Keeps the time of each report, once the line is locked.
     state: Option<StateDir>,
     terminal: Terminal,
 }
 
-impl Complaints {
-    fn complain(&self, what: &str, why: &str, now: Instant) {
+impl HourlyErrors {
+    fn report(&self, kind: &str, why: &str, now: Instant) {
         if self.terminal.width.is_some() {
             return log::warn!("{why}");
         }
         let state = self.state.as_ref();
-        if state.is_none_or(|state| state.may_say(&self.line, what, now)) {
+        if state.is_none_or(|state| state.may_say(&self.line, kind, now)) {
             log::error!("{why}");
         }
     }
@@ -176,7 +177,7 @@ pub fn mode_of_reports<'a>(queues: impl IntoIterator<Item = &'a Queue>) -> u32 {
     modes.fold(0o644, |all, mode| all & (mode | 0o600))
 }
 
-/// Writes the page of these queues. Errors go to standard error as well, which cron mails.
+/// Writes the page of these queues. Cron mails the errors that it shows.
 pub fn make_page(
     queues: &[QueueStatus],
     path: &Path,
@@ -197,7 +198,7 @@ pub fn make_page(
     Ok(exit)
 }
 
-/// Changes the figures in a file that other lines write as well. A file with other content is refused.
+/// Changes the metrics in a file that other lines may share. Refuses a file with other content.
 pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics)) -> Result<()> {
     let updated = secure_file::update(path, mode, |bytes| {
         let mut metrics =
@@ -205,8 +206,8 @@ pub fn update_metrics(path: &Path, mode: u32, change: impl FnOnce(&mut Metrics))
         change(&mut metrics);
         Ok(metrics.to_text().into_bytes())
     });
-    let shown = || format!("could not write the metrics {}", path.display());
-    updated.map_err(|error| anyhow!(reason(&error))).with_context(shown)
+    let context = || format!("could not write the metrics {}", path.display());
+    updated.map_err(|error| anyhow!(reason(&error))).with_context(context)
 }
 
 /// The name of a line in a URL: `mails-min-ndays-1-ndays-7`. A hash follows if that leaves anything out.

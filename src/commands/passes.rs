@@ -1,7 +1,8 @@
-//! The history of passes, written by passes and read by `status`, and the message about a pass that hangs.
+//! The record of a pass, written by the pass and its observer; the passes that reports show; a pass that hangs.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,11 +11,12 @@ use anyhow::Result;
 use backlog_schedule::{Attempt, Causes, Id, Instant, Outcome, cut, rough_span};
 use backlog_store::{
     Failing, LineHistory, LineName, NewFailures, PassCounts, PassEnd, PassEntry, PassRecord,
-    StateDir, Table, chain, lock, ownership,
+    StateDir, Table, lock, ownership,
 };
 
 use super::archived::ArchivedRecords;
 use super::assemble::{Assembly, line_policy};
+use super::or_warn;
 use crate::engine::{SettledAttempt, Stopped, Tally};
 use crate::exit::{Exit, ExitError};
 use crate::options::{PassSettings, Resolved};
@@ -31,8 +33,9 @@ pub struct PassLog {
     pub began: Instant,
     pub state: StateDir,
     pub line: LineName,
+    /// Started by a person, not by cron.
     by_hand: bool,
-    /// When the last pass of the line began, if the table does not show that a record has failed: later records are new.
+    /// The beginning of the last pass, if the table does not show which records have failed: later records are new.
     new_since: Option<Instant>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -41,15 +44,16 @@ struct Notes {
     record: Option<PassRecord>,
     failures: NewFailures,
     archived: ArchivedRecords,
-    /// What became of each record that a person has named.
+    /// The result of each named record.
     results: HashMap<Id, String>,
-    /// Whether the pass may report what it could not do, once that is known.
+    /// The answer of `may_report`, once it was asked.
     may_report: Option<bool>,
 }
 
 impl PassLog {
-    /// For a pass whose line is locked, or one over named records, which is no pass of the line.
+    /// The log of a pass whose line is locked, or of attempts at named records, which are no pass of the line.
     pub fn open(
+        resolved: &Resolved<'_>,
         assembly: &Assembly,
         settings: &PassSettings,
         table: &Table,
@@ -57,37 +61,35 @@ impl PassLog {
         began: Instant,
         by_hand: bool,
     ) -> Self {
-        let state = assembly.state.clone();
+        let (state, line) = (assembly.state.clone(), assembly.name.clone());
         let is_of_line = settings.limits.named.is_empty();
         let record = (!state.is_none() && is_of_line).then(|| {
-            let described = settings
-                .described
-                .as_ref()
-                .map(|(schedule, conditions, shard)| line_policy(schedule, conditions, *shard));
             let entry = PassEntry {
                 by_hand,
                 schedule: settings.schedule.options(),
                 host: host_name(),
                 every: settings.options.every,
-                of_file: described.as_ref() == Some(&assembly.name.policy),
+                of_file: policy_of_file(resolved).as_ref() == Some(&line.policy),
                 hangs_after: hangs_after(settings),
                 ..PassEntry::new(run.clone(), began)
             };
             let next = assembly.next(began, settings.limits.drain);
-            PassRecord::new(state, assembly.name.clone(), assembly.last.clone(), next, entry)
+            PassRecord::new(state.clone(), line.clone(), assembly.last.clone(), next, entry)
         });
         // A pgmq message can store its error only in the archive.
         let keeps_errors = table.last_error.is_none() || table.capabilities().keeps_schedule;
-        let failures = NewFailures::new(keeps_errors);
-        let (archived, results) = (ArchivedRecords::new(table), HashMap::new());
-        let notes = Notes { record, failures, archived, results, may_report: None };
-        let notes = Arc::new(Mutex::new(notes));
+        let notes = Arc::new(Mutex::new(Notes {
+            record,
+            failures: NewFailures::new(keeps_errors),
+            archived: ArchivedRecords::new(table),
+            results: HashMap::new(),
+            may_report: None,
+        }));
         let shows_failures = table.statuses.distinguish_failed()
             || table.failures.is_some()
             || table.last_failure.is_some();
         let last = assembly.last.as_ref().and_then(|last| last.state.began_at);
         let new_since = (!shows_failures).then(|| last.unwrap_or(began));
-        let (state, line) = (assembly.state.clone(), assembly.name.clone());
         Self { run, began, state, line, by_hand, new_since, notes }
     }
 
@@ -135,7 +137,7 @@ impl PassLog {
         lock(&self.notes).results.get(id).cloned()
     }
 
-    /// Whether an error that may repeat in each pass is reported: to cron once an hour for all lines of a queue.
+    /// True if an error that may repeat in each pass is reported: under cron once an hour for all lines of a queue.
     pub fn may_report(&self, now: Instant) -> bool {
         let may = || self.by_hand || self.state.may_say(&self.line.of_queue(), "failed", now);
         *lock(&self.notes).may_report.get_or_insert_with(may)
@@ -143,8 +145,7 @@ impl PassLog {
 
     /// Reports that nothing in the queue succeeds: once a day, in a mail that cron sends anyway.
     pub fn report_failing(&self, screen: &Screen) {
-        let failing = self.state.failing(&self.line);
-        let failing = failing.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
+        let failing = or_warn(self.state.failing(&self.line)).flatten();
         let is_due = |failing: &Failing| match self.by_hand {
             true => failing.is_serious(screen.now),
             false => failing.is_due(screen.now) && self.may_report(screen.now),
@@ -156,16 +157,16 @@ impl PassLog {
         }
     }
 
-    /// Notes an archived record. Returns whether the log names it.
+    /// Notes an archived record. Returns true if the log names it.
     pub fn archived(&self, id: &Id, error: Option<&str>, now: Instant) -> bool {
         let is_named = lock(&self.notes).archived.add(id, error, now);
         log::log_enabled!(log::Level::Info) || is_named && self.may_report(now)
     }
 
-    /// Reports the archived records, or leaves that to a later pass if cron's mail was sent in this hour.
+    /// Reports the archived records, or leaves that to a later pass if cron has sent a mail within the hour.
     pub fn report_archived(&self, resolved: &Resolved<'_>, now: Instant) -> Result<(), ExitError> {
-        let archived = std::mem::take(&mut lock(&self.notes).archived);
-        let earlier = self.record(|record| std::mem::take(&mut record.next.unreported));
+        let archived = mem::take(&mut lock(&self.notes).archived);
+        let earlier = self.record(|record| mem::take(&mut record.next.unreported));
         let earlier = earlier.unwrap_or_default();
         if archived.count + earlier == 0 {
             return Ok(());
@@ -174,14 +175,14 @@ impl PassLog {
             self.record(|record| record.next.unreported = earlier + archived.count);
             return Ok(());
         }
-        archived.sum_up(earlier, resolved)
+        archived.log_summary(earlier, resolved)
     }
 
     pub fn causes(&self) -> Causes {
         lock(&self.notes).failures.causes.clone()
     }
 
-    /// Records how the pass has ended: with a tally or an error.
+    /// Records the end of the pass, with its tally or its error.
     pub fn end(&self, now: Instant, took: Duration, result: &Result<Tally, String>, exit: Exit) {
         let (end, error) = match result {
             Err(error) => (PassEnd::Failed, Some(error.clone())),
@@ -199,7 +200,7 @@ impl PassLog {
         let is_over = matches!(end, PassEnd::Complete | PassEnd::Idle) && error.is_none();
         self.record(|record| {
             let entry = &mut record.entry;
-            // After an error, the last counts remain.
+            // After an error, the counts of the last attempt remain.
             if let Ok(tally) = result {
                 entry.counts = counts(tally);
                 entry.is_complete = is_over && !tally.is_cut_short;
@@ -212,18 +213,18 @@ impl PassLog {
         self.add_failures(now);
     }
 
-    /// Stores the errors that the table has no column for.
+    /// Stores the errors for which the table has no column.
     pub fn add_failures(&self, now: Instant) {
         self.state.add_failures(&self.line.table, &mut lock(&self.notes).failures, now);
     }
 
-    /// Calls `act` on the entry of the pass, unless there is no state directory.
+    /// Calls `act` on the record of the pass, if the pass keeps one.
     pub fn record<T>(&self, act: impl FnOnce(&mut PassRecord) -> T) -> Option<T> {
         lock(&self.notes).record.as_mut().map(act)
     }
 }
 
-/// How many failures of a pass are kept in words.
+/// Number of errors that the entry of a pass keeps.
 const ERRORS_KEPT: usize = 3;
 
 /// Seconds without an outcome after which a pass hangs: at least ten ticks, twice the timeout, and twice the time
@@ -248,7 +249,13 @@ fn counts(tally: &Tally) -> PassCounts {
     }
 }
 
-/// The passes of a queue, without lines that had none for 30 days or are not in backlog.toml any more.
+/// The policy of the line that backlog.toml alone describes.
+fn policy_of_file(resolved: &Resolved<'_>) -> Option<String> {
+    let (schedule, conditions, shard) = resolved.described()?;
+    Some(line_policy(&schedule, &conditions, shard))
+}
+
+/// The lines of a queue, without those that had no pass for 30 days or are no longer in backlog.toml.
 pub fn of_queue(
     resolved: &Resolved<'_>,
     table: &Table,
@@ -256,13 +263,11 @@ pub fn of_queue(
     now: Instant,
 ) -> Vec<LineReport> {
     let is_file = resolved.sources.file.is_some();
-    let described = resolved.described();
-    let described =
-        described.map(|(schedule, conditions, shard)| line_policy(&schedule, &conditions, shard));
+    let of_file = policy_of_file(resolved);
     let is_own = |history: &LineHistory| {
         let LineHistory { line, entries, is_running, .. } = history;
         let Some(last) = entries.last() else { return false };
-        let is_gone = is_file && last.of_file && described.as_ref() != Some(&line.policy);
+        let is_gone = is_file && last.of_file && of_file.as_ref() != Some(&line.policy);
         let latest = entries.iter().map(|entry| entry.last_began().0).max().unwrap_or_default();
         let is_old = now.0.saturating_sub(latest) > GONE_AFTER;
         let is_forgotten = !is_running && (is_gone || is_old);
@@ -280,11 +285,10 @@ pub fn user_name() -> String {
     ownership::user_name(uid).unwrap_or_else(|| uid.to_string())
 }
 
-/// The result of a pass whose line is locked. It reports once an hour that the running pass hangs.
+/// Ends a pass whose line is locked. Reports once an hour that the running pass hangs.
 pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -> Result<Exit> {
     log::warn!("a pass of this line is running; --wait waits for its end");
-    let history = assembly.state.history(&assembly.name);
-    let history = history.inspect_err(|error| log::warn!("{}", chain(error))).ok().flatten();
+    let history = or_warn(assembly.state.history(&assembly.name)).flatten();
     let why = history.and_then(|history| hang(&history, now, &resolved.choice()));
     let Some(why) = why else { return Ok(Exit::Done) };
     if !assembly.state.may_say(&assembly.name, "hung", now) {
@@ -294,7 +298,7 @@ pub fn report_busy(resolved: &Resolved<'_>, assembly: &Assembly, now: Instant) -
     Ok(Exit::TryLater)
 }
 
-/// The message about a pass that hangs. It has advice only if the process exists here: others may write the file.
+/// The message about a pass that hangs, with a command against it if its process exists on this host.
 fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
     let (running, silent) = (history.running()?, rough_span(history.hangs_for(now)?));
     let PassEntry { began, pid, host, uid, .. } = running;
@@ -302,9 +306,11 @@ fn hang(history: &LineHistory, now: Instant, choice: &str) -> Option<String> {
     let is_here =
         *host == host_name() && fs::metadata(format!("/proc/{pid}")).is_ok_and(is_its_users);
     let slow = history.slow_handlers();
-    let stop = slow.first().map(|(_, id)| format!(" `backlog stop{choice} {id}` ends its handler"));
-    let advice = if is_here { format!(" `kill {pid}` ends it") } else { String::new() };
-    let advice = stop.unwrap_or(advice);
+    let advice = match slow.first() {
+        Some((_, id)) => format!(" `backlog stop{choice} {id}` ends its handler"),
+        None if is_here => format!(" `kill {pid}` ends it"),
+        None => String::new(),
+    };
     Some(format!(
         "the pass of this line that began at {began} (pid {pid} on {host}) has had no outcome for \
          {silent}: does its handler hang?{advice}"

@@ -236,7 +236,7 @@ impl Run<'_> {
 
     fn log(&self, assembly: &Assembly, table: &Table, by_hand: bool) -> PassLog {
         let (run, now) = (self.run.clone(), self.clock.now());
-        PassLog::open(assembly, &self.settings, table, run, now, by_hand)
+        PassLog::open(self.resolved, assembly, &self.settings, table, run, now, by_hand)
     }
 
     fn is_webhook(&self) -> bool {

@@ -11,19 +11,19 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::engine::Wake;
 
 #[derive(Clone, Default)]
-pub struct Signals(Arc<Mutex<Heard>>);
+pub struct Signals(Arc<Mutex<SignalState>>);
 
 #[derive(Default)]
-struct Heard {
+struct SignalState {
     is_listening: bool,
     first: Option<i32>,
     count: usize,
     wake: Option<Wake>,
-    /// Whether the program waits and looks for signals itself.
-    is_awaited: bool,
+    /// True while the program waits and polls for signals itself.
+    is_polled: bool,
 }
 
-/// A pass that signals stop, until this is dropped.
+/// The time of a pass, until it is dropped: signals stop the pass.
 pub struct StoppedBySignals(Signals);
 
 impl Signals {
@@ -39,21 +39,21 @@ impl Signals {
         lock(&self.0).count
     }
 
-    /// Does something that ends when a signal comes.
-    pub fn await_for(&self, act: impl FnOnce()) {
-        lock(&self.0).is_awaited = true;
-        act();
-        lock(&self.0).is_awaited = false;
+    /// Runs a wait that polls `count` and ends when a signal comes.
+    pub fn while_polled(&self, wait: impl FnOnce()) {
+        lock(&self.0).is_polled = true;
+        wait();
+        lock(&self.0).is_polled = false;
     }
 
     /// Without a pass and a wait, a signal ends the program at once.
-    fn hear(&self, signal: i32) {
-        let mut heard = lock(&self.0);
-        heard.first.get_or_insert(signal);
-        heard.count += 1;
-        match &heard.wake {
+    fn receive(&self, signal: i32) {
+        let mut state = lock(&self.0);
+        state.first.get_or_insert(signal);
+        state.count += 1;
+        match &state.wake {
             Some(wake) => wake.signal(signal),
-            None if heard.is_awaited => {}
+            None if state.is_polled => {}
             None => drop(emulate_default_handler(signal)),
         }
     }
@@ -62,32 +62,31 @@ impl Signals {
     /// exit statuses of children, so it gets a handler.
     fn listen(&self) -> Result<()> {
         let ignored = IgnoredSignals::of_this_process();
-        let ignores = |signal| ignored.is_some_and(|it| it.contains(signal));
+        let ignores = |signal| ignored.is_some_and(|ignored| ignored.contains(signal));
         let hangup = (!ignores(SIGHUP)).then_some(SIGHUP);
-        let ends = ignores(SIGCHLD).then_some(SIGCHLD);
-        let signals = [SIGINT, SIGTERM].into_iter().chain(hangup).chain(ends);
+        let child = ignores(SIGCHLD).then_some(SIGCHLD);
+        let signals = [SIGINT, SIGTERM].into_iter().chain(hangup).chain(child);
         let mut signals =
             iterator::Signals::new(signals).context("could not listen for signals")?;
-        let heard = self.clone();
+        let receiver = self.clone();
         std::thread::spawn(move || {
-            for signal in signals.forever().filter(|signal| *signal != SIGCHLD) {
-                heard.hear(signal);
-            }
+            let received = signals.forever().filter(|signal| *signal != SIGCHLD);
+            received.for_each(|signal| receiver.receive(signal));
         });
         Ok(())
     }
 }
 
 impl StoppedBySignals {
-    /// From now on, a signal stops the pass in order.
+    /// From now on, a signal stops the pass by `wake`.
     pub fn stop_pass_by(&self, wake: Wake) -> Result<()> {
         let Self(signals) = self;
         if !lock(&signals.0).is_listening {
             signals.listen()?;
         }
-        let mut heard = lock(&signals.0);
-        heard.is_listening = true;
-        heard.wake = Some(wake);
+        let mut state = lock(&signals.0);
+        state.is_listening = true;
+        state.wake = Some(wake);
         Ok(())
     }
 }

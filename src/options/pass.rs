@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backlog_schedule::{AgeWindow, DAY, Policy, RetryLimits, Schedule, Shard};
+use backlog_schedule::{AgeWindow, DAY, Policy, RetryLimits, Schedule};
 
 use super::handler::HandlerSpec;
 use super::ping::Ping;
@@ -16,8 +16,6 @@ use crate::handlers::Proxies;
 pub struct PassSettings<'a> {
     pub options: &'a Settings,
     pub schedule: Schedule,
-    /// The schedule, the conditions and the shard of backlog.toml alone.
-    pub described: Option<(Schedule, Vec<String>, Option<Shard>)>,
     pub limits: PassLimits,
     pub wait: bool,
     /// With the proxies to the service.
@@ -48,7 +46,6 @@ impl<'a> PassSettings<'a> {
         Ok(Self {
             options: settings,
             schedule: schedule.ok_or_else(no_schedule)?,
-            described: resolved.described(),
             limits: PassLimits {
                 max_records: settings.max_records,
                 max_runtime: settings.max_runtime,

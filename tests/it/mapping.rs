@@ -451,7 +451,7 @@ fn a_wrong_mapping_touches_no_row() {
         ),
         (
             good.replace("new = 0", "new = 'new'"),
-            "NEW is to be 'new' in column state, which is INTEGER: say which number",
+            "NEW cannot be 'new' in column state of type INTEGER; use a number",
         ),
         (good.replace("table = 't'", "table = 'u'"), "no table \"u\"; tables here: t"),
         (

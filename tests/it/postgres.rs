@@ -344,7 +344,10 @@ fn columns_of_every_type_are_worked_with() {
         "--set=id=Id",
         "--set=date_inserted.column=CreatedAt",
     ]);
-    wrong.fails(1, &["NEW is to be 'new' in column State", "it takes pending, failed, sent, dead"]);
+    wrong.fails(
+        1,
+        &["NEW cannot be 'new' in column State", "use one of pending, failed, sent, dead"],
+    );
 }
 
 #[test]

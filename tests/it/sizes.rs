@@ -199,7 +199,7 @@ fn an_id_that_is_too_large_costs_no_other_record_its_turn() {
         env.run_at(MIDNIGHT, command).success();
     }
     let ran = env.run_at(MIDNIGHT, &["process", "--fibonacci", "--", "true"]);
-    let says = "row 3 of table BACKLOG could not be read: string or blob too big";
+    let says = "could not read row 3 of table BACKLOG: string or blob too big";
     assert!(ran.exit == Some(1) && ran.stderr.contains(says), "{ran:?}");
     let rows = "SELECT substr(ID, 1, 1), STATUS, FAILURES FROM BACKLOG ORDER BY rowid";
     assert_eq!(env.query(rows), "1|SUCCESS|0\n2|SUCCESS|0\nx|NEW|0\n4|SUCCESS|0");

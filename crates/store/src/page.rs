@@ -1,4 +1,4 @@
-//! Pages of due ids out of the rows of a query, and reports on the rows that are left out.
+//! Pages of due ids from the rows of a query, and log lines about rows that are left out.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,11 +13,11 @@ pub struct PageBuilder<'a> {
     selection: &'a Query,
     is_due: IsDue<'a>,
     page: Page,
-    /// What was found before it was begun again.
+    /// Ids that were found before a restart.
     seen: HashSet<Id>,
-    /// Records that no age can be told of, where the selection goes by age.
+    /// Records without a readable date, if the query selects by age.
     pub undated: Option<Undated>,
-    /// Why records without a usable id are not tried, and how many there are for each reason.
+    /// Number of records without a usable id, by reason.
     unusable: BTreeMap<&'static str, u64>,
 }
 
@@ -27,28 +27,27 @@ impl<'a> PageBuilder<'a> {
         Self { selection, is_due, page, seen, undated: None, unusable }
     }
 
-    /// A row. False if the page is full.
-    pub fn row(&mut self, columns: &FactReader<'_>, row: &impl Cells) -> bool {
-        let id = match columns.id(row) {
+    /// Adds the record of a row if it is due. Returns false once the page is full.
+    pub fn add(&mut self, reader: &FactReader<'_>, row: &impl Cells) -> bool {
+        let id = match reader.id(row) {
             Ok(id) => id,
             Err((_, _, why)) => {
                 *self.unusable.entry(why).or_default() += 1;
                 return true;
             }
         };
-        let facts = columns.facts(&id, row, Membership::Queue);
+        let facts = reader.facts(&id, row, Membership::Queue);
         if self.seen.contains(&id) || !self.selection.statuses.contains(&facts.status) {
             return true;
         }
         if let (Some(undated), None) = (&mut self.undated, facts.inserted_at) {
-            undated.add(&id.full(), &columns.inserted(row));
+            undated.add(&id.full(), &reader.inserted(row));
         }
         if !(self.is_due)(facts) {
             return true;
         }
         if self.page.ids.len() + 1 == self.selection.limit {
-            self.page.next =
-                Some(SortKey { order_value: columns.order_value(row), id: id.clone() });
+            self.page.next = Some(SortKey { order_value: reader.order_value(row), id: id.clone() });
         }
         self.page.ids.push(id);
         !self.is_full()
@@ -58,28 +57,28 @@ impl<'a> PageBuilder<'a> {
         self.page.next.is_some()
     }
 
-    /// The rows come again from the first one on, except those that cannot be read. Records that were found before are
-    /// passed over.
-    pub fn begin_again(&mut self, broken: String) {
+    /// Prepares for the same rows from the first one on, without the unreadable ones. Records that were found before are
+    /// skipped.
+    pub fn restart(&mut self, broken: String) {
         self.seen = self.page.ids.iter().cloned().collect();
         self.unusable.clear();
         self.page.broken = Some(broken);
     }
 
-    /// The ids, after the rest was reported, each message once; `column` holds the insertion date.
-    pub fn finish(mut self, column: &str, said: &mut HashSet<String>) -> Page {
-        let mut say = |level: Level, message: String| {
-            if said.insert(message.clone()) {
+    /// The page. Logs the rows that were left out, each message once; `column` holds the insertion date.
+    pub fn finish(mut self, column: &str, warned: &mut HashSet<String>) -> Page {
+        let mut warn = |level: Level, message: String| {
+            if warned.insert(message.clone()) {
                 log::log!(level, "{message}");
             }
         };
         for (why, rows) in self.unusable {
-            say(Level::Error, format!("{} id is {why}", not_tried(rows)));
+            warn(Level::Error, format!("{} id is {why}", not_tried(rows)));
             self.page.unusable += rows;
         }
         if let Some(undated) = self.undated.filter(|undated| undated.rows > 0) {
             let (left_out, which) = (not_tried(undated.rows), undated.shown());
-            say(Level::Warn, format!("{left_out} {column} cannot be read as a date: {which}"));
+            warn(Level::Warn, format!("{left_out} {column} cannot be read as a date: {which}"));
         }
         self.page
     }

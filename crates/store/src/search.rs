@@ -1,4 +1,4 @@
-//! The searches and reads of a table, on any engine that speaks SQL.
+//! Searches and reads of a table, on any database with SQL.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,17 +21,17 @@ use crate::store::{IsDue, Page, ReadResult, Reader};
 use crate::writes::RowWrite;
 
 impl<E: Engine> SqlDatabase<E> {
-    /// Mostly there is none.
-    fn has_any(&mut self, statuses: &[Status]) -> DbResult<bool> {
+    /// True if a row can be due. Usually there is none, which this statement finds fast.
+    fn can_have_due(&mut self, statuses: &[Status]) -> DbResult<bool> {
         match self.engine.any(&self.table.any(&self.table.due_rows(statuses))) {
-            // The search itself says what cannot be read.
+            // The search reports an unreadable row.
             Err(error) if error.is_of_one_row => Ok(true),
             any => any,
         }
     }
 
-    /// The query. If a column says what is due, without the waits of the policy.
-    fn by_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
+    /// The query, without the delays of the policy if a column decides which rows are due.
+    fn by_due_column<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
         let window = match (&query.window, self.table.due_column()) {
             (Window::Failed { .. }, Some(_)) => Window::All,
             (Window::Slots(_), Some(_)) => {
@@ -43,16 +43,16 @@ impl<E: Engine> SqlDatabase<E> {
         Cow::Owned(Query { window, ..query.clone() })
     }
 
-    /// The due records, and a report on those that are left out.
+    /// The ids of due records. Logs the records that are left out.
     pub fn page(&mut self, query: &Query, is_due: IsDue<'_>) -> DbResult<Page> {
-        let query = self.by_column(query);
+        let query = self.by_due_column(query);
         let mut page = PageBuilder::new(&query, is_due);
         self.fill_page(&query, &mut page)?;
         Ok(page.finish(self.table.inserted.label(), &mut self.warned))
     }
 
     fn fill_page(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
-        if query.after.is_none() && !self.has_any(&query.statuses)? {
+        if query.after.is_none() && !self.can_have_due(&query.statuses)? {
             let hidden = self.engine.why_rows_are_hidden(&self.table)?;
             if let Some(why) = hidden.filter(|why| self.warned.insert(why.clone())) {
                 log::warn!("{why}");
@@ -63,7 +63,7 @@ impl<E: Engine> SqlDatabase<E> {
         self.search(query, page).or_else(|error| self.search_around(query, page, error))
     }
 
-    /// The records without a readable date, if the query selects by age and begins here.
+    /// The records without a readable date, on the first page of a query by age.
     fn undated(&mut self, query: &Query) -> DbResult<Option<Undated>> {
         let inserted = query.window.inserted();
         let is_by_age = inserted.is_some_and(|(from, _)| from.0 > i64::MIN);
@@ -74,27 +74,28 @@ impl<E: Engine> SqlDatabase<E> {
         let read = self.engine.search(&self.table.undated(query), &[], |row| {
             let inserted = row.value(&self.table.inserted, self.table.id.len());
             if self.table.dates.read(&inserted).is_none() {
-                undated.add(&self.table.shown_id(row), &inserted);
+                undated.add(&self.table.display_id(row), &inserted);
             }
             true
         });
         match read {
-            // The search itself says what cannot be read.
+            // The search reports an unreadable row.
             Err(error) if error.is_of_one_row => {}
             read => read?,
         }
         Ok(Some(undated))
     }
 
-    /// A second row shows that the id is not unique.
+    /// Reads one record. A second row with the id makes it ambiguous.
     pub fn read_one(&mut self, id: &Id, is_whole: bool) -> DbResult<ReadResult> {
         let Self { engine, table, .. } = self;
-        let shown = if is_whole { RecordReader::all(table) } else { RecordReader::shown(table) };
-        let columns = if is_whole { table.all_columns() } else { shown.sql() };
+        let reader =
+            if is_whole { RecordReader::all(table) } else { RecordReader::for_display(table) };
+        let columns = if is_whole { table.all_columns() } else { reader.sql() };
         let sql = format!("{} LIMIT 2", table.of_id(&columns));
         let mut found = Vec::new();
         let read = engine.search(&sql, &id_params(id), |row| {
-            found.extend(shown.record(row, 0));
+            found.extend(reader.record(row, 0));
             true
         });
         match read {
@@ -109,9 +110,9 @@ impl<E: Engine> SqlDatabase<E> {
         })
     }
 
-    /// Ids that begin with a text, as they are typed. An index on the id serves the conditions, one for text and one
-    /// for the bytes of a UUID.
-    pub fn find_ids(&mut self, begin: &str) -> DbResult<Vec<String>> {
+    /// Ids with a prefix, as a user types them. An index on the id serves the two conditions, one for text and one for
+    /// the bytes of a UUID.
+    pub fn find_ids(&mut self, prefix: &str) -> DbResult<Vec<String>> {
         let Self { engine, table, .. } = self;
         let [
             column @ Column {
@@ -123,21 +124,22 @@ impl<E: Engine> SqlDatabase<E> {
             return Ok(Vec::new());
         };
         let digits = |text: &str| text.replace('-', "").to_ascii_lowercase();
-        let meant = digits(begin);
-        // In each language letters come after digits.
-        let as_text = ["", "zzzzzzzz"].map(|end| Id::Text(format!("{begin}{end}").into()));
-        let open = 32_usize.saturating_sub(meant.len());
-        let as_uuid = ["0", "f"].map(|end| Id::readings(&(meant.clone() + &end.repeat(open)), 1));
+        let prefix_digits = digits(prefix);
+        // In every collation letters come after digits.
+        let as_text = ["", "zzzzzzzz"].map(|end| Id::Text(format!("{prefix}{end}").into()));
+        let missing = 32_usize.saturating_sub(prefix_digits.len());
+        let as_uuid = ["0", "f"]
+            .map(|digit| Id::readings(&(prefix_digits.clone() + &digit.repeat(missing)), 1));
         let [from, to] = as_uuid.map(Vec::into_iter);
         let mut found = BTreeSet::new();
         for (from, to) in iter::once(as_text.into()).chain(from.zip(to)) {
             let params = [from, to].map(|id| id_param(&id));
             let read = engine.rows(&table.ids_between(column), &params, |row| {
                 let id = table.typed_id(row).ok();
-                found.extend(id.filter(|id| digits(id).starts_with(&meant)));
+                found.extend(id.filter(|id| digits(id).starts_with(&prefix_digits)));
                 found.len() < MOST_IDS
             });
-            // A text may be no UUID.
+            // A prefix may be no part of a UUID.
             read.or_else(
                 |error| if error.kind == DbErrorKind::NoValue { Ok(()) } else { Err(error) },
             )?;
@@ -145,24 +147,25 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(found.into_iter().collect())
     }
 
+    /// Reads the present state of the rows of records.
     pub fn states_of<'r>(
         &mut self,
         records: impl Iterator<Item = (usize, &'r Arc<Record>)>,
     ) -> DbResult<Vec<RowState>> {
         let (transition, counter) = (Transition::Renewed, Counter::Untouched);
         let renewed = Settlement { transition, counter, at: Instant(0), not_before: None };
-        let changes: Vec<_> = records
+        let writes: Vec<_> = records
             .map(|(number, record)| (number, RowWrite::new(record, None, renewed.clone())))
             .collect();
-        let changes: Vec<_> = changes.iter().map(|(number, change)| (*number, change)).collect();
-        self.engine.states(&self.table, &changes)
+        let writes: Vec<_> = writes.iter().map(|(number, write)| (*number, write)).collect();
+        self.engine.states(&self.table, &writes)
     }
 
     fn search(&mut self, query: &Query, page: &mut PageBuilder<'_>) -> DbResult<()> {
-        let columns = FactReader::of_facts(&self.table, &query.window);
+        let reader = FactReader::for_search(&self.table, &query.window);
         let params = due_params(query);
         for sql in self.engine.due(&self.table, query)? {
-            self.engine.search(&sql, &params, |row| page.row(&columns, row))?;
+            self.engine.search(&sql, &params, |row| page.add(&reader, row))?;
             if page.is_full() {
                 break;
             }
@@ -170,7 +173,7 @@ impl<E: Engine> SqlDatabase<E> {
         Ok(())
     }
 
-    /// Goes on with a search whose statements ran into a row that cannot be read.
+    /// Continues a search row by row after an unreadable row.
     fn search_around(
         &mut self,
         query: &Query,
@@ -178,16 +181,17 @@ impl<E: Engine> SqlDatabase<E> {
         error: DbError,
     ) -> DbResult<()> {
         let Self { engine, table, .. } = self;
-        let way = if error.is_of_one_row { engine.row_by_row(table, query) } else { None };
-        let Some((sql, numbers)) = way else { return Err(error) };
-        page.begin_again(format!("could not read all of {}: {}", engine.label(), error.message));
-        let (columns, mut params) = (FactReader::of_facts(table, &query.window), due_params(query));
+        let search = if error.is_of_one_row { engine.row_by_row(table, query) } else { None };
+        let Some((sql, numbers)) = search else { return Err(error) };
+        page.restart(format!("could not read all of {}: {}", engine.label(), error.message));
+        let (reader, mut params) =
+            (FactReader::for_search(table, &query.window), due_params(query));
         for number in numbers {
             params.push(Value::Integer(number));
-            let read = engine.rows(&sql, &params, |row| page.row(&columns, row));
+            let read = engine.rows(&sql, &params, |row| page.add(&reader, row));
             params.pop();
             if let Err(DbError { message, .. }) = read {
-                log::error!("row {number} of table {} could not be read: {message}", table.name);
+                log::error!("could not read row {number} of table {}: {message}", table.name);
             }
             if page.is_full() {
                 break;

@@ -57,7 +57,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let status = table.statuses.column.as_ref();
         let selected = [None, status, failures, last_failure, None, Some(&table.inserted)];
         let names = selected.iter().map(|it| it.map_or("", |column| &column.name));
-        let places = FactReader::of(table, &names);
+        let places = FactReader::new(table, &names);
         // Where the database counts each date, several counts are of one age.
         let mut counts = BTreeMap::new();
         let read = engine.rows(&table.census(bounds, now), &[], |row| {
@@ -107,7 +107,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
             let Self { engine, table, .. } = self;
             let triggers = engine.triggers(table);
             let missing = missing_indexes(engine, table, by_count);
-            let duplicate = engine.all(&table.duplicate(), &[], |row| table.shown_id(row));
+            let duplicate = engine.all(&table.duplicate(), &[], |row| table.display_id(row));
             let duplicate = duplicate.map(|mut it| it.pop());
             found.triggers = found.unread.or_default("the triggers", self.reading(triggers));
             found.missing = found.unread.or_default("indexes", self.reading(missing));
@@ -149,7 +149,7 @@ impl<E: Engine> Survey for SqlDatabase<E> {
         let sql = table.dated(&format!("({}\n) AND ({}\n)", table.pending(), other.pending()));
         let mut shared = None;
         let read = engine.rows(&sql, &[], |row| {
-            shared.get_or_insert_with(|| (0, table.shown_id(row))).0 += 1;
+            shared.get_or_insert_with(|| (0, table.display_id(row))).0 += 1;
             true
         });
         self.reading(read)?;
@@ -173,7 +173,8 @@ impl<E: Engine> SqlDatabase<E> {
             [] => table.queue_rows(),
             statuses => table.of_statuses(statuses),
         };
-        let (shown, name, order) = (RecordReader::shown(table), &table.sql, table.order_by(order));
+        let (shown, name, order) =
+            (RecordReader::for_display(table), &table.sql, table.order_by(order));
         let columns = shown.sql();
         let sql = format!("SELECT {columns} FROM {name} WHERE {condition} {order}{limit}");
         let (mut rows, mut result) = (0, Ok(ControlFlow::Continue(())));
@@ -200,7 +201,7 @@ impl<E: Engine> SqlDatabase<E> {
         engine.rows(&sql, &[], |row| {
             let value = row.value(due, table.id.len());
             if is_no_due_date(&value, &table.other_dates) {
-                found.add(&table.shown_id(row), &value);
+                found.add(&table.display_id(row), &value);
             }
             true
         })?;

@@ -171,7 +171,7 @@ impl Catalog for RefCell<Session> {
             found => found?,
         };
         let column = found.first().map(column).with_context(|| format!("{sql} has no type"))?;
-        Ok(column.expression())
+        Ok(column.into_expression())
     }
 
     /// A column counts as read if its name occurs. Too many columns do no harm: their changes are noticed, too.

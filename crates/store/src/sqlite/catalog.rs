@@ -65,7 +65,7 @@ impl Catalog for Connection {
             }
             prepared => drop(prepared?),
         }
-        Ok(Column { name: sql.into(), ..Column::default() }.expression())
+        Ok(Column { name: sql.into(), ..Column::default() }.into_expression())
     }
 
     fn condition_columns(&mut self, table: &Table, condition: &str) -> Result<HashSet<String>> {

@@ -1,4 +1,4 @@
-//! Columns: their names as SQL, the values that they take, and the statuses that one of them holds.
+//! Columns: their names in SQL, their types, and the status column with its values.
 
 use anyhow::{Result, ensure};
 use backlog_schedule::{Status, Value};
@@ -8,23 +8,23 @@ use crate::mapping::StatusValues;
 
 #[derive(Clone, Default)]
 pub struct Column {
-    /// An expression has that of itself.
+    /// The text of the expression if it is one.
     pub name: String,
-    /// Whether it is an SQL expression over the columns of the row, and none of them.
+    /// An SQL expression over the columns of the row, not a column.
     pub is_expression: bool,
-    /// Its type, as the table declares it.
+    /// Its declared type.
     pub declared: String,
     pub column_type: ColumnType,
-    /// The only values that it takes, if its type names them.
+    /// The labels of an enumeration type.
     pub allowed_values: Option<Vec<String>>,
-    /// How many characters of text it takes, if its type says so.
+    /// Maximum number of characters, if the type has one.
     pub max_chars: Option<usize>,
     pub max_number: Option<i64>,
-    /// Whether it is SQLite's own number of the row, which alone is sure to be an integer there.
+    /// The rowid of SQLite, the only column that always holds an integer there.
     pub is_row_number: bool,
-    /// Whether the database gives a value where none is inserted.
+    /// The database sets a value if an INSERT gives none.
     pub has_default: bool,
-    /// That value as SQL, if the catalog shows it.
+    /// That value in SQL, if the catalog has it.
     pub default: Option<String>,
     pub is_generated: bool,
     pub not_null: bool,
@@ -50,7 +50,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// Whether values are text as the database shows them.
+    /// True if the database returns values as text.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Text | Self::Instant | Self::LocalTime | Self::Any)
     }
@@ -59,15 +59,14 @@ impl ColumnType {
         !matches!(self, Self::Boolean | Self::Json | Self::Bytes)
     }
 
-    /// A count in text would be text.
+    /// Text is excluded: a count would be stored as text.
     pub fn can_be_count(self) -> bool {
         matches!(self, Self::Integer | Self::Real | Self::Decimal | Self::Any)
     }
 }
 
 impl Column {
-    /// An SQL expression over the columns of a row.
-    pub fn expression(self) -> Self {
+    pub fn into_expression(self) -> Self {
         Self { is_expression: true, has_default: true, is_generated: true, ..self }
     }
 
@@ -76,9 +75,10 @@ impl Column {
         if self.is_expression { format!("({}\n)", self.name) } else { quote(&self.name) }
     }
 
-    pub fn hold(&self, value: &Value) -> Value {
+    /// Converts a value to the type of the column, if possible.
+    pub fn convert(&self, value: &Value) -> Value {
         let text = || value.to_string();
-        let held = match (self.column_type, value) {
+        let converted = match (self.column_type, value) {
             (ColumnType::Text | ColumnType::Instant | ColumnType::LocalTime, Value::Integer(_)) => {
                 Some(Value::Text(text()))
             }
@@ -93,12 +93,12 @@ impl Column {
             }
             _ => None,
         };
-        held.unwrap_or_else(|| value.clone())
+        converted.unwrap_or_else(|| value.clone())
     }
 
-    /// Whether a value, as the column would hold it, is one of its type.
-    pub fn fits(&self, held: &Value) -> bool {
-        match (self.column_type, held) {
+    /// True if the column can hold a [converted](Self::convert) value.
+    pub fn can_hold(&self, value: &Value) -> bool {
+        match (self.column_type, value) {
             (ColumnType::Integer | ColumnType::Real | ColumnType::Boolean, Value::Text(_)) => false,
             (_, Value::Text(text)) => {
                 self.allowed_values.as_ref().is_none_or(|legal| legal.contains(text))
@@ -111,27 +111,27 @@ impl Column {
         matches!((value, self.max_number), (Value::Integer(number), Some(most)) if *number > most)
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn label(&self) -> &str {
         if self.is_expression { "date_inserted" } else { &self.name }
     }
 
-    /// A number that the column can hold, if it is one.
-    pub fn most(&self, value: Value) -> Value {
+    /// Limits a number to the largest one that the column can hold.
+    pub fn clamp(&self, value: Value) -> Value {
         match self.max_number.filter(|_| self.is_too_small_for(&value)) {
             Some(most) => Value::Integer(most),
             None => value,
         }
     }
 
-    /// Whether it has room for the note that an attempt has begun, with the text that may precede the note.
+    /// True if there is room for the note that an attempt has begun, after the text of the last error.
     pub fn has_room_for_notes(&self) -> bool {
         const LONGEST: usize = 128;
         self.column_type == ColumnType::Text && self.max_chars.is_none_or(|most| most >= LONGEST)
     }
 
-    /// Text, cut to the length that the type declares, as in VARCHAR(255).
-    pub fn cut(&self, text: &str) -> String {
+    /// Truncates text to the length of the type, as of VARCHAR(255).
+    pub fn truncate(&self, text: &str) -> String {
         match self.max_chars {
             Some(most) if most < text.len() => text.chars().take(most).collect(),
             Some(_) | None => text.into(),
@@ -147,11 +147,11 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The columns by name, each once.
+/// The columns without duplicates by name.
 pub fn distinct<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Vec<&'a Column> {
     let mut distinct: Vec<&Column> = Vec::new();
     for column in columns {
-        if distinct.iter().all(|it| it.name != column.name) {
+        if distinct.iter().all(|other| other.name != column.name) {
             distinct.push(column);
         }
     }
@@ -162,38 +162,42 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The name as SQL, without quotes where nothing makes them necessary.
+/// The name in SQL, quoted only if that is necessary.
 pub fn quoted_if_needed(name: &str) -> String {
     const RESERVED: &str =
         "order group user end when to from select where default check references";
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain && !RESERVED.split(' ').any(|it| it == name) { name.into() } else { quote(name) }
+    if is_plain && !RESERVED.split(' ').any(|word| word == name) {
+        name.into()
+    } else {
+        quote(name)
+    }
 }
 
 pub fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     joined(columns.into_iter().map(|column| quote(&column.name)), ", ")
 }
 
-pub fn joined(terms: impl Iterator<Item = String>, by: &str) -> String {
-    terms.collect::<Vec<_>>().join(by)
+pub fn joined(terms: impl Iterator<Item = String>, separator: &str) -> String {
+    terms.collect::<Vec<_>>().join(separator)
 }
 
-/// Membership of a row, by the conditions of the queue.
+/// Membership of a row in the queue, by the conditions of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
-    /// Of a row for which `where` holds.
+    /// `where` is true.
     Queue,
-    /// Of one for which it does not, and `where_archived` does.
+    /// `where` is not true, and `where_archived` is.
     Archived,
-    /// Of one that a success has taken out of the queue.
+    /// A success has taken the row out of the queue.
     Finished,
     Other,
 }
 
 impl Membership {
-    /// By its number in [`Table::membership`](super::Table::membership).
-    pub fn of(number: Option<i64>) -> Self {
+    /// From its number in [`Table::membership`](super::Table::membership).
+    pub fn from_number(number: Option<i64>) -> Self {
         match number {
             Some(1) => Self::Queue,
             Some(2) => Self::Archived,
@@ -203,29 +207,31 @@ impl Membership {
     }
 }
 
+/// The status column, with the values of each status.
 pub struct Statuses {
-    /// `None` if the queue's condition alone says what is pending.
+    /// `None` if only the condition of the queue decides which rows are pending.
     pub column: Option<Column>,
-    /// As the column holds them.
+    /// Converted to the type of the column.
     values: StatusValues,
 }
 
 impl Statuses {
     pub fn new(column: Option<Column>, values: StatusValues) -> Result<Self> {
         let Some(column) = column else { return Ok(Self { column, values }) };
-        let values = values.map(|values| values.iter().map(|it| column.hold(it)).collect());
+        let values =
+            values.map(|values| values.iter().map(|value| column.convert(value)).collect());
         for (status, values) in Status::OURS.iter().zip(&values) {
-            for held in values {
-                let legal = match &column.allowed_values {
-                    Some(legal) => format!("it takes {}", legal.join(", ")),
-                    None if column.column_type == ColumnType::Boolean => "say true or false".into(),
-                    None => "say which number it is".into(),
+            for value in values {
+                let allowed = match &column.allowed_values {
+                    Some(allowed) => format!("one of {}", allowed.join(", ")),
+                    None if column.column_type == ColumnType::Boolean => "true or false".into(),
+                    None => "a number".into(),
                 };
                 ensure!(
-                    column.fits(held),
-                    "{} is to be {} in column {}, which is {}: {legal}",
+                    column.can_hold(value),
+                    "{} cannot be {} in column {} of type {}; use {allowed}",
                     status.name(),
-                    held.literal(),
+                    value.literal(),
                     column.name,
                     column.declared
                 );
@@ -238,9 +244,9 @@ impl Statuses {
         self.values(status).first()
     }
 
-    /// The values that a status has; none if no column holds it.
+    /// The values of a status; none without a status column.
     pub fn values(&self, status: Status) -> &[Value] {
-        let index = Status::OURS.iter().position(|it| *it == status);
+        let index = Status::OURS.iter().position(|ours| *ours == status);
         index.map_or(&[], |index| &self.values[index])
     }
 
@@ -254,13 +260,13 @@ impl Statuses {
         all
     }
 
-    /// Whether values tell NEW from ERROR.
+    /// True if ERROR has other values than NEW.
     pub fn distinguish_failed(&self) -> bool {
         let [new, error, ..] = &self.values;
         self.column.is_some() && !new.iter().any(|value| error.contains(value))
     }
 
-    /// The status of a row. If no value tells NEW from ERROR, `failed` does; `None` counts as failed.
+    /// The status of a row. If NEW and ERROR share a value, `failed` decides between them; `None` counts as failed.
     pub fn status(
         &self,
         is: &dyn Fn(&Value) -> bool,
@@ -270,7 +276,7 @@ impl Statuses {
         match membership {
             Membership::Other => return Status::Foreign,
             Membership::Finished => return Status::Success,
-            // What is done or in somebody's hand is so, whatever the condition says.
+            // A SUCCESS or a foreign status stays what it is, whatever the condition says.
             Membership::Archived => {
                 let mut may_be = [0, 1, 3].into_iter().flat_map(|index| &self.values[index]);
                 let is_archived = self.column.is_none() || may_be.any(is);

@@ -1,16 +1,16 @@
 //! The user's table in any database: its columns as the mapping names them, and requirements of it.
 
-mod change;
 mod column;
 mod lookup;
 mod row;
+mod terms;
 
-pub use change::{Term, TermRole, WriteVerb};
 pub use column::{
     Column, ColumnType, Membership, Statuses, distinct, joined, names, quote, quoted_if_needed,
 };
 pub use lookup::{Catalog, CatalogTable, ConditionProbe, missing, naming};
 pub use row::{Cell, Cells, FactReader, RecordReader, is_no_due_date};
+pub use terms::{Term, TermRole, WriteVerb};
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Rows of a database, as records or as facts for the due rule. A pass copies no text of them in vain.
+//! Rows of a statement, read as records or as facts for the due rule. Facts copy no text but that of ids.
 
 use std::iter;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use super::lookup::is_never;
 use super::{Column, Membership, Table, distinct};
 use crate::date::{Dates, LEAST};
 
-/// The text of a cell, or what else is in it.
+/// The text of a cell, or its value of another type.
 pub type Cell<'a> = Result<&'a str, Value>;
 
+/// A row of a statement.
 pub trait Cells {
-    /// The cell at a place, which is one of this column.
+    /// The cell at an index, which belongs to this column.
     fn cell(&self, column: &Column, index: usize) -> Cell<'_>;
 
-    /// The same as a value of its own.
+    /// A copy of the cell.
     fn value(&self, column: &Column, index: usize) -> Value {
         self.cell(column, index).map_or_else(|value| value, |text| Value::Text(text.into()))
     }
 
-    /// A number that is not of a column.
+    /// The number at an index that belongs to no column.
     fn number(&self, index: usize) -> Option<i64>;
 
     fn membership(&self, index: usize) -> Membership {
-        Membership::of(self.number(index))
+        Membership::from_number(self.number(index))
     }
 
     fn truth(&self, index: usize) -> bool;
@@ -41,10 +42,10 @@ fn date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     cell.map_or_else(|value| dates.read(&value), |text| dates.read_text(text))
 }
 
-/// What a due column says. What is no date, which `check` names, or beyond all dates, is to come.
+/// The date in a due column. Another value, which `check` reports, and one after all dates are in the future.
 fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
     let value = cell.map_or_else(|value| value, |text| Value::Text(text.into()));
-    // Numbers that are less than any date, zero dates, and dates before our time.
+    // Numbers below any date, zero dates, and dates before the year 1.
     let is_past = || match &value {
         Value::Integer(number) => *number < LEAST,
         Value::Real(number) => *number < 1e8,
@@ -62,7 +63,7 @@ fn due_date(cell: Cell<'_>, dates: &Dates) -> Option<Instant> {
 /// The year 2090. A message that is never tried again is hidden until a later year, for 68 years.
 const HIDDEN_FOR_EVER: Instant = Instant(3_786_912_000);
 
-/// Whether a due column holds what is no date, and nothing that stands for one.
+/// True if a due column holds neither a date nor a value for never or for ever.
 pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
     let is_due = due_date(Err(value.clone()), dates) != Some(BEYOND) || dates.read(value).is_some();
     let is_beyond = matches!(value, Value::Integer(_) | Value::Real(_))
@@ -70,37 +71,38 @@ pub fn is_no_due_date(value: &Value, dates: &Dates) -> bool {
     !is_due && !is_beyond
 }
 
-/// A column, and its place among those that are selected.
+/// A column, with its index in a row.
 type IndexedColumn<'a> = (&'a Column, usize);
 
-/// The places of what the due rule goes by, among the columns of a statement.
+/// A reader of the facts of a row.
 pub struct FactReader<'a> {
     table: &'a Table,
     id: Vec<IndexedColumn<'a>>,
     inserted: IndexedColumn<'a>,
-    /// What orders the records, if that is another column.
+    /// The column that orders the records, unless `inserted` does.
     order: Option<IndexedColumn<'a>>,
     status: Option<IndexedColumn<'a>>,
     failures: Option<IndexedColumn<'a>>,
     last_failure: Option<IndexedColumn<'a>>,
     due_at: Option<IndexedColumn<'a>>,
     max_attempts: Option<IndexedColumn<'a>>,
-    /// Or the beginning of it, which may tell of a snooze.
+    /// May be only the beginning of the text, which has the note of a snooze.
     last_error: Option<IndexedColumn<'a>>,
 }
 
 impl<'a> FactReader<'a> {
-    pub fn of<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
-        let find = |column: &Column| names.clone().position(|it| it == column.name);
-        let placed = |column: Option<&'a Column>| column.and_then(|it| Some((it, find(it)?)));
-        let optional = |column: &'a Option<Column>| placed(column.as_ref());
-        // There is nothing at the place of what has gone meanwhile.
+    /// A reader of rows whose columns have these names.
+    pub fn new<'n>(table: &'a Table, names: &(impl Iterator<Item = &'n str> + Clone)) -> Self {
+        let find = |column: &Column| names.clone().position(|name| name == column.name);
+        let indexed = |column: &'a Column| Some((column, find(column)?));
+        let optional = |column: &'a Option<Column>| column.as_ref().and_then(indexed);
+        // A column that was dropped meanwhile has no cell.
         let required = |column| (column, find(column).unwrap_or(usize::MAX));
         Self {
             table,
             id: table.id.iter().map(required).collect(),
             inserted: required(&table.inserted),
-            order: placed(table.order.as_ref().map(|(column, _)| column)),
+            order: table.order.as_ref().and_then(|(column, _)| indexed(column)),
             status: optional(&table.statuses.column),
             failures: optional(&table.failures),
             last_failure: optional(&table.last_failure),
@@ -110,13 +112,15 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    pub fn of_facts(table: &'a Table, window: &Window) -> Self {
+    /// A reader of the rows of [`Table::due`].
+    pub fn for_search(table: &'a Table, window: &Window) -> Self {
         let selected = table.fact_columns(window);
         let last_error = table.notes_snoozes(window).map(|column| (column, selected.len()));
-        Self { last_error, ..Self::of(table, &selected.iter().map(|it| it.name.as_str())) }
+        let names = selected.iter().map(|column| column.name.as_str());
+        Self { last_error, ..Self::new(table, &names) }
     }
 
-    /// The id of a row; the error is what it has instead in a column, and why that is none.
+    /// The id of a row. The error names the column, its value, and the reason why it is no id.
     pub fn id(&self, row: &impl Cells) -> Result<Id, (&'a Column, Value, &'static str)> {
         let part = |(column, index): &IndexedColumn<'a>| match row.cell(column, *index) {
             Ok(text) if text.len() > LONGEST_ID => {
@@ -145,8 +149,9 @@ impl<'a> FactReader<'a> {
         let cell =
             |place: Option<IndexedColumn<'a>>| place.map(|(column, index)| row.cell(column, index));
         let inserted_at = date(row.cell(self.inserted.0, self.inserted.1), &table.dates);
-        // What stands in text counts as none.
-        let failures = cell(self.failures).map(|it| it.map_or_else(|it| count(&it), |_| 0));
+        // Text counts as 0.
+        let failures =
+            cell(self.failures).map(|cell| cell.map_or_else(|value| count(&value), |_| 0));
         let last_failure =
             cell(self.last_failure).map(|cell| table.failure_dates.read_past(cell, &table.clock));
         let failed = has_failed(failures, last_failure, inserted_at);
@@ -165,20 +170,20 @@ impl<'a> FactReader<'a> {
             last_failure_at: last_failure.flatten(),
             due_at: cell(self.due_at).and_then(|cell| table.due_date(cell)),
             max_attempts: cell(self.max_attempts)
-                .and_then(|it| it.map_or_else(|it| most_attempts(&it), |_| None)),
+                .and_then(|cell| cell.map_or_else(|value| max_attempts(&value), |_| None)),
             snoozed_until: last_error.and_then(last_error::snoozed_until),
             has_begun: last_error.is_some_and(last_error::is_begun),
         }
     }
 
-    /// What is shown of a row's status: its name, or what the row holds instead.
+    /// The status in output: its name, or the value of a foreign one.
     pub fn status_text(&self, status: Status, row: &impl Cells, membership: Membership) -> String {
         match (status, self.status) {
             (Status::Foreign, None) => "not pending".into(),
             (Status::Foreign, Some((column, index))) => {
                 let is_other = membership == Membership::Other;
-                let behind = if is_other { ", but not in the queue" } else { "" };
-                format!("{}{behind}", row.value(column, index))
+                let suffix = if is_other { ", but not in the queue" } else { "" };
+                format!("{}{suffix}", row.value(column, index))
             }
             (Status::New | Status::Error | Status::Success | Status::Archived, _) => {
                 status.name().into()
@@ -188,41 +193,42 @@ impl<'a> FactReader<'a> {
 }
 
 impl Table {
-    /// The due date of a row; [`BEYOND`] if it is never due again.
+    /// The due date of a row, or [`BEYOND`] if it is never due again.
     fn due_date(&self, cell: Cell<'_>) -> Option<Instant> {
         let at = due_date(cell, &self.other_dates)?;
         Some(if self.keeps_schedule && at >= HIDDEN_FOR_EVER { BEYOND } else { at })
     }
 
-    /// A row as a record. At `first` is its [`Table::head`], and behind that what became `row`.
+    /// A row as a record. Its [`Table::head`] is at `first`, and the values of `row` follow.
     pub fn record(&self, cells: &impl Cells, first: usize, row: RowValues) -> Option<Record> {
         let names = row.columns.iter().map(String::as_str);
         let date = self.date_expression().map(|column| column.name.as_str());
-        let places = FactReader::of(self, &iter::repeat_n("", first + 1).chain(date).chain(names));
-        let id = places.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
+        let names = iter::repeat_n("", first + 1).chain(date).chain(names);
+        let reader = FactReader::new(self, &names);
+        let id = reader.id(cells).inspect_err(|(Column { name, .. }, found, _)| {
             log::warn!("a record is left out, because its {name} is {}", found.literal());
         });
         let (id, membership) = (id.ok()?, cells.membership(first));
-        let facts = places.facts(&id, cells, membership);
-        let error = places.last_error.map(|(column, index)| cells.value(column, index));
+        let facts = reader.facts(&id, cells, membership);
+        let error = reader.last_error.map(|(column, index)| cells.value(column, index));
         Some(Record {
             status: facts.status,
-            status_text: places.status_text(facts.status, cells, membership),
+            status_text: reader.status_text(facts.status, cells, membership),
             inserted_at: facts.inserted_at,
-            inserted: places.inserted(cells),
-            order_value: places.order.map(|_| places.order_value(cells)),
+            inserted: reader.inserted(cells),
+            order_value: reader.order.map(|_| reader.order_value(cells)),
             failures: facts.failures,
             last_failure_at: facts.last_failure_at,
             due_at: facts.due_at,
             max_attempts: facts.max_attempts,
-            last_error: error.filter(|it| !it.is_null()).map(|it| it.to_string()),
+            last_error: error.filter(|error| !error.is_null()).map(|error| error.to_string()),
             id,
             row,
             too_large: None,
         })
     }
 
-    /// The id of a row that begins with it, as it is typed; the error shows what cannot be one.
+    /// The id at the beginning of a row, as a user types it. The error displays values that are no id.
     pub fn typed_id(&self, row: &dyn Cells) -> Result<String, String> {
         let values = self.id.iter().zip(0..).map(|(column, index)| row.value(column, index));
         let values: Vec<_> = values.collect();
@@ -231,13 +237,13 @@ impl Table {
         parts.map(|parts| Id::from(parts).full()).map_err(|_| shown())
     }
 
-    /// The same, whatever it is.
-    pub fn shown_id(&self, row: &dyn Cells) -> String {
-        self.typed_id(row).unwrap_or_else(|shown| shown)
+    /// The id at the beginning of a row, usable or not.
+    pub fn display_id(&self, row: &dyn Cells) -> String {
+        self.typed_id(row).unwrap_or_else(|unusable| unusable)
     }
 }
 
-/// The columns of a record that a statement selects, behind its [`Table::head`].
+/// A reader of records: the columns that a statement selects after the [`Table::head`].
 pub struct RecordReader<'a> {
     table: &'a Table,
     columns: Vec<&'a Column>,
@@ -251,23 +257,23 @@ impl<'a> RecordReader<'a> {
         Self { table, columns, names }
     }
 
-    /// Those of records that are only shown: no payload, and the last error behind the rest.
-    pub fn shown(table: &'a Table) -> Self {
+    /// For display: without the payload, the last error at the end.
+    pub fn for_display(table: &'a Table) -> Self {
         Self::new(table, table.known_columns().into_iter().chain(&table.last_error))
     }
 
-    /// All that the table had when it was opened.
+    /// All columns that the table had when it was opened.
     pub fn all(table: &'a Table) -> Self {
         Self::new(table, &table.columns)
     }
 
-    /// What a pass goes by, without the payload: for a row of which another value is too large to be read.
+    /// Without the payload, for a row that is too large to read, the last error at the end.
     pub fn without_payload(table: &'a Table) -> Self {
         let columns = distinct(table.known_columns().into_iter().chain(table.guard_columns()));
         Self::new(table, columns.into_iter().chain(&table.last_error))
     }
 
-    /// The SQL of these columns behind the head of a row, the last error cut.
+    /// The head of a row and these columns in SQL, with the last error truncated.
     pub fn sql(&self) -> String {
         let Self { table, columns, .. } = self;
         let errors = usize::from(table.last_error.is_some());
@@ -282,7 +288,7 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// Whether an attempt has failed; `None` if no column tells. A last failure at the insertion is none.
+/// True if an attempt has failed; `None` without a column for that. A last failure at the insertion date is none.
 fn has_failed(
     failures: Option<u32>,
     last_failure: Option<Option<Instant>>,
@@ -297,7 +303,7 @@ fn has_failed(
 const LONGEST_ID: usize = 4096;
 const TOO_LONG: &str = "longer than 4096 bytes";
 
-/// One column's part of an id; the error says what cannot be one.
+/// The part of an id in one column. The error is the reason why the value is none.
 fn id(value: &Value) -> Result<Id, &'static str> {
     match value {
         Value::Integer(id) => Ok(Id::Integer(*id)),
@@ -312,18 +318,20 @@ fn id(value: &Value) -> Result<Id, &'static str> {
     }
 }
 
-/// The most attempts of a record; what is no number, or none above 0, is no limit.
-fn most_attempts(value: &Value) -> Option<u32> {
-    Some(count(value)).filter(|most| *most > 0)
+/// The maximum number of attempts of a record. Only a number above 0 is a limit.
+fn max_attempts(value: &Value) -> Option<u32> {
+    Some(count(value)).filter(|max| *max > 0)
 }
 
-/// A count of failures, as the column holds it; what is no number counts as none.
+/// The count of failures in a column. Anything but a number counts as 0.
 fn count(value: &Value) -> u32 {
     let found = match value {
         Value::Integer(count) => *count,
         #[expect(clippy::cast_possible_truncation, reason = "SQL's CAST saturates as well")]
         Value::Real(count) => *count as i64,
-        Value::Json(number) => number.parse().map_or(0, |it| count(&Value::Real(it))).into(),
+        Value::Json(number) => {
+            number.parse().map_or(0, |number| count(&Value::Real(number))).into()
+        }
         Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Blob(_) | Value::Boolean(_) => 0,
     };
     u32::try_from(found.max(0)).unwrap_or(u32::MAX)

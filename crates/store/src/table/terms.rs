@@ -1,4 +1,4 @@
-//! Assignments and conditions of a guarded write, as plain data that each engine makes SQL of.
+//! Assignments and conditions of a guarded write, as data from which each database makes SQL.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub enum WriteVerb {
     Select,
 }
 
-/// A term of a guarded write: a column, its role there and the value for that.
+/// A term of a guarded write: a column, its role and its value.
 pub struct Term<'a> {
     pub column: &'a Column,
     pub role: TermRole,
@@ -27,13 +27,13 @@ pub struct Term<'a> {
 }
 
 impl Term<'_> {
-    /// Adds to the shape of a statement what it depends on by this term, whatever the value.
+    /// Adds this term to the key of a prepared statement, which does not depend on values.
     pub fn shape(&self, shape: &mut String) {
         match self.role {
             TermRole::Id => shape.push('i'),
             TermRole::Guard => shape.push('g'),
             TermRole::Set => shape.push('s'),
-            TermRole::Grow(more) => shape.push_str(&more.to_string()),
+            TermRole::Grow(increment) => shape.push_str(&increment.to_string()),
         }
         shape.push_str(&self.column.name);
         shape.push('\0');
@@ -41,7 +41,7 @@ impl Term<'_> {
 }
 
 impl WriteVerb {
-    /// The same by the verb.
+    /// The verb in the key of a prepared statement.
     pub fn shape(self) -> char {
         char::from(b'0' + self as u8)
     }
@@ -52,17 +52,17 @@ pub enum TermRole {
     Id,
     Guard,
     Set,
-    /// It grows by so much, NULL being 0, and has no value of its own.
+    /// Adds a number to the column, in which NULL counts as 0. The term has no value.
     Grow(i64),
 }
 
-/// What is set, each column once.
+/// Assignments of a write, at most one for each column.
 struct Sets<'a>(Vec<Term<'a>>);
 
 impl<'a> Sets<'a> {
     fn set(&mut self, column: &'a Column, role: TermRole, value: Value) {
         let term = Term { column, role, value: Cow::Owned(value) };
-        match self.0.iter_mut().find(|it| it.column.name == column.name) {
+        match self.0.iter_mut().find(|other| other.column.name == column.name) {
             Some(before) => *before = term,
             None => self.0.push(term),
         }
@@ -84,10 +84,12 @@ impl<'a> Sets<'a> {
             let (role, value) = match (to, error) {
                 (Assigned::Constant(value), _) => (TermRole::Set, value.clone()),
                 (Assigned::Now, _) => (TermRole::Set, column.spelling.write(settlement.at, zone)),
-                // The due column is set with the counters.
+                // `Table::sets` sets the due column.
                 (Assigned::Next, _) => continue,
-                (Assigned::Error, Some(error)) => (TermRole::Set, Value::Text(column.cut(error))),
-                // There is none, so the last one stays for people to read.
+                (Assigned::Error, Some(error)) => {
+                    (TermRole::Set, Value::Text(column.truncate(error)))
+                }
+                // Without an error the last one stays for people to read.
                 (Assigned::Error, None) => continue,
                 (Assigned::Add(number), _) => (TermRole::Grow(*number), Value::Null),
             };
@@ -97,17 +99,17 @@ impl<'a> Sets<'a> {
 }
 
 impl Table {
-    /// The terms of a statement on the row of a change, ids and guards first.
-    pub fn terms<'a>(&'a self, change: &'a RowWrite) -> (WriteVerb, Vec<Term<'a>>) {
+    /// The verb and the terms of a write, ids and guards first.
+    pub fn terms<'a>(&'a self, write: &'a RowWrite) -> (WriteVerb, Vec<Term<'a>>) {
         let id = |(column, part)| {
             let value = Cow::Owned(id_param(part));
             Term { column, role: TermRole::Id, value }
         };
-        let mut terms: Vec<_> = self.id.iter().zip(change.record.id.parts()).map(id).collect();
-        terms.extend(self.expected(change));
-        let sets = if self.deletes(change) { Vec::new() } else { self.sets(change).0 };
+        let mut terms: Vec<_> = self.id.iter().zip(write.record.id.parts()).map(id).collect();
+        terms.extend(self.guards(write));
+        let sets = if self.deletes(write) { Vec::new() } else { self.sets(write).0 };
         let verb = match sets.is_empty() {
-            true if self.deletes(change) => WriteVerb::Delete,
+            true if self.deletes(write) => WriteVerb::Delete,
             true => WriteVerb::Select,
             false => WriteVerb::Update,
         };
@@ -115,17 +117,19 @@ impl Table {
         (verb, terms)
     }
 
-    pub fn deletes(&self, change: &RowWrite) -> bool {
-        self.deletes_finished && change.settlement.transition == Transition::Succeeded
+    pub fn deletes(&self, write: &RowWrite) -> bool {
+        self.deletes_finished && write.settlement.transition == Transition::Succeeded
     }
 
-    fn sets<'a>(&'a self, change: &RowWrite) -> Sets<'a> {
-        let RowWrite { record, settlement, retry_at, .. } = change;
+    fn sets<'a>(&'a self, write: &RowWrite) -> Sets<'a> {
+        let RowWrite { record, settlement, retry_at, .. } = write;
         let (mut sets, zone) = (Sets(Vec::new()), &self.dates.zone);
         let before = |column: &Column| before(record, column);
         let status = self.statuses.value(settlement.status(record.status));
         let status = status.filter(|_| !self.keeps_status(settlement, record));
-        sets.optional(&self.statuses.column, |it| status.cloned().unwrap_or_else(|| before(it)));
+        sets.optional(&self.statuses.column, |column| {
+            status.cloned().unwrap_or_else(|| before(column))
+        });
         match &settlement.counter {
             Counter::AsBefore => {
                 for column in self.counter_columns() {
@@ -138,27 +142,30 @@ impl Table {
                 if settlement.transition == Transition::Renewed
                     && !self.statuses.distinguish_failed()
                 {
-                    // NEW is then what has not failed: at least, there is nothing to wait after.
-                    sets.optional(&self.last_failure, |it| self.no_failure(it, record));
+                    // Without a last failure the record has no delay.
+                    sets.optional(&self.last_failure, |column| self.no_failure(column, record));
                 }
             }
             Counter::Untouched => {}
             Counter::Reset => {
                 sets.optional(&self.failures, |_| Value::Integer(0));
-                sets.optional(&self.last_failure, |it| self.no_failure(it, record));
+                sets.optional(&self.last_failure, |column| self.no_failure(column, record));
             }
             Counter::Set { failures, last_failure_at, last_error } => {
                 sets.optional(&self.failures, |_| Value::Integer((*failures).into()));
-                sets.optional(&self.last_failure, |it| it.spelling.write(*last_failure_at, zone));
-                sets.optional(&self.last_error, |it| {
-                    last_error.as_ref().map_or_else(|| before(it), |text| Value::Text(it.cut(text)))
+                sets.optional(&self.last_failure, |column| {
+                    column.spelling.write(*last_failure_at, zone)
+                });
+                sets.optional(&self.last_error, |column| match last_error {
+                    Some(text) => Value::Text(column.truncate(text)),
+                    None => before(column),
                 });
             }
         }
         let due_column = self.due_column().filter(|_| settlement.counter != Counter::Untouched);
         if let Some(column) = due_column {
             let due_at = self.due_at(record, settlement, *retry_at);
-            let due_at = due_at.map(|at| self.written_due(column, at));
+            let due_at = due_at.map(|at| self.due_value(column, at));
             sets.set(column, TermRole::Set, due_at.unwrap_or_else(|| before(column)));
         }
         match settlement.transition {
@@ -178,7 +185,7 @@ impl Table {
         sets
     }
 
-    /// What a due column is set to; none leaves it as it was before the attempt.
+    /// The new value of a due column, or `None` for the value before the attempt.
     fn due_at(
         &self,
         record: &Record,
@@ -187,7 +194,7 @@ impl Table {
     ) -> Option<Instant> {
         match settlement.transition {
             Transition::Begun | Transition::Failed => Some(retry_at.unwrap_or(NEVER)),
-            // Whoever brings a record back wants it tried, also where the application had put it off.
+            // A restored record is due, even if the application had postponed it.
             Transition::Renewed if settlement.counter == Counter::Reset => {
                 let is_later = record.due_at.is_some_and(|due_at| due_at > settlement.at);
                 Some(settlement.at).filter(|_| is_later)
@@ -197,58 +204,62 @@ impl Table {
         }
     }
 
-    /// A due date as it is written. Where a clock shows that hour twice, it would be read as the first.
-    fn written_due(&self, column: &Column, at: Instant) -> Value {
+    /// The value for a due date. In an hour that a clock repeats, the date is read as in the first one: the value is then
+    /// an hour later.
+    fn due_value(&self, column: &Column, at: Instant) -> Value {
         let zone = &self.dates.zone;
         let written = column.spelling.write(at, zone);
         match self.other_dates.read(&written) {
             Some(read) if read < at => {
-                column.most(column.spelling.write(at.saturating_add(HOUR), zone))
+                column.clamp(column.spelling.write(at.saturating_add(HOUR), zone))
             }
-            _ => column.most(written),
+            _ => column.clamp(written),
         }
     }
 
-    /// Whether a status stays to the letter. A row that a condition archives may still have one of NEW.
+    /// True if the status value stays as it was read. A row that a condition archives may still have a value of NEW.
     fn keeps_status(&self, settlement: &Settlement, record: &Record) -> bool {
         let value = || self.statuses.column.as_ref().map(|column| before(record, column));
-        let is_new = || value().is_some_and(|it| self.statuses.values(Status::New).contains(&it));
+        let is_new =
+            || value().is_some_and(|value| self.statuses.values(Status::New).contains(&value));
         settlement.transition == Transition::Undone
             || settlement.transition == Transition::Renewed && is_new()
     }
 
-    /// No last failure: NULL, or if that cannot be, the insertion date.
+    /// The value for no last failure: NULL, or the insertion date in a NOT NULL column.
     fn no_failure(&self, column: &Column, record: &Record) -> Value {
         let inserted_at = record.inserted_at.filter(|_| column.not_null);
         inserted_at.map_or(Value::Null, |at| column.spelling.write(at, &self.dates.zone))
     }
 
-    /// The columns that show that a row still is the record that was read or charged. Another row with the id of a
-    /// deleted one has another date. The condition may depend on time or other rows, so only what it reads counts.
+    /// The columns that show that a row is still the record that was read or charged. A new row with the id of a deleted
+    /// one has another insertion date. The condition itself may depend on time or other rows, so only its columns count.
     pub fn guard_columns(&self) -> Vec<&Column> {
         let read = self.statuses.column.iter().chain(&self.condition_columns);
-        let date = Some(&self.inserted).filter(|it| !it.is_expression);
-        // Without a date another row with the id of a deleted one is told by all that there is.
+        let date = Some(&self.inserted).filter(|column| !column.is_expression);
+        // Without a date only the other columns can show that the row is a new one.
         let others = self.counter_columns().chain(&self.payload).filter(|_| self.is_undated);
         distinct(read.chain(date).chain(others))
     }
 
-    /// The column that every charge changes, so that it tells one attempt from the next.
+    /// The column that every charge changes, which distinguishes attempts.
     pub fn mark_column(&self) -> Option<&Column> {
-        self.failures.as_ref().or(self.last_error.as_ref().filter(|it| it.has_room_for_notes()))
+        self.failures
+            .as_ref()
+            .or(self.last_error.as_ref().filter(|column| column.has_room_for_notes()))
     }
 
-    /// The columns that show whether a row still carries a given charge.
+    /// The columns that show that a row still has the charge of an attempt.
     pub fn charge_columns(&self) -> Vec<&Column> {
         distinct(self.guard_columns().into_iter().chain(self.mark_column()))
     }
 
-    /// The [`charge_columns`](Self::charge_columns) as they were when a record was read.
+    /// The [`charge_columns`](Self::charge_columns) of a record as it was read.
     pub fn guards_as_read(&self, record: &Record) -> Guards {
         Guards(self.charge_columns().into_iter().map(|column| before(record, column)).collect())
     }
 
-    /// What a charge makes of a row where nothing else changes with it.
+    /// The [`guard_columns`](Self::guard_columns) after a charge, if no trigger changes them.
     pub fn guards_after_charge(&self, record: &Record) -> Guards {
         let status = self.statuses.column.as_ref().map(|column| &column.name);
         let value = |column: &Column| match self.statuses.value(Status::Error) {
@@ -258,9 +269,9 @@ impl Table {
         Guards(self.guard_columns().into_iter().map(value).collect())
     }
 
-    /// What a row must hold besides its id to be the one that was read, or charged.
-    fn expected<'a>(&'a self, change: &'a RowWrite) -> impl Iterator<Item = Term<'a>> {
-        let RowWrite { record, charged, is_fenced, .. } = change;
+    /// The values that a row must have besides its id.
+    fn guards<'a>(&'a self, write: &'a RowWrite) -> impl Iterator<Item = Term<'a>> {
+        let RowWrite { record, charged, is_fenced, .. } = write;
         let columns = if *is_fenced { self.charge_columns() } else { self.guard_columns() };
         columns.into_iter().enumerate().filter_map(move |(index, column)| {
             let held = match charged {

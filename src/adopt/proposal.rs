@@ -7,7 +7,7 @@ use backlog_store::Outline;
 use toml::Value;
 
 use super::columns::ProfiledColumn;
-use crate::options::LONGEST_NAME;
+use crate::options::MAX_NAME_LENGTH;
 use crate::report::wrapped;
 use crate::terminal::Terminal;
 
@@ -28,7 +28,7 @@ impl<'a> Proposal<'a> {
     pub fn new(queue: &str, outline: &Outline, terminal: &'a Terminal) -> Self {
         // The name of a queue is shorter than that of a table may be.
         let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-        let name: String = queue.chars().map(legal).take(LONGEST_NAME).collect();
+        let name: String = queue.chars().map(legal).take(MAX_NAME_LENGTH).collect();
         let name = name.trim_start_matches(['_', '-']);
         let queue = if name.is_empty() { "jobs" } else { name }.into();
         Self { queue, questions: 0, table: outline.name.clone(), lines: String::new(), terminal }

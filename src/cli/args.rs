@@ -1,4 +1,4 @@
-//! The options of subcommands that are not keys of a queue.
+//! Options of subcommands that are not keys of a queue.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,12 +34,14 @@ pub struct AdoptArgs {
 
 #[derive(Args)]
 pub struct AddArgs {
-    /// JSON documents; or a file with one in each line, or - for standard input
+    /// JSON documents, or a file with one on each line
+    ///
+    /// With -, the documents are read from standard input.
     #[arg(required = true, value_name = "PAYLOAD", value_hint = ValueHint::FilePath)]
     pub payloads: Vec<String>,
 }
 
-// The options of the mapping. Their values do not replace those of lower layers, but narrow or extend them.
+// These options narrow or extend the values of lower layers, instead of replacing them.
 #[derive(Args)]
 #[command(next_help_heading = "Table")]
 pub struct TableArgs {
@@ -61,15 +63,15 @@ pub struct TableArgs {
 pub struct ProcessArgs {
     /// Ids of records to try now, due or not
     ///
-    /// Only pending records are tried. Prints what became of each, and exits with 0 if all succeeded. The
-    /// schedule need not be named. Passes under cron go on meanwhile, and this is not one of them.
+    /// Only pending records are tried, and no schedule is needed. Prints the result of each record, and exits
+    /// with 0 if all succeeded. This is not a pass, and passes under cron continue meanwhile.
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["dry_run", "drain", "wait", "all_queues"])]
-    // clap completes the word after `--` as if it were the first positional argument.
+    // clap completes the word after `--` as the first positional argument.
     #[arg(value_hint = ValueHint::ExecutablePath)]
     pub ids: Vec<String>,
 
-    /// With ID: try records that are SUCCESS, too
+    /// With ID: also try SUCCESS records
     #[arg(long, requires = "ids", hide_short_help = true)]
     pub again: bool,
 
@@ -87,7 +89,7 @@ pub struct ProcessArgs {
     #[arg(long)]
     pub drain: bool,
 
-    /// Wait for a running pass of the same line
+    /// Wait for a running pass of the same crontab line
     ///
     /// Without this option, the new pass exits at once and leaves the work to the running one.
     #[arg(long, hide_short_help = true)]
@@ -102,11 +104,11 @@ pub struct ProcessArgs {
 
 #[derive(Args)]
 pub struct PauseArgs {
-    /// How long to pause [default: until `resume`]
+    /// Length of the pause [default: until `resume`]
     #[arg(long = "for", value_name = "DURATION", value_parser = whole_secs)]
     pub span: Option<i64>,
 
-    /// When the pause ends
+    /// End of the pause
     ///
     /// INSTANT is 2026-11-21T03:40:00Z, or @ and the seconds since 1970.
     #[arg(long, value_name = "INSTANT", conflicts_with = "span")]
@@ -142,7 +144,7 @@ pub struct CheckArgs {
 
 #[derive(Args)]
 pub struct StatusArgs {
-    /// Show the last N passes of all crontab lines too
+    /// Also show the last N passes of all crontab lines
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub passes: usize,
 
@@ -164,7 +166,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "LIMITS", conflicts_with = "json")]
     pub fail_if: Option<String>,
 
-    /// Write the figures for Prometheus too
+    /// Also write the figures for Prometheus
     ///
     /// The file is for the textfile collector of node_exporter. Passes and tables may share it.
     #[arg(long = "metrics", id = "table_metrics", value_name = "FILE")]
@@ -196,7 +198,7 @@ fn warn_if() -> String {
 }
 
 impl StatusArgs {
-    /// Whether monitoring asks: it gets one line and its own exit codes.
+    /// With limits, monitoring gets one line and the exit codes of a plugin.
     pub fn has_limits(&self) -> bool {
         self.warn_if.is_some() || self.fail_if.is_some()
     }
@@ -220,7 +222,7 @@ pub struct ListArgs {
     #[arg(long)]
     pub due: bool,
 
-    /// Only records inserted since an instant or 2h ago
+    /// Only records inserted since this time
     ///
     /// INSTANT is 2026-11-21T03:40:00Z, or a duration before now, such as 2h or 7days.
     #[arg(long, value_name = "INSTANT", value_parser = since)]
@@ -270,7 +272,7 @@ pub struct ShowArgs {
     pub json: bool,
 }
 
-// The records that `explain` and `stop` are about.
+// The records of `explain` and `stop`.
 #[derive(Args)]
 pub struct IdsArgs {
     /// Ids of records, or their first six or more characters
@@ -319,7 +321,7 @@ pub struct EditArgs {
 
 #[derive(Args)]
 pub struct PruneArgs {
-    /// Delete records that were finished longer ago: 30d, 1y
+    /// Delete records finished longer ago than this: 30d, 1y
     ///
     /// The date is in the column `finished_at`, or for ARCHIVED records the last failure. Without this option, the
     /// ages of prune_after in backlog.toml apply.
@@ -344,7 +346,7 @@ pub struct PruneArgs {
     pub dry_run: bool,
 }
 
-/// The systemd that runs a timer.
+/// The service manager of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Systemd {
     System,

@@ -104,9 +104,9 @@ pub struct GlobalArgs {
 pub enum CliCommand {
     /// Propose a backlog.toml for an existing table
     ///
-    /// Lists the columns with few values, and maps those whose names and values are usual ones. Everything
-    /// else is a question: at a terminal you are asked, otherwise a ? takes the place of the answer, and no
-    /// command accepts the file until you replace it. Nothing is written to the database.
+    /// Lists the columns with few values, and maps columns with usual names and values. Everything else is a
+    /// question: at a terminal you are asked, otherwise the file contains a ?, and no command accepts the file
+    /// until you replace it with the answer. Nothing is written to the database.
     Adopt(Box<AdoptArgs>),
     /// Create the table
     Init(Box<InitArgs>),
@@ -137,9 +137,9 @@ pub enum CliCommand {
     Explain(Box<IdsArgs>),
     /// Stop handlers that hang
     ///
-    /// The pass that has the record sends its handler SIGTERM, and SIGKILL after --grace. The attempt does not
-    /// count, and the pass goes on. It looks for requests when a handler has run for 10 seconds. A co-process
-    /// is started anew, and a webhook is no longer waited for.
+    /// The pass that claimed the record sends its handler SIGTERM, and SIGKILL after --grace. The attempt does not
+    /// count, and the pass continues. It checks for requests once a handler has run for 10 seconds. A co-process
+    /// is restarted, and the response of a webhook is no longer awaited.
     Stop(Box<IdsArgs>),
     /// Stop trying pending records, and keep them
     Archive(Box<EditArgs>),

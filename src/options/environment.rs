@@ -1,4 +1,4 @@
-//! The environment of a command line: the variables, and the directory.
+//! The environment of the program: variables and current directory.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,14 +14,14 @@ use super::raw::Raw;
 use super::value::at_least_one;
 use crate::exit::{ExitError, usage};
 
-/// Variables that handlers get for their record: a `backlog` in a handler may be about another table.
-const OF_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
+/// Options whose variables describe a record to its handler. A `backlog` that a handler runs ignores them.
+const SET_FOR_HANDLERS: [&str; 3] = ["queue", "table", "max-attempts"];
 
 #[derive(Clone)]
 pub struct Environment {
     pub variables: HashMap<OsString, OsString>,
     pub directory: PathBuf,
-    /// How root's rule applies to the files that are named here.
+    /// Treatment of files that other users than root can change.
     pub rule: OwnerRule,
 }
 
@@ -34,7 +34,7 @@ impl Environment {
         }
     }
 
-    /// Fails if root would work on a file that others can change.
+    /// Fails if root would use a file that other users can change.
     pub fn require_trusted(&self, path: &Path, kind: ownership::PathKind) -> Result<(), ExitError> {
         match self.complaint(path, kind) {
             Some(complaint) if self.rule == OwnerRule::Enforced => Err(usage(complaint)),
@@ -42,18 +42,20 @@ impl Environment {
         }
     }
 
-    /// Who else can change a file that root works on, unless that is allowed.
+    /// For root: other users who can change a file, unless that is allowed.
     pub fn complaint(&self, path: &Path, kind: ownership::PathKind) -> Option<String> {
-        let is_waived = self.rule == OwnerRule::Waived;
-        if is_waived { None } else { ownership::complaint(&self.directory.join(path), kind) }
+        if self.rule == OwnerRule::Waived {
+            return None;
+        }
+        ownership::complaint(&self.directory.join(path), kind)
     }
 
-    /// A variable that is set, even if it is empty.
+    /// A variable, which may be empty.
     pub fn raw(&self, name: &str) -> Option<&OsString> {
         self.variables.get(OsStr::new(name))
     }
 
-    /// A variable that is set and not empty.
+    /// A variable that is not empty.
     pub fn get(&self, name: &str) -> Option<&OsString> {
         self.raw(name).filter(|value| !value.is_empty())
     }
@@ -66,29 +68,28 @@ impl Environment {
         self.get(name).map(|path| self.directory.join(path))
     }
 
-    /// The value from the command line, or else that of the option's variable.
+    /// The value on the command line, or else in the option's variable.
     pub fn typed_or(&self, typed: Option<&str>, long: &str) -> Result<Option<String>, ExitError> {
         typed.map_or_else(|| self.option(long), |typed| Ok(Some(typed.into())))
     }
 
     pub fn option(&self, long: &str) -> Result<Option<String>, ExitError> {
-        let value = self.variable_of(long);
+        let value = self.raw_option(long);
         value.map(|value| utf8(&variable(long), value)).transpose()
     }
 
-    fn variable_of(&self, long: &str) -> Option<&OsString> {
-        let is_of_handler = self.raw(TOKEN).is_some() && OF_HANDLERS.contains(&long);
-        self.get(&variable(long)).filter(|_| !is_of_handler)
+    fn raw_option(&self, long: &str) -> Option<&OsString> {
+        let is_for_handler = self.raw(TOKEN).is_some() && SET_FOR_HANDLERS.contains(&long);
+        self.get(&variable(long)).filter(|_| !is_for_handler)
     }
 
     pub fn layer(&self, queue: &str) -> Result<Layers, ExitError> {
         let mut layer = Layers::default();
-        // Few variables are of this program, and there are many keys.
         for name in self.variables.keys().filter_map(|name| name.to_str()) {
             let Some(name) = name.strip_prefix("BACKLOG_") else { continue };
             let long = name.to_ascii_lowercase().replace('_', "-");
-            if let (Some(key), Some(value)) = (Key::by_long_name(&long), self.variable_of(&long)) {
-                layer.insert(key, words(key, value), Origin::Environment);
+            if let (Some(key), Some(value)) = (Key::by_long_name(&long), self.raw_option(&long)) {
+                layer.insert(key, split_list(key, value), Origin::Environment);
             }
         }
         layer.conditions.extend(self.option("where")?);
@@ -96,45 +97,46 @@ impl Environment {
         if let (Some(value), Some(key)) = (self.raw(&variable), Key::named("max_attempts")) {
             let value = value.to_string_lossy();
             let count = value.trim();
-            let wrong = |why| usage(format!("{variable} is {value:?}: {why}"));
-            at_least_one::<u32>(count).map_err(wrong)?;
+            let with_name = |why| usage(format!("{variable} is {value:?}: {why}"));
+            at_least_one::<u32>(count).map_err(with_name)?;
             layer.insert(key, Raw::from(count), Origin::Environment);
         }
         Ok(layer)
     }
 
-    /// The variables that limit the attempts of another queue than these, each in a sentence.
+    /// A message for each variable that limits the attempts of no queue of these.
     pub fn unknown_limits(&self, queues: &[String]) -> Vec<String> {
         let known: Vec<_> = queues.iter().map(|queue| attempts_variable(queue)).collect();
         let names = self.variables.keys().filter_map(|name| name.to_str());
-        let limits = names.filter(|it| it.starts_with("MAX_") && it.ends_with("_RETRY_ATTEMPTS"));
-        let mut strange: Vec<_> =
-            limits.filter(|name| !known.iter().any(|it| it == name)).collect();
-        strange.sort_unstable();
+        let limits =
+            names.filter(|name| name.starts_with("MAX_") && name.ends_with("_RETRY_ATTEMPTS"));
+        let mut unknown: Vec<_> =
+            limits.filter(|limit| !known.iter().any(|name| name == limit)).collect();
+        unknown.sort_unstable();
         let legal = listed(known.iter().map(String::as_str));
-        let sentence = |name| format!("{name} is the limit of no queue here; legal are {legal}");
-        strange.into_iter().map(sentence).collect()
+        let message = |name| format!("{name} is the limit of no queue; use one of {legal}");
+        unknown.into_iter().map(message).collect()
     }
 
     pub fn state_dir(&self) -> Option<PathBuf> {
-        Some(self.of_user("XDG_STATE_HOME", ".local/state")?.join("backlog"))
+        Some(self.user_path("XDG_STATE_HOME", ".local/state")?.join("backlog"))
     }
 
-    fn of_user(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+    fn user_path(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         self.path(variable).or_else(|| Some(self.path("HOME")?.join(in_home)))
     }
 
-    /// The default files, in the order in which they are looked for.
+    /// The paths of the default files. The first one that exists is read.
     pub fn default_files(&self) -> Vec<PathBuf> {
-        let user = self.of_user("XDG_CONFIG_HOME", ".config");
+        let user = self.user_path("XDG_CONFIG_HOME", ".config");
         let user = user.map(|directory| directory.join("backlog/config.toml"));
         let files = [Some(self.directory.join("backlog.toml")), user];
         files.into_iter().flatten().chain(["/etc/backlog.toml".into()]).collect()
     }
 }
 
-/// A list has a line for each value.
-fn words(key: &Key, value: &OsString) -> Raw {
+/// A variable of a list has one value on each line.
+fn split_list(key: &Key, value: &OsString) -> Raw {
     match value.to_str().filter(|_| key.kind == KeyKind::List) {
         Some(lines) => Raw::Words(lines.lines().map(OsString::from).collect()),
         None => Raw::Words(vec![value.clone()]),

@@ -1,6 +1,6 @@
-//! backlog.toml: the options of all queues, and those of each.
+//! backlog.toml: the options of all queues, and of each queue.
 //!
-//! The program runs what is in it, so nobody else may be able to change a default file (`ownership.rs`).
+//! The program runs commands from the file, so no other user may be able to change a default file.
 
 use std::fmt::Display;
 use std::fs::Metadata;
@@ -16,7 +16,7 @@ use super::layers::{Layers, Origin};
 use super::toml_layer::{layer, syntax_error};
 use crate::exit::{ExitError, usage};
 
-/// A backlog.toml that was read. Its keys are legal; its values are parsed when they are needed.
+/// The contents of backlog.toml. The keys are legal; values are parsed when they are needed.
 pub struct File {
     pub path: PathBuf,
     defaults: Layers,
@@ -26,58 +26,58 @@ pub struct File {
 }
 
 impl File {
-    /// Reads a file that was named, or a default file.
+    /// Reads a default file, or a file that the user named.
     pub fn read(path: PathBuf, is_named: bool) -> Result<Self, ExitError> {
         let (bytes, found) = match is_named {
             true => secure_file::read(&path).map_err(|error| not_read(&path, &reason(&error)))?,
-            false => read_found(&path)?,
+            false => read_default(&path)?,
         };
         let text = str::from_utf8(&bytes).map_err(|_| not_read(&path, &"it is not UTF-8"))?;
         log::info!("read {}", path.display());
-        Self::parse(path, text, may(&found, 0o040, 0o004))
+        Self::parse(path, text, others_have(&found, 0o040, 0o004))
     }
 
-    /// A file that is only proposed, for this path.
+    /// Parses a proposal for a file of this path.
     pub fn proposed(path: PathBuf, text: &str) -> Result<Self, ExitError> {
         Self::parse(path, text, false)
     }
 
     fn parse(path: PathBuf, text: &str, is_readable_by_others: bool) -> Result<Self, ExitError> {
-        let shown = path.display();
+        let name = path.display();
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let span = error.span().unwrap_or_default();
             let line = text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
-            let at = text.lines().nth(line).unwrap_or_default();
+            let line_text = text.lines().nth(line).unwrap_or_default();
             let found = text.get(span).unwrap_or_default();
-            let why = syntax_error(error.message(), found, at.trim());
-            usage(format!("{shown}: line {}: {}", line + 1, one_line(&why)))
+            let why = syntax_error(error.message(), found, line_text.trim());
+            usage(format!("{name}: line {}: {}", line + 1, one_line(&why)))
         })?;
         let parsed = sections(table, path.parent().unwrap_or(Path::new("/")));
-        let (defaults, queues) = parsed.map_err(|error| usage(format!("{shown}: {error}")))?;
+        let (defaults, queues) = parsed.map_err(|error| usage(format!("{name}: {error}")))?;
         Ok(Self { path, defaults, queues, is_readable_by_others })
     }
 
-    /// A secret that every user of the machine can read in the file, if there is one.
+    /// A secret in a file that other users can read.
     pub fn exposed_secret(&self) -> Option<&'static str> {
-        let sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
-        sections.filter_map(Layers::credential).find(|_| self.is_readable_by_others)
+        let mut sections = self.queues.iter().map(|(_, section)| section).chain([&self.defaults]);
+        sections.find_map(Layers::credential).filter(|_| self.is_readable_by_others)
     }
 
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.queues.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The values of a queue. A queue that is not described has the defaults, unless it must be described.
-    pub fn layer(&self, queue: &str, must_be: bool) -> Result<Layers, ExitError> {
+    /// The values of a queue, or else the defaults. Fails if an unknown queue is chosen by name.
+    pub fn layer(&self, queue: &str, is_chosen: bool) -> Result<Layers, ExitError> {
         let mut defaults = self.defaults.clone();
         if let Some((_, section)) = self.queues.iter().find(|(name, _)| name == queue) {
-            // The condition of a queue replaces that of all queues.
+            // The condition of a queue replaces the default.
             if !section.conditions.is_empty() {
                 defaults.conditions.clear();
             }
             return Ok(section.clone().over(defaults));
         }
-        if must_be && !self.queues.is_empty() {
+        if is_chosen && !self.queues.is_empty() {
             let path = self.path.display();
             return Err(usage(format!("{path}: {}", unknown_name("queue", queue, self.queues()))));
         }
@@ -85,14 +85,14 @@ impl File {
     }
 }
 
-/// Whether users other than the owner have these permissions. The group of this process is no other user.
-fn may(found: &Metadata, of_group: u32, of_others: u32) -> bool {
+/// True if other users have these permissions. The group of this process does not count as another user.
+fn others_have(found: &Metadata, group_mode: u32, others_mode: u32) -> bool {
     let is_own = found.gid() == rustix::process::getegid().as_raw();
-    found.mode() & of_others != 0 || found.mode() & of_group != 0 && !is_own
+    found.mode() & others_mode != 0 || found.mode() & group_mode != 0 && !is_own
 }
 
-/// Reads a file that nobody named, if no other user can change it.
-fn read_found(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
+/// Reads a file if no other user can change it.
+fn read_default(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     let read = secure_file::read_with_directory(path);
     let (bytes, found, directory) = read.map_err(|error| not_read(path, &reason(&error)))?;
     // In a sticky directory nobody can replace the file.
@@ -100,7 +100,9 @@ fn read_found(path: &Path) -> Result<(Vec<u8>, Metadata), ExitError> {
     let why = |found: &Metadata| match found.uid() {
         uid if !is_own(uid) => Some(format!("belongs to user {uid}")),
         _ if found.is_dir() && is_sticky => None,
-        _ => may(found, GROUP_WRITE, OTHERS_WRITE).then(|| "can be written by others".into()),
+        _ => {
+            others_have(found, GROUP_WRITE, OTHERS_WRITE).then(|| "can be written by others".into())
+        }
     };
     let of_directory = || Some(format!("is in a directory that {}", why(&directory)?));
     match why(&found).or_else(of_directory).filter(|_| !is_root()) {
@@ -125,7 +127,7 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
     let (defaults, queues) = (table("defaults")?, table("queue")?);
     if let Some((name, value)) = file.iter().next() {
         let legal = match value.is_table() {
-            true => "legal are [defaults] and [queue.NAME]",
+            true => "use [defaults] or [queue.NAME]",
             false => "write a key below [defaults] or [queue.NAME]",
         };
         return Err(format!("no section {name:?}; {legal}"));
@@ -134,7 +136,7 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
         let layer = layer(keys, Some(directory), Origin::File);
         layer.map_err(|error| format!("{name}: {error}"))
     };
-    let described = |(queue, keys): (String, Value)| {
+    let parse_queue = |(queue, keys): (String, Value)| {
         require_queue_name(&queue)?;
         let Value::Table(keys) = keys else {
             return Err(format!("write [queue.{queue}] and its keys below"));
@@ -142,18 +144,18 @@ fn sections(mut file: Table, directory: &Path) -> Result<(Layers, Vec<(String, L
         section(keys, &format!("queue {queue}")).map(|layer| (queue, layer))
     };
     let defaults = section(defaults, "defaults")?;
-    Ok((defaults, queues.into_iter().map(described).collect::<Result<_, _>>()?))
+    Ok((defaults, queues.into_iter().map(parse_queue).collect::<Result<_, _>>()?))
 }
 
-/// A name is safe in a file name, a shell, a unit and a URL.
+/// Requires a name that needs no quotes in a file name, a shell, a unit and a URL.
 pub fn require_queue_name(name: &str) -> Result<(), String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '-'].contains(&c);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_LENGTH
         && name.chars().all(is_legal);
     let rule =
         "a name starts with a letter or digit, and has up to 64 of A-Z, a-z, 0-9, _, . and -";
     if is_name { Ok(()) } else { Err(format!("queue {:?}: {rule}", cut_line(name))) }
 }
 
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_NAME_LENGTH: usize = 64;

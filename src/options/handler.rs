@@ -1,4 +1,4 @@
-//! The handler that the options choose, checked.
+//! The handler that the options describe.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ pub enum HandlerSpec {
     Post(Box<Webhook>),
 }
 
-/// Secret that signs requests. It is no option, because every user can read a command line.
+/// Variable of the secret that signs requests. It is no option, because other users can read command lines.
 pub const WEBHOOK_SECRET: &str = "BACKLOG_WEBHOOK_SECRET";
 
 fn webhook(
@@ -30,20 +30,23 @@ fn webhook(
     settings: &Settings,
     environment: &Environment,
 ) -> Result<Webhook, ExitError> {
-    let wrong = |option: &'static str| {
+    let with_option = |option: &'static str| {
         move |error: anyhow::Error| usage(format!("{option}: {}", chain(&error)))
     };
     let headers = settings.header.iter().map(|header| Header::parse(header));
     let hosts = Hosts::parse(settings.allow_hosts.iter().map(String::as_str));
     let key = settings.idempotency_key.as_deref().map(IdempotencyKey::parse);
     let webhook = Webhook {
-        target: Target::new(url).map_err(wrong("--post"))?,
-        headers: headers.collect::<Result<_, _>>().map_err(wrong("--header"))?,
+        target: Target::new(url).map_err(with_option("--post"))?,
+        headers: headers.collect::<Result<_, _>>().map_err(with_option("--header"))?,
         ca_file: settings.ca_file.clone(),
         gives_up: refusals(&settings.give_up_on).map_err(usage)?,
         signing: signing(settings, environment)?,
-        hosts: hosts.map_err(wrong("--allow-host"))?,
-        key: key.transpose().map_err(wrong("--idempotency-key"))?.unwrap_or(IdempotencyKey::Name),
+        hosts: hosts.map_err(with_option("--allow-host"))?,
+        key: key
+            .transpose()
+            .map_err(with_option("--idempotency-key"))?
+            .unwrap_or(IdempotencyKey::Name),
         proxies: Proxies::from_env(&|name| environment.text(name)),
     };
     require_hosts(&webhook)?;
@@ -51,7 +54,7 @@ fn webhook(
     Ok(webhook)
 }
 
-/// Requires a list of hosts if a record could send credentials, or a proxy, to a host of its choice.
+/// Requires a list of hosts where a record could send credentials to any host, or make a proxy look it up.
 fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     if !webhook.names_any_host() {
         return Ok(());
@@ -77,24 +80,24 @@ fn require_hosts(webhook: &Webhook) -> Result<(), ExitError> {
     )))
 }
 
-/// Fails if a request would contain the secret that signs it.
+/// Fails if requests would contain the secret that signs them.
 fn require_secrecy(webhook: &Webhook, payload: Option<&str>) -> Result<(), ExitError> {
     let Some(column) = webhook.signing.column() else { return Ok(()) };
-    let is_it = |other: &str| other.eq_ignore_ascii_case(column);
-    let places = [
-        (webhook.target.columns().any(is_it), "the URL", "--post"),
-        (webhook.key.columns().any(is_it), "the key", "--idempotency-key"),
-        (payload.is_some_and(is_it), "the body", "--set payload=..."),
+    let is_secret = |other: &str| other.eq_ignore_ascii_case(column);
+    let parts = [
+        (webhook.target.columns().any(is_secret), "the URL", "--post"),
+        (webhook.key.columns().any(is_secret), "the key", "--idempotency-key"),
+        (payload.is_some_and(is_secret), "the body", "--set payload=..."),
     ];
-    let Some((_, place, option)) = places.into_iter().find(|(is_sent, ..)| *is_sent) else {
+    let Some((_, part, option)) = parts.into_iter().find(|(has_secret, ..)| *has_secret) else {
         return Ok(());
     };
     Err(usage(format!(
-        "--secret-column: {column:?} would be sent in {place}; name another column there ({option})"
+        "--secret-column: {column:?} would be sent in {part}; name another column there ({option})"
     )))
 }
 
-/// The secret of a record goes before the secret of the environment. No request is sent unsigned instead.
+/// The secret of each record, or else of the environment.
 fn signing(settings: &Settings, environment: &Environment) -> Result<Signing, ExitError> {
     if let Some(column) = &settings.secret_column {
         return Ok(Signing::Own { column: column.clone() });
@@ -111,7 +114,7 @@ pub fn no_handler() -> ExitError {
 }
 
 impl HandlerSpec {
-    pub fn chosen(
+    pub fn from_settings(
         settings: &Settings,
         layers: &Layers,
         environment: &Environment,
@@ -119,7 +122,6 @@ impl HandlerSpec {
         if settings.stream && settings.post.is_some() {
             return Err(usage("--stream and --post are two handlers: choose one"));
         }
-        let argv = settings.exec.clone();
         for (key, ..) in layers.iter() {
             let required = if key.name == "window" && !settings.stream {
                 "--stream"
@@ -139,6 +141,7 @@ impl HandlerSpec {
             }
             return Ok(Some(Self::Post(Box::new(webhook(url, settings, environment)?))));
         }
+        let argv = settings.exec.clone();
         if argv.is_empty() {
             return Ok(None);
         }
@@ -149,12 +152,12 @@ impl HandlerSpec {
         Ok(Some(Self::Exec { argv, give_up_on }))
     }
 
-    /// Whether its receiver is told which attempts it may take for one.
+    /// True for a webhook with the default idempotency key.
     pub fn uses_default_key(&self) -> bool {
         matches!(self, Self::Post(webhook) if matches!(webhook.key, IdempotencyKey::Name))
     }
 
-    /// Whether a record may be given up before its last attempt, by --give-up-on.
+    /// True if --give-up-on may archive a record before its last attempt.
     pub fn gives_up(&self) -> bool {
         match self {
             Self::Exec { give_up_on, .. } => !give_up_on.is_empty(),

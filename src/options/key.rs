@@ -1,4 +1,4 @@
-//! One setting, described once for all sources of options, the help, the manual and completion.
+//! The description of a setting, for all sources of options, the help, the manual and completion.
 
 use super::raw::Raw;
 use super::settings::Settings;
@@ -7,13 +7,13 @@ use super::settings::Settings;
 #[derive(Debug)]
 pub struct Key {
     pub name: &'static str,
-    /// The name of the option, without hyphens before it.
+    /// Name of the option, without the leading hyphens.
     pub long: &'static str,
     pub short: Option<char>,
     pub kind: KeyKind,
-    /// Parses a value into its field of the settings.
+    /// Parses a value and sets its field of the settings.
     pub parse: Parse,
-    /// What stands for the value in the help; empty for flags, and for keys that are no options.
+    /// Name of the value in the help; empty for flags, and for keys that are no options.
     pub placeholder: &'static str,
     /// The legal values.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test writes docs/reference.md with it"))]
@@ -21,12 +21,12 @@ pub struct Key {
     pub default: KeyDefault,
     /// A legal value in TOML.
     pub example: &'static str,
-    /// A phrase for `-h`, and sentences for `--help`. A key that is no option has only sentences.
+    /// A phrase for `-h`, and sentences for `--help`. Keys that are no options have only sentences.
     pub help: [&'static str; 2],
     pub role: KeyRole,
     pub is_option: bool,
     pub is_in_short_help: bool,
-    /// Whether the value may hold a password, so that no message repeats it.
+    /// The value may contain a password, so no message repeats it.
     pub is_secret: bool,
 }
 
@@ -38,7 +38,7 @@ pub enum KeyKind {
     /// True or false; an option without a value.
     Flag,
     Value,
-    /// An option whose value may be left out.
+    /// An option with an optional value.
     Optional,
     List,
     /// A file or directory. In backlog.toml it is relative to the directory of that file.
@@ -46,11 +46,11 @@ pub enum KeyKind {
     Command,
     /// A column, or a table with these parts.
     Column(&'static [&'static str]),
-    /// A table of columns and the values that they are set to.
+    /// A table of columns and their new values.
     Assignments,
 }
 
-/// The value that applies where no source has one.
+/// The value without any source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDefault {
     None,
@@ -59,12 +59,12 @@ pub enum KeyDefault {
     Text(&'static str),
 }
 
-/// The subject of a key. A schedule or a handler in a layer replaces the one of lower layers as a whole.
+/// The subject of a key. A schedule or a handler replaces the whole schedule or handler of lower layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
     Independent,
-    /// Chooses the schedule.
     Schedule,
+    /// A parameter of the schedule.
     ScheduleDetail,
     /// The command, or how it is run.
     Command,

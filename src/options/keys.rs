@@ -1,4 +1,4 @@
-//! The table of keys: every setting of a queue, in groups.
+//! The table of keys: all settings of a queue, in groups.
 
 use backlog_schedule::parse_duration;
 
@@ -128,7 +128,7 @@ pub const MAPPING: &[Key] = &[
         Column(&["column", "format"]),
         |to, raw| to.table.set_finished_at(raw),
         "Column of the date at which a record was finished, such as one that on_success sets to {now}. `prune` \
-         and prune_after go by it for SUCCESS records, and for ARCHIVED records of a table without last_failure. \
+         and prune_after use it for SUCCESS records, and for ARCHIVED records of a table without last_failure. \
          If it names the column of date_inserted, that date counts for SUCCESS records only.",
     )
     .takes("column; { column, format }; or \"\" for none", "\"completed_at\""),
@@ -254,14 +254,14 @@ pub const SCHEDULE: &[Key] = &[
     .long_name("by-age")
     .role(KeyRole::ScheduleDetail),
     Key::option("every", Value, "DURATION", |to, raw| set(&mut to.every, raw.parse(whole_secs)), [
-        "Interval at which cron runs this",
+        "Interval at which cron starts the command",
         "Delays are counted in ticks of this length, so a pass that starts a little early misses no record.",
     ])
     .takes(DURATION, "\"5m\"")
     .default_text("1m; 5m with --progressive")
     .role(KeyRole::ScheduleDetail),
     Key::option("spread", Value, "PERCENT", |to, raw| set(&mut to.spread, raw.parse(parse_percent)), [
-        "How far to spread the retries of records that fail together",
+        "Spread of the retries of records that failed together",
         "At 0%, the retries stay together. At 100%, they fill the time between two delays of the policy \
          evenly. The spread is not random: it depends on the ids of the records.",
     ])
@@ -274,7 +274,7 @@ pub const SCHEDULE: &[Key] = &[
          emails.",
     ])
     .long_name("max-attempts")
-    .takes("number, at least 1; or { column } with that of each record", "20")
+    .takes("number, at least 1; or { column } with the number of each record", "20")
     .default_text("no limit; 5 with --pgmq")
     .in_short_help(),
     Key::option("max_age", Value, "DURATION", |to, raw| set(&mut to.max_age, raw.parse(age)), [
@@ -311,7 +311,7 @@ pub const PASS: &[Key] = &[
     .takes(DURATION, "\"30s\"")
     .default("10s"),
     Key::option("order", Value, "ORDER", Settings::set_order, [
-        "Which records come first: newest, oldest, or by a column",
+        "Order of the records: newest, oldest, or by a column",
         "\"priority desc\" begins with the greatest value of the column priority, \"priority asc\" with the least; \
          records with the same value come in the order of their ids. `check` prints an index for it.",
     ])
@@ -465,12 +465,12 @@ pub const HANDLER: &[Key] = &[
     ])
     .long_name("ca-file")
     .takes("path of a file", "\"/etc/ssl/intranet.pem\"")
-    .default_text("those of the system")
+    .default_text("the authorities of the system")
     .role(KeyRole::Webhook),
 ];
 
 impl Key {
-    /// The name of its group, which is its heading in the help.
+    /// The heading of the key in the help.
     pub fn group(&self) -> &'static str {
         let has_key = |keys: &[Self]| keys.iter().any(|key| key.name == self.name);
         KEYS.iter().find(|(_, keys)| has_key(keys)).map_or("Options", |(name, _)| name)
@@ -480,7 +480,7 @@ impl Key {
         all().find(|key| key.name == name)
     }
 
-    /// The key of a long option, `max-runtime`.
+    /// The key of an option such as `max-runtime`.
     pub fn by_long_name(long: &str) -> Option<&'static Self> {
         all().find(|key| key.is_option && key.long == long)
     }
@@ -490,13 +490,10 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().flat_map(|(_, keys)| *keys)
 }
 
-/// The key of this name, or an error that says where all keys are listed.
 pub fn require(name: &str) -> Result<&'static Key, String> {
-    let meant = || {
-        let key = Key::by_long_name(&name.replace('_', "-"));
-        key.map_or_else(String::new, |key| format!("; write it as {}", key.name))
-    };
     Key::named(name).ok_or_else(|| {
-        format!("no key {name:?}{}; `backlog help backlog.toml` lists all keys", meant())
+        let key = Key::by_long_name(&name.replace('_', "-"));
+        let hint = key.map_or_else(String::new, |key| format!("; write it as {}", key.name));
+        format!("no key {name:?}{hint}; `backlog help backlog.toml` lists all keys")
     })
 }

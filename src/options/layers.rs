@@ -1,4 +1,4 @@
-//! Layers of values, one for each source of options, and how a higher layer replaces a lower one.
+//! Layers of values, one for each source of options.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub enum Origin {
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     values: BTreeMap<&'static str, (&'static Key, Raw, Origin)>,
-    /// The conditions of all layers, the lowest layer's first. A record must meet all of them.
+    /// The conditions of all layers, from the lowest layer up. A record must meet all of them.
     pub conditions: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Layers {
         self.values.get(key).map(|(_, _, origin)| *origin)
     }
 
-    /// Whether a key has a value, and is not switched off.
+    /// True if a key has a value, and is not switched off.
     pub fn has(&self, key: &str) -> bool {
         debug_assert!(Key::named(key).is_some(), "there is no key {key}");
         self.has_any(|other| other.name == key)
@@ -98,7 +98,7 @@ impl Layers {
         self.get(key)?.clone().into_path().ok()
     }
 
-    /// The values that apply if `self` is above `lower`.
+    /// Merges two layers. The values of `self` replace the values of `lower`.
     pub fn over(self, mut lower: Self) -> Self {
         let has_schedule = self.has_any(|key| key.role == KeyRole::Schedule);
         let (has_exec, has_post) = (self.has(EXEC), self.has(POST));
@@ -130,8 +130,8 @@ impl Layers {
         values.filter(move |(key, raw, _)| !is_off(key, raw))
     }
 
-    /// Parses the values, and other defaults. Errors begin with a place, `place_of_keys` for keys of a file.
-    pub fn settings(&self, place_of_keys: &str) -> (Settings, Vec<String>) {
+    /// Parses all values, and the defaults of other keys. `file` is a prefix for errors in backlog.toml.
+    pub fn settings(&self, file: &str) -> (Settings, Vec<String>) {
         let (mut settings, mut complaints) = (Settings::default(), Vec::new());
         for key in all() {
             if let KeyDefault::Value(value) = key.default {
@@ -141,13 +141,13 @@ impl Layers {
         }
         for (key, raw, origin) in self.iter() {
             if let Err(why) = (key.parse)(&mut settings, raw.clone()) {
-                complaints.push(complaint(key, raw, origin, place_of_keys, &why));
+                complaints.push(complaint(key, raw, origin, file, &why));
             }
         }
         (settings, complaints)
     }
 
-    /// A secret in this layer that other users should not read, if there is one.
+    /// A secret in this layer.
     pub fn credential(&self) -> Option<&'static str> {
         if self.text("db").is_some_and(|db| is_url(db) && without_password(db) != db) {
             return Some("a password in `db`");
@@ -158,17 +158,18 @@ impl Layers {
         if self.has("ping") {
             return Some("a URL in `ping`");
         }
-        let is_credential = |line: &str| Header::parse(line).is_ok_and(|it| it.is_credential());
+        let is_credential =
+            |line: &str| Header::parse(line).is_ok_and(|header| header.is_credential());
         let headers = self.get("header")?.clone().into_texts().ok()?;
         headers.iter().any(|line| is_credential(line)).then_some("a credential in `header`")
     }
 }
 
-/// A value for a message, unless it may hold a password, or is no short text.
-fn displayed(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
+/// A value as text for a message, unless it may contain a password, or is a list or table.
+fn display_value(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
     let raw = Some(raw).filter(|_| !key.is_secret)?;
     let text = match raw {
-        // Only a file needs the quotes.
+        // Only a value of a file has quotes.
         _ if origin != Origin::File && raw.as_str().is_some() => raw.as_str()?.to_string(),
         Raw::Words(_) => return None,
         Raw::Toml(value) if value.is_array() || value.is_table() => return None,
@@ -178,16 +179,16 @@ fn displayed(key: &Key, raw: &Raw, origin: Origin) -> Option<String> {
 }
 
 /// `--jobs 0: must be at least 1`
-fn complaint(key: &Key, raw: &Raw, origin: Origin, place_of_keys: &str, why: &str) -> String {
-    let (place, equals) = match origin {
+fn complaint(key: &Key, raw: &Raw, origin: Origin, file: &str, why: &str) -> String {
+    let (name, equals) = match origin {
         Origin::CommandLine if key.name == EXEC => ("the handler".into(), " "),
         Origin::CommandLine => (format!("--{}", key.long), " "),
         Origin::Set => (format!("--set {}", key.name), "="),
         Origin::Environment => (variable(key.long), "="),
-        Origin::File | Origin::Default => (format!("{place_of_keys}{}", key.name), " = "),
+        Origin::File | Origin::Default => (format!("{file}{}", key.name), " = "),
     };
-    match displayed(key, raw, origin) {
-        Some(value) => format!("{place}{equals}{value}: {why}"),
-        None => format!("{place}: {why}"),
+    match display_value(key, raw, origin) {
+        Some(value) => format!("{name}{equals}{value}: {why}"),
+        None => format!("{name}: {why}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Options from the command line, the environment and backlog.toml, each described once in `keys.rs`.
+//! Options from the command line, the environment and backlog.toml. `keys.rs` describes each option.
 
 mod environment;
 mod file;
@@ -18,7 +18,7 @@ mod toml_layer;
 pub mod value;
 
 pub use environment::Environment;
-pub use file::{File, LONGEST_NAME};
+pub use file::{File, MAX_NAME_LENGTH};
 pub use handler::{HandlerSpec, WEBHOOK_SECRET, no_handler};
 pub use key::Key;
 pub use layers::Origin;
@@ -29,5 +29,5 @@ pub use resolved::{Resolved, Sources, TypedOptions};
 pub use schedule::{simulated, unknown_schedule};
 pub use toml_layer::Setting;
 
-/// The name of a queue that has none.
+/// The name of an unnamed queue.
 pub const DEFAULT_QUEUE: &str = "default";

@@ -1,4 +1,4 @@
-//! The options of a pass, checked.
+//! The options of a pass.
 
 use std::time::Duration;
 
@@ -18,22 +18,20 @@ pub struct PassSettings<'a> {
     pub schedule: Schedule,
     pub limits: PassLimits,
     pub wait: bool,
-    /// With the proxies to the service.
     pub ping: Option<(Ping, Proxies)>,
-    /// None if no record is handled.
     pub handler: Option<HandlerSpec>,
     pub timeout: Option<Duration>,
 }
 
 impl<'a> PassSettings<'a> {
-    /// `is_dry` says that no record is handled.
+    /// A dry run needs no handler.
     pub fn new(resolved: &'a Resolved<'_>, is_dry: bool) -> Result<Self, ExitError> {
         let (handler, schedule) = (resolved.handler()?, resolved.schedule()?);
         let policy = Policy::Age(AgeWindow { min_secs: 0, max_secs: 100 * 365 * DAY });
         let all_ages = Schedule { policy, limits: RetryLimits::default(), shard: None };
         let schedule =
             schedule.or_else(|| resolved.typed.works_without_schedule.then_some(all_ages));
-        // An error in an option goes before one that is missing.
+        // Errors in options precede missing options.
         resolved.require_all(is_dry)?;
         let settings = &resolved.settings;
         if settings.ping.is_some() && cfg!(not(feature = "webhook")) {

@@ -1,4 +1,4 @@
-//! The URLs to which passes are reported. They are secret: anybody who knows one can report too.
+//! URLs of pings. They are secret: anybody who knows a URL can report passes.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::handlers::Target;
 const LINE: &str = "line";
 const EVENTS: [&str; 3] = ["start", "success", "failure"];
 
-/// Where the events of each pass are reported.
+/// The URLs to which each pass is reported.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Ping {
     /// The URL of a check. The event is appended to its path.
     Check(String),
-    /// A URL for each of [`EVENTS`] that is reported.
+    /// URLs of [`EVENTS`]. Other events are not reported.
     Each(HashMap<String, String>),
 }
 
@@ -30,10 +30,10 @@ pub enum Event {
 }
 
 impl Ping {
-    /// Parses a URL, or a table of URLs. The error shows nothing of them.
+    /// Parses a URL, or a table of URLs. No error repeats them.
     pub fn parse(raw: Raw) -> Result<Self, String> {
         let ping = match raw {
-            Raw::Toml(Value::Table(urls)) => each(urls)?,
+            Raw::Toml(Value::Table(urls)) => parse_each(urls)?,
             Raw::Toml(ref value) if !value.is_str() => {
                 return Err("write a URL, or { start, success, failure }".into());
             }
@@ -65,12 +65,12 @@ impl Ping {
         ))
     }
 
-    /// Where an event of a run is reported, if it is.
+    /// The URL of an event of a pass; `None` if the event is not reported.
     pub fn target(&self, event: Event, run: &str) -> Option<Result<Target>> {
         Some(match (self, event) {
-            (Self::Check(url), Event::Start) => Target::new(&behind(url, "start", run)),
+            (Self::Check(url), Event::Start) => Target::new(&append(url, "start", run)),
             (Self::Check(url), Event::End(exit)) => {
-                Target::new(&behind(url, &exit.to_string(), run))
+                Target::new(&append(url, &exit.to_string(), run))
             }
             (Self::Each(urls), Event::Start) => Target::new(urls.get("start")?),
             (Self::Each(urls), Event::End(0)) => Target::new(urls.get("success")?),
@@ -79,21 +79,21 @@ impl Ping {
     }
 }
 
-/// `https://hc-ping.com/UUID/start?rid=...`: the event follows the path, the run the query.
-fn behind(url: &str, event: &str, run: &str) -> String {
+/// Appends an event to the path, and the run to the query: `https://hc-ping.com/UUID/start?rid=...`
+fn append(url: &str, event: &str, run: &str) -> String {
     let url = url.split('#').next().unwrap_or_default();
-    let (path, query) = url.split_once('?').map_or((url, ""), |(path, query)| (path, query));
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let and = if query.is_empty() { "" } else { "&" };
     format!("{}/{event}?{query}{and}rid={}", path.trim_end_matches('/'), as_uuid(run))
 }
 
-/// The 16 hexadecimal digits of a run at the end of a UUID, the form that the service accepts.
+/// A UUID, which the service requires, from the 16 hexadecimal digits of a run.
 fn as_uuid(run: &str) -> String {
     let (high, low) = run.split_at_checked(4).unwrap_or((run, ""));
     format!("00000000-0000-0000-{high}-{low}")
 }
 
-fn each(urls: Table) -> Result<Ping, String> {
+fn parse_each(urls: Table) -> Result<Ping, String> {
     let url = |(event, url): (String, Value)| match url.as_str() {
         _ if !EVENTS.contains(&&*event) => Err(unknown_name("key", &event, EVENTS)),
         None => Err(format!("{event} is not text; write its URL in quotes")),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_stands_behind_the_path_of_a_check() {
+    fn the_event_is_appended_to_the_path_of_a_check() {
         let rid = "rid=00000000-0000-0000-0123-456789abcdef";
         for (check, start) in [
             ("https://hc-ping.com/uuid", format!("https://hc-ping.com/uuid/start?{rid}")),
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn an_event_without_a_url_is_not_reported() {
         let table: Table = "success = 'http://a/up'\nfailure = 'http://a/down'".parse().unwrap();
-        let ping = each(table).unwrap();
+        let ping = parse_each(table).unwrap();
         let urls = [Event::Start, Event::End(0), Event::End(1), Event::End(75)];
         let urls = urls.map(|event| url(&ping, event));
         let [none, up, down, later] = urls.each_ref().map(Option::as_deref);

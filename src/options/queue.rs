@@ -1,4 +1,4 @@
-//! The queue that the options describe: where its records are, and how their table is mapped.
+//! The queue that the options describe: its database, and the mapping of its table.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ pub struct Queue {
     pub name: String,
     pub db: Location,
     pub mapping: Mapping,
-    /// The part of the records that is processed, if not all of them.
+    /// A part of the records, if not all are processed.
     pub shard: Option<Shard>,
     pub state_dir: Option<PathBuf>,
-    /// Whether it is named, or follows from the database. Otherwise it is the default one of a user.
+    /// False for a user's default directory, which several queues share.
     pub has_own_state_dir: bool,
-    /// The command that gets each archived record, if one is set there or in the environment.
+    /// The command for each archived record, from backlog.toml or the environment.
     pub on_archive: Option<Vec<OsString>>,
     pub prune_after: PruneAfter,
 }
@@ -35,7 +35,7 @@ impl Queue {
         self.shard.is_none_or(|shard| shard.holds(id))
     }
 
-    /// Whether it is the other queue, or a part of it by a further condition or a shard.
+    /// True if `self` is `other`, or a part of it by a further condition or a shard.
     pub fn is_within(&self, other: &Self) -> bool {
         let (own, whole) = (&self.mapping, &other.mapping);
         let is_same = own.conditions == whole.conditions && self.shard == other.shard;
@@ -48,16 +48,16 @@ impl Queue {
     }
 }
 
-/// Whether the text is probably not the name of a file.
-fn is_nearly_a_url(text: &str) -> bool {
+/// True for a text that is probably a URL with a mistake, and not the name of a file.
+fn resembles_url(text: &str) -> bool {
     let text = text.trim_start().to_ascii_lowercase();
-    let starts = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
-    let of_sqlite = ["file:", "sqlite:", "sqlite3:"];
+    let postgres = ["postgres:", "postgresql:", "postgres//", "postgresql//", "pg:", "host="];
+    let sqlite = ["file:", "sqlite:", "sqlite3:"];
     ["://", "password="].iter().any(|part| text.contains(part))
-        || starts.iter().chain(&of_sqlite).any(|start| text.starts_with(start))
+        || postgres.iter().chain(&sqlite).any(|start| text.starts_with(start))
 }
 
-/// A file, or a server if the text looks like a URL.
+/// The database of `--db`: a server if the text is a URL, or else a file.
 pub fn location(
     db: PathBuf,
     pgmq: Option<&str>,
@@ -68,14 +68,14 @@ pub fn location(
         let found = Location::from_url(text, pgmq, &|name| environment.text(name));
         return found.map_err(|error| usage(chain(&error)));
     }
-    // The text may contain a password, so the message does not repeat it.
-    if is_nearly_a_url(text) {
+    // The message does not repeat the text, which may contain a password.
+    if resembles_url(text) {
         return Err(usage(
             "--db must be the path of a SQLite file, without a scheme, or \
              postgres://user@host:port/database",
         ));
     }
-    // HOST:PORT/NAME, unless there is a directory of that name.
+    // HOST:PORT/NAME, unless HOST:PORT is a directory.
     let host = text.split_once('/').map_or("", |(host, _)| host);
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if has_port && !environment.directory.join(host).is_dir() {

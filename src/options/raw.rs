@@ -1,18 +1,18 @@
-//! A value before it is parsed.
+//! Values before they are parsed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use toml::{Table, Value};
 
-/// Words of the command line or of the environment, or a value of TOML.
+/// Words of the command line or the environment, or a value of TOML.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     Words(Vec<OsString>),
     Toml(Value),
 }
 
-/// The answer that `adopt` leaves open.
+/// The placeholder of `adopt` for a missing answer.
 pub const OPEN: &str = "?";
 
 impl From<&str> for Raw {
@@ -22,7 +22,7 @@ impl From<&str> for Raw {
 }
 
 impl Raw {
-    /// The text, if the value is one text.
+    /// The value as one text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Words(words) => words.first().filter(|_| words.len() == 1)?.to_str(),
@@ -41,7 +41,7 @@ impl Raw {
         }
     }
 
-    /// One text. A number is legal too.
+    /// One text, or a number as text.
     pub fn into_text(self) -> Result<String, String> {
         match self {
             Self::Words(mut words) => match (words.pop(), words.is_empty()) {
@@ -53,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// The values of a list, or one value.
+    /// A list, or one value as a list.
     pub fn into_texts(self) -> Result<Vec<String>, String> {
         match self {
             Self::Words(words) => words.into_iter().map(utf8).collect(),
@@ -82,7 +82,7 @@ fn utf8(word: OsString) -> Result<String, String> {
     word.into_string().map_err(|_| "the text is not UTF-8".into())
 }
 
-/// A value of TOML as it would be typed.
+/// A value of TOML as it is typed on a command line.
 pub fn text(value: Value) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text,
@@ -99,7 +99,7 @@ pub fn text(value: Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// The texts of an array, or one text.
+/// An array as texts, or one value as a list.
 pub fn texts(value: Value) -> Result<Vec<String>, String> {
     let values = if let Value::Array(values) = value { values } else { vec![value] };
     values.into_iter().map(text).collect()

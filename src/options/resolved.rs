@@ -15,17 +15,13 @@ use super::keys::MAPPING;
 use super::layers::{Layers, Origin};
 use super::queue::{Queue, location};
 use super::raw::Raw;
-use super::schedule::{chosen_schedule, no_schedule};
+use super::schedule::{no_schedule, schedule_from};
 use super::settings::Settings;
 use super::toml_layer::{Setting, layer};
 use super::{DEFAULT_QUEUE, HandlerSpec, no_handler};
 use crate::exit::{ExitError, usage};
 
-/// The defaults of a pgmq queue, which are those of usual queue workers.
-const PGMQ_DEFAULTS: [(&str, &str); 2] =
-    [("policy", "exponential:first=1s,base=2,max=60s,jitter=30%"), ("max_attempts", "5")];
-
-/// The sources of options besides the command line.
+/// The sources of options other than the command line.
 pub struct Sources {
     pub environment: Environment,
     pub file: Option<File>,
@@ -39,22 +35,23 @@ pub struct TypedOptions {
     pub set: Vec<Setting>,
     pub name: Option<String>,
     pub takes_all_queues: bool,
-    /// Whether it also works if none of several queues is chosen.
+    /// The command works although none of several queues is chosen.
     pub works_without_queue: bool,
-    /// Whether it tries records that a person names.
+    /// The command tries the records that it names, due or not.
     pub works_without_schedule: bool,
 }
 
-/// The options of one queue, all layers together.
+/// The options of one queue from all layers.
 pub struct Resolved<'a> {
     name: String,
     /// False if only a table was named.
     pub is_named: bool,
-    all: Layers,
-    /// The values of the keys that the subcommand knows.
+    /// The options of the queue's passes.
+    pass_layers: Layers,
+    /// The options that the subcommand knows.
     layers: Layers,
     pub settings: Settings,
-    /// Errors in values of `settings`, whose fields are then not set.
+    /// Errors in values. The fields of `settings` for them are not set.
     pub errors: Vec<String>,
     pub typed: &'a TypedOptions,
     pub sources: &'a Sources,
@@ -75,14 +72,14 @@ fn chooses_table(key: &Key) -> bool {
     ["db", "table", "pgmq"].contains(&key.name)
 }
 
-/// The file that is read without --config.
+/// The path of backlog.toml without `--config`.
 fn default_file(environment: &Environment) -> Option<PathBuf> {
     let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
     let default = || environment.default_files().into_iter().find(exists);
     environment.path("BACKLOG_CONFIG").or_else(default)
 }
 
-/// Options as they follow a subcommand: ` --queue orders`.
+/// Options as text behind a subcommand: ` --queue orders`.
 fn options(options: impl Iterator<Item = (&'static str, String)>) -> String {
     let quoted = options.map(|(long, value)| {
         let value = shlex::try_quote(&value).map_or_else(|_| value.clone(), String::from);
@@ -91,16 +88,29 @@ fn options(options: impl Iterator<Item = (&'static str, String)>) -> String {
     quoted.collect()
 }
 
+/// The defaults of a pgmq queue, as in other workers for pgmq.
+fn pgmq_defaults() -> Layers {
+    let values =
+        [("policy", "exponential:first=1s,base=2,max=60s,jitter=30%"), ("max_attempts", "5")];
+    let mut layers = Layers::default();
+    for (name, value) in values {
+        if let Some(key) = Key::named(name) {
+            layers.insert(key, Raw::from(value), Origin::Default);
+        }
+    }
+    layers
+}
+
 impl Sources {
-    /// The option that names backlog.toml again in a printed command, if one is needed.
+    /// The option ` --config FILE` for a printed command, if the file is not the default one.
     pub fn choice(&self) -> String {
-        // `adopt` checks a file that is not there yet.
+        // `adopt` checks a file that does not exist yet.
         let named = self.file.as_ref().map(|file| &file.path).filter(|path| path.exists());
         let named = named.filter(|path| default_file(&self.environment).as_ref() != Some(path));
         options(named.map(|path| ("config", path.display().to_string())).into_iter())
     }
 
-    /// With the file that is named, or else the first default file that exists.
+    /// Reads the named file, or else the first default file that exists.
     pub fn find(config: Option<&Path>, environment: Environment) -> Result<Self, ExitError> {
         let named = config.map(|path| environment.directory.join(path));
         let named = named.or_else(|| environment.path("BACKLOG_CONFIG"));
@@ -112,7 +122,7 @@ impl Sources {
         Ok(Self { file: path.map(|path| File::read(path, is_named)).transpose()?, environment })
     }
 
-    /// The names of the queues of backlog.toml, of which there is at least one.
+    /// The names of the queues of backlog.toml. Fails if there are none.
     pub fn queues(&self) -> Result<Vec<String>, ExitError> {
         let file = self.file.as_ref().ok_or_else(|| {
             let files = self.environment.default_files();
@@ -126,7 +136,7 @@ impl Sources {
         Ok(queues)
     }
 
-    /// The name of a queue that nothing describes. It still tells its crontab line from others.
+    /// The name of a queue without a description, which only distinguishes its crontab line from others.
     pub fn undescribed_name(&self, typed: Option<&str>) -> Option<String> {
         let named = self.environment.typed_or(typed, "queue").ok().flatten();
         let is_described = |name: &str| self.environment.raw(&attempts_variable(name)).is_some();
@@ -146,7 +156,7 @@ impl Sources {
         Ok((!layers.has_any(chooses_table)).then_some(queues))
     }
 
-    /// The options of this queue, or of the one that the command line or the environment names.
+    /// Returns the options of `queue`, or else of the queue that the command line or the environment names.
     pub fn resolve<'a>(
         &'a self,
         typed: &'a TypedOptions,
@@ -154,13 +164,12 @@ impl Sources {
     ) -> Result<Resolved<'a>, ExitError> {
         let named = self.environment.typed_or(queue.or(typed.name.as_deref()), "queue")?;
         named.as_deref().map_or(Ok(()), require_queue_name).map_err(usage)?;
-        let undecided = if named.is_none() { self.open_choice(typed)? } else { None };
-        let undecided = undecided.unwrap_or_default();
-        let only = if let [queue] = &undecided[..] { Some(queue.clone()) } else { None };
+        let choices = if named.is_none() { self.open_choice(typed)? } else { None };
+        let choices = choices.unwrap_or_default();
+        let only = if let [queue] = &choices[..] { Some(queue.clone()) } else { None };
         let named = named.or(only);
-        // A pgmq queue has a name already.
-        let of_pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
-        let name = named.clone().or(of_pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
+        let pgmq = self.environment.typed_or(typed.layer.text("pgmq"), "pgmq")?;
+        let name = named.clone().or(pgmq).unwrap_or_else(|| DEFAULT_QUEUE.into());
         let described = self.file.as_ref().map(|file| file.layer(&name, named.is_some()));
         let described = described.transpose()?.unwrap_or_default();
         if typed.layer.has_two_handlers() {
@@ -172,38 +181,31 @@ impl Sources {
         {
             return Err(usage(format!("{db} is a queue, not a database: use --queue {db}")));
         }
-        let mut layers = typed.layer.clone().over(typed.set()?);
-        layers = layers.over(self.environment.layer(&name)?);
-        if let (Some(file), None) = (&self.file, &named)
-            && !undecided.is_empty()
-            && !typed.works_without_queue
-            && !undecided.iter().any(|queue| queue == DEFAULT_QUEUE)
-        {
-            let queues = listed(undecided.iter().map(String::as_str));
-            let describes = format!("{} describes {queues}", file.path.display());
-            let all = if typed.takes_all_queues { " or --all-queues" } else { "" };
-            return Err(usage(format!("no queue chosen: {describes}; use --queue{all}")));
+        let layers = typed.layer.clone().over(typed.set()?).over(self.environment.layer(&name)?);
+        let is_named = named.is_some() || choices.iter().any(|queue| queue == DEFAULT_QUEUE);
+        if !is_named && !choices.is_empty() && !typed.works_without_queue {
+            return Err(self.no_queue(&choices, typed));
         }
-        layers = layers.over(described);
+        let mut layers = layers.over(described);
         if layers.has("pgmq") {
-            let mut defaults = Layers::default();
-            for (key, value) in PGMQ_DEFAULTS {
-                if let Some(key) = Key::named(key) {
-                    defaults.insert(key, Raw::from(value), Origin::Default);
-                }
-            }
-            layers = layers.over(defaults);
+            layers = layers.over(pgmq_defaults());
         }
-        let all = layers.clone();
+        let pass_layers = layers.clone();
         // Commands that show a queue use exec_on_archive as well.
         layers.retain(|key| {
             typed.known.contains(key.name) || !key.is_option || key.name == "exec_on_archive"
         });
-        let is_named = named.is_some() || undecided.iter().any(|queue| queue == DEFAULT_QUEUE);
         let file = self.file.as_ref().map(|file| format!("{}: ", file.path.display()));
-        let place = format!("{}queue {name}: ", file.unwrap_or_default());
-        let (settings, errors) = layers.settings(&place);
-        Ok(Resolved { name, is_named, all, layers, settings, errors, typed, sources: self })
+        let prefix = format!("{}queue {name}: ", file.unwrap_or_default());
+        let (settings, errors) = layers.settings(&prefix);
+        Ok(Resolved { name, is_named, pass_layers, layers, settings, errors, typed, sources: self })
+    }
+
+    fn no_queue(&self, queues: &[String], typed: &TypedOptions) -> ExitError {
+        let file = self.file.iter().map(|file| file.path.display().to_string());
+        let (file, queues) = (file.collect::<String>(), listed(queues.iter().map(String::as_str)));
+        let all = if typed.takes_all_queues { " or --all-queues" } else { "" };
+        usage(format!("no queue chosen: {file} describes {queues}; use --queue{all}"))
     }
 }
 
@@ -217,7 +219,7 @@ impl Resolved<'_> {
         Some(self.name.as_str()).filter(|name| *name != DEFAULT_QUEUE)
     }
 
-    /// The options that choose the queue again in a printed command, ` --queue orders`, if any is needed.
+    /// The options that choose this queue in a printed command: ` --queue orders`, or nothing.
     pub fn choice(&self) -> String {
         let has_table = self.typed.layer.has_any(chooses_table);
         let is_only = !has_table && self.sources.queues().is_ok_and(|queues| queues.len() == 1);
@@ -234,7 +236,7 @@ impl Resolved<'_> {
         if settings.pgmq.is_some() && self.layers.has("table") {
             return Err(usage("--table and --pgmq cannot be combined: leave one out"));
         }
-        if let Some(key) = settings.pgmq.as_ref().and_then(|_| self.not_of_pgmq()) {
+        if let Some(key) = settings.pgmq.as_ref().and_then(|_| self.illegal_for_pgmq()) {
             return Err(usage(format!(
                 "a pgmq queue has its own columns and order: leave out {key}"
             )));
@@ -264,10 +266,10 @@ impl Resolved<'_> {
         self.sources.environment.unknown_limits(&queues)
     }
 
-    /// For root: files that other users can change, each with what it is for.
+    /// For root: complaints about files that other users can change, each with the part of the queue it is in.
     pub fn ownership_complaints(&self) -> Vec<(&'static str, String)> {
         let environment = &self.sources.environment;
-        let path = |key| self.all.path(key);
+        let path = |key| self.pass_layers.path(key);
         let db = path("db");
         let url = db.as_ref().and_then(|db| db.to_str()).filter(|db| is_url(db));
         let default = || environment.state_dir().filter(|_| url.is_some());
@@ -294,7 +296,7 @@ impl Resolved<'_> {
         complaints
     }
 
-    /// Fails if a value is not legal, or root would work on files that other users can change.
+    /// Fails if a value is not legal, or if root would use files that other users can change.
     pub fn require_usable(self) -> Result<Self, ExitError> {
         if let Some(error) = self.errors.first() {
             return Err(usage(error));
@@ -304,7 +306,7 @@ impl Resolved<'_> {
         complaints.next().map_or(Ok(self), |(_, why)| Err(usage(why)))
     }
 
-    /// Fails if a pass lacks a database, a handler or a schedule, and lists all that is missing.
+    /// Fails if a pass lacks a database, a handler or a schedule. The error lists everything that is missing.
     pub fn require_all(&self, is_dry: bool) -> Result<(), ExitError> {
         let has = |is_meant: fn(&Key) -> bool| self.layers.has_any(is_meant);
         let has_schedule =
@@ -314,7 +316,7 @@ impl Resolved<'_> {
             (is_dry || has(|key| [EXEC, POST].contains(&key.name)), no_handler()),
             (has_schedule, no_schedule()),
         ];
-        let missing = missing.into_iter().filter(|(is_there, _)| !is_there);
+        let missing = missing.into_iter().filter(|(has_it, _)| !has_it);
         let missing: Vec<_> = missing.map(|(_, error)| error.message).collect();
         if missing.is_empty() {
             return Ok(());
@@ -323,7 +325,7 @@ impl Resolved<'_> {
         Err(usage(format!("{missing}{unused}{}", self.after_hyphens().unwrap_or_default())))
     }
 
-    /// The hint that the missing option was written after the handler.
+    /// A hint, if a missing option was written after the handler.
     fn after_hyphens(&self) -> Option<String> {
         let Some(Raw::Words(handler)) = self.typed.layer.get(EXEC) else { return None };
         let words = handler.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
@@ -337,20 +339,21 @@ impl Resolved<'_> {
         ))
     }
 
-    /// The hint that no queue of backlog.toml applies, because another table was chosen.
+    /// A hint, if no queue of backlog.toml applies because another table was chosen.
     fn unused_queues(&self) -> Option<String> {
         let file = self.sources.file.as_ref()?;
         let is_above = |origin| ![Origin::File, Origin::Default].contains(&origin);
         let mut chosen = self.layers.iter().filter(|(key, ..)| chooses_table(key));
         let (key, ..) = chosen.find(|(_, _, origin)| is_above(*origin))?;
-        let is_unused = file.queues().next().is_some() && file.queues().all(|it| it != self.name);
+        let is_unused =
+            file.queues().next().is_some() && file.queues().all(|queue| queue != self.name);
         let (path, option) = (file.path.display(), key.long);
         is_unused.then(|| {
             format!("; --{option} names another table, so no queue of {path} applies: use --queue to name one")
         })
     }
 
-    /// Fails unless cron's passes use this state directory too. A server's default one differs by user.
+    /// Fails unless passes under cron use the same state directory. With a server, the default differs by user.
     pub fn require_state_dir(&self, queue: &Queue) -> Result<(), ExitError> {
         let why_not = match self.layers.origin("state_dir") {
             _ if queue.db.file().is_some() => return Ok(()),
@@ -366,13 +369,13 @@ impl Resolved<'_> {
         )))
     }
 
-    /// Fails if there is no database. Nothing else can be checked then.
+    /// Fails without a database, because nothing else can be checked then.
     pub fn require_database(&self, is_dry: bool) -> Result<(), ExitError> {
         if self.layers.has("db") { Ok(()) } else { self.require_all(is_dry) }
     }
 
-    /// A key that has no meaning for a pgmq queue, if one has a value.
-    fn not_of_pgmq(&self) -> Option<&'static str> {
+    /// An option that a pgmq queue does not allow.
+    fn illegal_for_pgmq(&self) -> Option<&'static str> {
         if self.layers.has("shard") {
             return Some("--shard");
         }
@@ -386,39 +389,40 @@ impl Resolved<'_> {
     }
 
     pub fn schedule(&self) -> Result<Option<Schedule>, ExitError> {
-        chosen_schedule(&self.settings)
+        schedule_from(&self.settings)
     }
 
     /// The schedule of the queue's passes, for a subcommand that has no option for it.
     pub fn pass_schedule(&self) -> Option<Schedule> {
-        legal(&self.all).and_then(|settings| chosen_schedule(&settings).ok().flatten())
+        valid_settings(&self.pass_layers)
+            .and_then(|settings| schedule_from(&settings).ok().flatten())
     }
 
     /// The text of an option of the queue's passes, for a subcommand that does not have the option.
     pub fn pass_text(&self, key: &str) -> Option<&str> {
-        self.all.text(key)
+        self.pass_layers.text(key)
     }
 
     /// The schedule of backlog.toml alone, with the conditions and the shard that narrow its records.
     pub fn described(&self) -> Option<(Schedule, Vec<String>, Option<Shard>)> {
         let layer = self.sources.file.as_ref()?.layer(&self.name, false).ok()?;
-        let settings = legal(&layer)?;
-        let schedule = chosen_schedule(&settings).ok().flatten()?;
+        let settings = valid_settings(&layer)?;
+        let schedule = schedule_from(&settings).ok().flatten()?;
         Some((schedule, layer.conditions, settings.shard))
     }
 
     pub fn handler(&self) -> Result<Option<HandlerSpec>, ExitError> {
-        HandlerSpec::chosen(&self.settings, &self.layers, &self.sources.environment)
+        HandlerSpec::from_settings(&self.settings, &self.layers, &self.sources.environment)
     }
 
     /// The settings of the queue's passes, and the errors in them.
     pub fn pass_settings(&self) -> (Settings, Vec<String>) {
-        self.all.settings("")
+        self.pass_layers.settings("")
     }
 }
 
-/// The settings of a layer whose values are all legal.
-fn legal(layer: &Layers) -> Option<Settings> {
+/// The settings of a layer without errors.
+fn valid_settings(layer: &Layers) -> Option<Settings> {
     let (settings, complaints) = layer.settings("");
     complaints.is_empty().then_some(settings)
 }

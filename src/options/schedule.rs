@@ -1,4 +1,4 @@
-//! The schedule that the options choose, checked.
+//! The schedule that the options describe.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use backlog_store::system_error::reason;
 use super::settings::Settings;
 use crate::exit::{ExitError, usage};
 
-pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
+pub fn schedule_from(settings: &Settings) -> Result<Option<Schedule>, ExitError> {
     let policy = policy(settings)?;
     let is_limited = settings.max_attempts.is_some()
         || settings.table.mapping.max_attempts.is_some()
@@ -25,10 +25,10 @@ pub fn chosen_schedule(settings: &Settings) -> Result<Option<Schedule>, ExitErro
 }
 
 fn limited(policy: Policy, settings: &Settings) -> Schedule {
-    // The policy's own limit. By age it has none, because nobody counts.
-    let own = policy.max_attempts().filter(|_| policy.needs_counter());
+    // A policy by age has no limit of attempts, because nothing counts them.
+    let own_limit = policy.max_attempts().filter(|_| policy.needs_counter());
     let limits = RetryLimits {
-        max_attempts: settings.max_attempts.or(own),
+        max_attempts: settings.max_attempts.or(own_limit),
         is_per_record: settings.table.mapping.max_attempts.is_some(),
         max_age_secs: settings.max_age,
     };
@@ -39,7 +39,7 @@ pub fn no_schedule() -> ExitError {
     usage(format!("no schedule: use one of {CHOICES}"))
 }
 
-/// What is shown instead of the next attempt, if no schedule is chosen.
+/// The text in place of the next attempt, if no schedule is chosen.
 pub fn unknown_schedule() -> String {
     format!("schedule unknown: use one of {CHOICES}, or set it in backlog.toml")
 }
@@ -64,7 +64,7 @@ fn policy(settings: &Settings) -> Result<Option<Policy>, ExitError> {
         return Err(usage("--min-ndays requires --ndays"));
     }
     let policy = policies(settings)?.pop();
-    // By plain age nothing is spread, and only cron decides how often.
+    // With --ndays, cron alone decides how often records are tried.
     if policy.is_none() && (settings.every.is_some() || settings.spread.is_some()) {
         return Err(usage("--every and --spread require --fibonacci, --policy or --progressive"));
     }
@@ -83,7 +83,7 @@ pub fn simulated(settings: &Settings) -> Result<Vec<Schedule>, ExitError> {
     if all.is_empty() { Err(none()) } else { Ok(all) }
 }
 
-/// The policies other than by plain age, those of `--policy` last.
+/// The policies of --fibonacci, --progressive and --policy, in this order.
 fn policies(settings: &Settings) -> Result<Vec<Policy>, ExitError> {
     if settings.by_age && settings.policies.is_empty() {
         return Err(usage("--by-age requires --policy"));
@@ -103,7 +103,7 @@ fn policies(settings: &Settings) -> Result<Vec<Policy>, ExitError> {
     Ok(policies)
 }
 
-/// The default tiers if it is only switched on.
+/// The policy of tiers; `true` means the default tiers.
 fn progressive(tiers: &str, settings: &Settings) -> Result<Policy, ExitError> {
     if settings.spread.is_some() {
         return Err(usage("--progressive already spreads its load evenly; leave out --spread"));

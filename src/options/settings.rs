@@ -13,7 +13,7 @@ use super::value::{PruneAfter, at_least_one, order, set};
 use crate::engine::RateLimit;
 use crate::handlers::GivesUp;
 
-/// A field for each key. Integers that are times are whole seconds.
+/// A field for each key. Times as integers are whole seconds.
 #[derive(Default)]
 pub struct Settings {
     pub db: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub struct Settings {
     pub ndays: Option<i64>,
     pub min_ndays: Option<i64>,
     pub fibonacci: bool,
-    /// Several only for a simulation.
+    /// Only a simulation takes several.
     pub policies: Vec<String>,
     /// `true`, or the tiers.
     pub progressive: Option<String>,

@@ -1,4 +1,4 @@
-//! The keys of the mapping: the columns of a table, and what their values mean.
+//! The keys of the mapping: the columns of a table, and the meanings of their values.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use super::raw::{OPEN, Raw};
 use super::value::{at_least_one, chosen, replace, set, several};
 use crate::exit::{ExitError, usage};
 
-/// The error about a question of `adopt` without an answer.
+/// The error about an open question of `adopt`.
 pub const OPEN_QUESTION: &str = "a question is open: replace ? with the answer";
 
-/// The mapping of a table, as far as its keys were parsed.
+/// The mapping of a table from the keys parsed up to now.
 #[derive(Default, Clone)]
 pub struct TableSettings {
     pub mapping: Mapping,
     status: Option<StatusParts>,
 }
 
-/// The status column, and the values of each status, as far as they are given.
+/// The status column, and the values of NEW, ERROR, SUCCESS and ARCHIVED.
 #[derive(Clone)]
 struct StatusParts {
     column: Option<String>,
@@ -49,7 +49,7 @@ impl TableSettings {
             self.mapping.status = StatusColumn::None;
             return Ok(());
         }
-        let mut parts = Parts::of(raw, STATUS_FORM)?;
+        let mut parts = Parts::new(raw, STATUS_FORM)?;
         let column = parts.read("column", Raw::into_text)?;
         let values = ["new", "error", "success", "archived"].map(|name| parts.read(name, several));
         let [new, error, success, archived] = values;
@@ -63,7 +63,7 @@ impl TableSettings {
             mapping.inserted = DateSource::None;
             return Ok(());
         }
-        let mut parts = Parts::of(raw, DATE_FORM)?;
+        let mut parts = Parts::new(raw, DATE_FORM)?;
         let column = parts.read("column", Raw::into_text)?;
         match (column, parts.read("sql", Raw::into_text)?) {
             (Some(_), Some(_)) => return Err("write either column or sql, not both".into()),
@@ -77,22 +77,22 @@ impl TableSettings {
     }
 
     pub fn set_failures(&mut self, raw: Raw) -> Result<(), String> {
-        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-        parts.column(&mut mapping.failures)?;
+        let (mapping, mut parts) = (&mut self.mapping, Parts::new(raw, COLUMN_OR_NONE)?);
+        parts.read_column(&mut mapping.failures)?;
         let counts = parts.read("counts", |raw| chosen(raw, &["failures", "attempts"]))?;
         mapping.counts_attempts = counts == Some("attempts");
         Ok(())
     }
 
     pub fn set_last_failure(&mut self, raw: Raw) -> Result<(), String> {
-        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-        parts.column(&mut mapping.last_failure)?;
+        let (mapping, mut parts) = (&mut self.mapping, Parts::new(raw, COLUMN_OR_NONE)?);
+        parts.read_column(&mut mapping.last_failure)?;
         replace(&mut mapping.last_failure_format, parts.read("format", format))
     }
 
     pub fn set_finished_at(&mut self, raw: Raw) -> Result<(), String> {
-        let (mut name, mut parts) = (None, Parts::of(raw, COLUMN_OR_NONE)?);
-        parts.column(&mut name)?;
+        let (mut name, mut parts) = (None, Parts::new(raw, COLUMN_OR_NONE)?);
+        parts.read_column(&mut name)?;
         let format = parts.read("format", format)?;
         let name = name.filter(|name: &String| !name.is_empty());
         self.mapping.finished = name.map(|name| (name, format));
@@ -100,8 +100,8 @@ impl TableSettings {
     }
 
     pub fn set_last_error(&mut self, raw: Raw) -> Result<(), String> {
-        let (mapping, mut parts) = (&mut self.mapping, Parts::of(raw, COLUMN_OR_NONE)?);
-        parts.column(&mut mapping.last_error)?;
+        let (mapping, mut parts) = (&mut self.mapping, Parts::new(raw, COLUMN_OR_NONE)?);
+        parts.read_column(&mut mapping.last_error)?;
         replace(&mut mapping.most_of_error, parts.read("max", |raw| raw.parse(at_least_one)))
     }
 
@@ -140,11 +140,11 @@ const COLUMN_OR_NONE: &str = "write a column, or \"\" for none";
 
 pub const COLUMNS_TO_SET: &str = "write columns to set, { tried_at = \"{now}\" }";
 
-/// The parts of a value: `{ column = "state", new = 1 }`. One that is only a column is such a table too.
+/// The parts of a value: `{ column = "state", new = 1 }`. A column alone is a table with this part.
 struct Parts(Table);
 
 impl Parts {
-    fn of(raw: Raw, legal: &str) -> Result<Self, String> {
+    fn new(raw: Raw, legal: &str) -> Result<Self, String> {
         if let Raw::Toml(Value::Table(parts)) = raw { Ok(Self(parts)) } else { Err(legal.into()) }
     }
 
@@ -157,8 +157,8 @@ impl Parts {
         part.map(read).transpose().map_err(|why| format!("{name}: {why}"))
     }
 
-    /// A column that a table need not have. `false` is only legal for the status.
-    fn column(&mut self, field: &mut Option<String>) -> Result<(), String> {
+    /// Sets an optional column.
+    fn read_column(&mut self, field: &mut Option<String>) -> Result<(), String> {
         let column = self.read("column", |raw| raw.into_text().map_err(|_| COLUMN_OR_NONE.into()));
         *field = column?.or(field.take());
         Ok(())
@@ -169,7 +169,7 @@ fn format(raw: Raw) -> Result<Format, String> {
     raw.parse(str::parse)
 }
 
-/// Columns with their new values; `legal` is the error about a value that is not a table of them.
+/// Columns with their new values. `legal` is the error about any value but a table.
 pub fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
     let Raw::Toml(Value::Table(columns)) = raw else { return Err(legal.into()) };
     let assignment = |(column, value): (String, Value)| {
@@ -179,7 +179,7 @@ pub fn assignments(raw: Raw, legal: &str) -> Result<Vec<Assignment>, String> {
     columns.into_iter().map(assignment).collect()
 }
 
-/// A constant, or a word in braces with a meaning.
+/// A constant, or a word in braces such as `{now}`.
 fn assigned(value: Value) -> Result<Assigned, String> {
     let constant = |value| Ok(Assigned::Constant(value));
     match value {
@@ -199,8 +199,8 @@ fn assigned(value: Value) -> Result<Assigned, String> {
             Some(word) => match word.parse() {
                 Ok(number) if word.starts_with(['+', '-']) => Ok(Assigned::Add(number)),
                 _ => Err(format!(
-                    "{text:?} has no meaning; legal are {{now}}, {{next}}, {{error}}, {{null}} and \
-                     {{+1}}, or text as it is: {{ text = {text:?} }}"
+                    "{text:?} has no meaning; use one of {{now}}, {{next}}, {{error}}, {{null}} and \
+                     {{+1}}, or write it as {{ text = {text:?} }} to set this text"
                 )),
             },
         },
@@ -208,7 +208,7 @@ fn assigned(value: Value) -> Result<Assigned, String> {
     }
 }
 
-/// The word in braces, if the text is only that.
+/// The word of a text such as `{now}`.
 fn braced(text: &str) -> Option<&str> {
     let word = text.strip_prefix('{')?.strip_suffix('}')?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '_'].contains(&c);
@@ -218,7 +218,6 @@ fn braced(text: &str) -> Option<&str> {
 fn zone(text: &str) -> Result<Zone, String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || ['_', '+', '-'].contains(&c);
     let is_part = |part: &str| !part.is_empty() && part.chars().all(is_legal);
-    // The rules of the system's time zones are in this directory.
     let file = || secure_file::read(&Path::new("/usr/share/zoneinfo").join(text)).ok();
     let named = || Zone::from_rules(&text.split('/').all(is_part).then(file)??.0);
     Zone::fixed(text).or_else(named).ok_or_else(|| {
@@ -251,7 +250,7 @@ fn status_column(
     if given.iter().flatten().flatten().any(|text| text == OPEN) {
         return Err(usage(format!("status: {OPEN_QUESTION}")));
     }
-    // A number if it looks like one, else text; the column decides.
+    // The type of the column decides about the form of a number.
     let value = |text: &String| match braced(text) {
         Some("null") => Cell::Null,
         _ => parse_integer(text).map_or_else(|| Cell::Text(text.clone()), Cell::Integer),

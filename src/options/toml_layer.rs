@@ -1,4 +1,4 @@
-//! Layers of TOML: a section of backlog.toml, or the settings of `--set`.
+//! Layers from TOML: a section of backlog.toml, or the values of `--set`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use super::layers::{Layers, Origin};
 use super::raw::{OPEN, text};
 use super::table::OPEN_QUESTION;
 
-/// The error about a table or an array that contains bare words.
+/// The error about bare words in a table or an array.
 const QUOTED: &str = "put each text in quotes, as in {column=\"state\"} or [\"a\",\"b\"]";
 
-/// A layer of these keys. Conditions narrow each other. Paths are relative to the directory.
+/// Makes a layer of keys and values. Paths are relative to `directory`.
 pub fn layer(
     keys: impl IntoIterator<Item = (String, Value)>,
     directory: Option<&Path>,
@@ -26,8 +26,9 @@ pub fn layer(
         let inserted = if name == "where" {
             text(value).map(|condition| layer.conditions.push(condition))
         } else {
-            let made = directory.map_or(Ok(()), |it| make_absolute(key, &mut value, it));
-            made.and_then(|()| layer.insert_toml(key, value, origin))
+            let absolute =
+                directory.map_or(Ok(()), |directory| make_absolute(key, &mut value, directory));
+            absolute.and_then(|()| layer.insert_toml(key, value, origin))
         };
         inserted.map_err(|why| format!("{name}: {why}"))?;
     }
@@ -37,7 +38,7 @@ pub fn layer(
     Ok(layer)
 }
 
-/// Makes a path start from the directory of its file, unless it is a URL or a program in PATH.
+/// Prepends the directory to a relative path. URLs and programs in PATH stay as they are.
 fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), String> {
     let is_program = key.kind == KeyKind::Command;
     let path = if is_program {
@@ -54,7 +55,7 @@ fn make_absolute(key: &Key, value: &mut Value, directory: &Path) -> Result<(), S
     Ok(())
 }
 
-/// A key with its value from `--set`. The key may be a part of a table: `status.new`.
+/// A key and its value from `--set`. The key may name a part of a table: `status.new`.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub text: String,
@@ -84,7 +85,7 @@ impl FromStr for Setting {
     }
 }
 
-/// Whether a value that starts with a bracket is a table or an array. Elsewhere it may be text.
+/// True if a leading bracket begins a table or an array; elsewhere it may begin text.
 fn is_structured(key: &Key, path: &[&str]) -> bool {
     match key.kind {
         KeyKind::Assignments => path.is_empty(),
@@ -94,10 +95,10 @@ fn is_structured(key: &Key, path: &[&str]) -> bool {
     }
 }
 
-/// Why a line is not TOML: the parser's message, unless a question is open or quotes are missing.
-pub fn syntax_error(message: &str, place: &str, line: &str) -> String {
+/// The error about a line that is not TOML: an open question, missing quotes, or else the parser's message.
+pub fn syntax_error(message: &str, found: &str, line: &str) -> String {
     if message == "duplicate key" {
-        return format!("{message} {place:?}");
+        return format!("{message} {found:?}");
     }
     // Outside of quotes and comments, ? is never TOML.
     let unquoted: String = line.split(['"', '\'']).step_by(2).collect();

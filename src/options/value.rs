@@ -1,4 +1,4 @@
-//! Parsers of values. An error names the legal values.
+//! Parsers of values. Errors name the legal values.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -30,18 +30,18 @@ impl Since {
 
 pub fn since(text: &str) -> Result<Since, String> {
     let at = || text.parse().map(Since::At);
-    let wrong = "write a duration such as 2h or 7days, or an instant such as 2026-11-21T03:40:00Z";
-    whole_secs(text).map(Since::Ago).or_else(|_| at()).map_err(|_: String| wrong.into())
+    let form = "write a duration such as 2h or 7days, or an instant such as 2026-11-21T03:40:00Z";
+    whole_secs(text).map(Since::Ago).or_else(|_| at()).map_err(|_: String| form.into())
 }
 
 const MAX_DAYS: f64 = 36_500.0;
 
-/// An age in seconds, from a number of days that may be a fraction.
+/// An age in seconds from a number of days, which may be a fraction.
 pub fn days(text: &str) -> Result<i64, String> {
     let days = text.parse().ok().filter(|days| (0.0..=MAX_DAYS).contains(days));
     let days: f64 = days.ok_or_else(|| {
-        let meant = in_days(text).map_or_else(String::new, |days| format!(": write {days}"));
-        format!("not a number of days from 0 to {MAX_DAYS}{meant}")
+        let hint = in_days(text).map_or_else(String::new, |days| format!(": write {days}"));
+        format!("not a number of days from 0 to {MAX_DAYS}{hint}")
     })?;
     #[expect(
         clippy::cast_precision_loss,
@@ -51,7 +51,7 @@ pub fn days(text: &str) -> Result<i64, String> {
     Ok((days * DAY as f64).round() as i64)
 }
 
-/// The number of days in a duration such as `12h`, for the message.
+/// The number of days in a duration such as `12h`.
 fn in_days(text: &str) -> Option<f64> {
     let secs = parse_duration(text).ok()?.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a day has far fewer seconds than 2^53")]
@@ -74,12 +74,11 @@ pub fn age(text: &str) -> Result<i64, String> {
     age_up_to(365, text)
 }
 
-/// The age of a finished record, which may be kept for years.
+/// An age in seconds, up to a hundred years, because finished records may be kept.
 pub fn finished_age(text: &str) -> Result<i64, String> {
     age_up_to(36_500, text)
 }
 
-/// People mostly think of an age in days.
 fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
     parse_secs(text, days).map_err(|why| match text.trim().parse::<u64>() {
         Ok(age) => format!("not a duration: write {age}days, {age}h, {age}m or {age}s"),
@@ -87,7 +86,7 @@ fn age_up_to(days: i64, text: &str) -> Result<i64, String> {
     })
 }
 
-/// The start of the error about text that is not a number, or is out of range.
+/// The start of the error about a number.
 pub const WHOLE: &str = "write a whole number";
 
 pub fn at_least_one<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
@@ -105,7 +104,7 @@ pub fn duration_up_to_a_year(text: &str) -> Result<Duration, String> {
     if duration > max { Err("must be at most 365days".into()) } else { Ok(duration) }
 }
 
-/// `none` is no timeout.
+/// `none` means no timeout.
 pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text == "none" {
         return Ok(None);
@@ -117,7 +116,7 @@ pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     Ok(Some(timeout))
 }
 
-/// Tiers, or whether the default ones apply.
+/// Tiers, or a switch for the default tiers.
 pub fn tiers(raw: Raw) -> Result<String, String> {
     match raw.as_bool() {
         Some(is_on) => Ok(is_on.to_string()),
@@ -125,14 +124,14 @@ pub fn tiers(raw: Raw) -> Result<String, String> {
     }
 }
 
-/// The same for a word after the option. In `explain --progressive 7` the 7 is meant as an id.
+/// Tiers or a switch in the word after the option. In `explain --progressive 7`, 7 is an id.
 pub fn tiers_or_switch(text: &str) -> Result<String, String> {
     let hint = "write maximum age/interval, as in 7d/1h; write ids before --progressive";
     let is_legal = text.contains('/') || ["true", "false"].contains(&text);
     if is_legal { Ok(text.into()) } else { Err(hint.into()) }
 }
 
-/// An order. If a column orders the records, also its name and direction.
+/// An order, and the column and direction of an order by column.
 pub fn order(raw: Raw) -> Result<(Order, Option<(String, Order)>), String> {
     let text = raw.into_text()?;
     let (column, direction) = match text.trim().rsplit_once(' ') {
@@ -154,7 +153,8 @@ pub fn prune_after(raw: Raw) -> Result<PruneAfter, String> {
     let legal = "write { SUCCESS = \"30d\", ARCHIVED = \"1y\" }, or one of them";
     let Raw::Toml(toml::Value::Table(ages)) = raw else { return Err(legal.into()) };
     let parse = |(name, value): (String, toml::Value)| {
-        let status = Status::FINISHED.into_iter().find(|it| it.name().eq_ignore_ascii_case(&name));
+        let mut finished = Status::FINISHED.into_iter();
+        let status = finished.find(|status| status.name().eq_ignore_ascii_case(&name));
         let status = status.ok_or_else(|| format!("{name}: {legal}"))?;
         Ok((status, Raw::Toml(value).parse(finished_age).map_err(|why| format!("{name}: {why}"))?))
     };
@@ -167,7 +167,7 @@ pub fn chosen(raw: Raw, legal: &[&'static str]) -> Result<&'static str, String> 
     found.copied().ok_or_else(|| format!("{typed:?} is not one of {}", legal.join(", ")))
 }
 
-/// One value or several, none of them empty.
+/// Values of which none is empty.
 pub fn several(raw: Raw) -> Result<Vec<String>, String> {
     let values = raw.into_texts()?;
     let is_empty = values.iter().any(String::is_empty);
@@ -177,10 +177,9 @@ pub fn several(raw: Raw) -> Result<Vec<String>, String> {
 const EXITS: RangeInclusive<u16> = 1..=255;
 const STATUSES: RangeInclusive<u16> = 300..=599;
 
-/// Exit codes of a command, or statuses of a webhook.
+/// Exit codes of a command, or HTTP statuses of a webhook.
 pub fn give_up_on(raw: Raw) -> Result<GivesUp, String> {
     let mut gives_up = GivesUp::default();
-    // A text has commas between the codes.
     for text in raw.into_texts()?.iter().flat_map(|text| split_id(text)) {
         let code = text.trim().parse().ok();
         match code.filter(|code| EXITS.contains(code) || STATUSES.contains(code)) {
@@ -211,7 +210,7 @@ pub fn refusals(gives_up: &GivesUp) -> Result<GivesUp, String> {
     Ok(gives_up.clone())
 }
 
-/// The command after `--`, or the words of an array.
+/// The words after `--`, or of an array.
 pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
     let words = match raw {
         Raw::Words(words) => words,
@@ -231,7 +230,7 @@ pub fn handler(raw: Raw) -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// A command in one text, with the quoting of a shell, or the words of an array.
+/// A command as a text with the quotes of a shell, or as an array.
 pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     let Some(text) = raw.as_str() else { return handler(raw) };
     let words = shlex::split(text).filter(|words| !words.is_empty());
@@ -241,7 +240,7 @@ pub fn command(raw: Raw) -> Result<Vec<OsString>, String> {
     handler(Raw::Words(words.into_iter().map(OsString::from).collect()))
 }
 
-/// A parser for the command line that takes the names of values.
+/// A parser of clap for named values.
 pub fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,

@@ -1195,7 +1195,7 @@ fn the_limit_of_a_queue_is_shown_and_one_of_no_queue_is_said() {
         let mut command = env.command(args);
         ran(&command.env_remove("BACKLOG_DB").env(name, "3").output().unwrap())
     };
-    let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue here; legal are MAX_REPORTS_RETRY_ATTEMPTS, \
+    let says = "MAX_REPORT_RETRY_ATTEMPTS is the limit of no queue; use one of MAX_REPORTS_RETRY_ATTEMPTS, \
                 MAX_MAILS_RETRY_ATTEMPTS\n";
     let check = with("MAX_REPORT_RETRY_ATTEMPTS", &["check", "--queue", "reports"]);
     assert!(check.stdout.contains(&format!("warning  limits      {says}")), "{}", check.stdout);

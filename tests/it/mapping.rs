@@ -144,7 +144,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
     let env = TestEnv::minimal();
     for (config, says) in [
         ("polcy = 1", "no section \"polcy\"; write a key below [defaults] or [queue.NAME]"),
-        ("[queues.a]", "no section \"queues\"; legal are [defaults] and "),
+        ("[queues.a]", "no section \"queues\"; use [defaults] or "),
         (
             "[queue.a]\npolcy = 'even'",
             "queue a: no key \"polcy\"; `backlog help backlog.toml` lists all keys\n",
@@ -169,7 +169,7 @@ fn a_mistake_in_the_file_is_named_with_what_is_legal() {
         ("[queue.a]\non_success = 'remove'", "or \"delete\""),
         (
             "[queue.a]\non_success = { x = '{noww}' }",
-            "legal are {now}, {next}, {error}, {null} and {+1}",
+            "use one of {now}, {next}, {error}, {null} and {+1}",
         ),
         ("[queue.a]\non_failure = 'delete'", "on_failure = \"delete\": write columns to set"),
         ("[queue.a\n", "line 1: "),
